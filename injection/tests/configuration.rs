@@ -112,18 +112,22 @@ neverInjectSelector:
 - matchLabels: {'-x': y}
 - matchLabels: {x: 'a b'}
 - [x]
+- {matchLabels: {x: 1}, matchLabel: {y: z}}
 alwaysInjectSelector: ~
 ";
     let configuration = read(config, "", "").expect("bad selectors only warn");
-    assert_eq!(configuration.rules.never.len(), 1);
+    assert_eq!(configuration.rules.never.len(), 2);
     let operators: Vec<&Operator> = configuration.rules.never[0].0.iter().map(|one| &one.operator).collect();
     let (a, b) = ("a".to_owned(), "b".to_owned());
     assert_eq!(
         operators,
         [&Operator::In(vec!["web".to_owned()]), &Operator::NotIn(vec![a, b]), &Operator::Exists]
     );
-    assert_eq!(configuration.warnings.len(), 6, "{:#?}", configuration.warnings);
+    assert_eq!(configuration.warnings.len(), 7, "{:#?}", configuration.warnings);
     assert!(configuration.warnings[1].starts_with("config: neverInjectSelector[2] never matches: "));
+    assert!(
+        configuration.warnings[6].starts_with("config: neverInjectSelector[7]: \"matchLabel\" is not part")
+    );
 }
 
 #[test]

@@ -198,6 +198,12 @@ fn what_the_api_server_cannot_read_is_refused_and_reported_once() {
     let found = ask(&manifest, None, "default", false).remove(0);
     assert_eq!((found.verdict, found.problems.len()), (InjectionVerdict::Refused, 1), "{:?}", found.problems);
     assert!(found.problems[0].contains("is a boolean here"), "{:?}", found.problems);
+    // No webhook is called for it, whatever one would say.
+    let annotations = "annotations: {sidecar.istio.io/interceptionMode: MAGIC}";
+    let manifest =
+        POD.replace("LABELS", &format!("labels: {{sidecar.istio.io/inject: true}}, {annotations}"));
+    let found = ask(&manifest, None, "default", false).remove(0);
+    assert_eq!((&*found.because, found.problems.len()), ("the API server can't read it", 2));
 }
 
 #[test]

@@ -38,7 +38,7 @@ struct ExplanationDocument {
     destination_port: u16,
     source: Option<String>,
     unsent: Option<String>,
-    trace: Vec<MetInDocument>,
+    trace: Vec<RuleInDocument>,
     #[serde(default)]
     limits: Vec<LimitInDocument>,
 }
@@ -52,7 +52,7 @@ struct DecidingRule {
 }
 
 #[derive(Debug, Deserialize)]
-struct MetInDocument {
+struct RuleInDocument {
     table: String,
     chain: String,
     position: usize,
@@ -181,8 +181,8 @@ impl ExplanationDocument {
         text
     }
 
-    fn line(&self, met: &MetInDocument) -> String {
-        let MetInDocument { table, chain, position, text, matched, option } = met;
+    fn line(&self, met: &RuleInDocument) -> String {
+        let RuleInDocument { table, chain, position, text, matched, option } = met;
         let mark = match matched {
             Some(true) => "+",
             Some(false) => " ",

@@ -126,6 +126,10 @@ impl PodKernel {
     ) -> Result<RemoteDocument, CaptureFailure> {
         let call = self.call(command, arguments, input);
         let output = kubectl.run(&call, self.longer())?;
+        let output = match self.route {
+            KernelRoute::Agent { .. } => output,
+            KernelRoute::Ephemeral { .. } => separated(output),
+        };
         // With 3 a difference is reported, which is an answer.
         if !matches!(output.status.code(), Some(0 | 3)) {
             return Err(self.refusal(kubectl, &call, &output));
@@ -172,6 +176,28 @@ impl PodKernel {
             }
             None => kubectl.failure(call, ended(output)).into(),
         }
+    }
+}
+
+/// The output of an ephemeral container as two streams. Of one that has ended already, kubectl prints the log, which has
+/// standard error between the lines of standard output.
+fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
+    let start = if stdout.starts_with('{') { 0 } else { stdout.find("\n{").map_or(0, |at| at + 1) };
+    let (before, rest) = stdout.split_at(start);
+    let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+    let is_there = matches!(documents.next(), Some(Ok(_)));
+    let end = documents.byte_offset();
+    if !is_there {
+        return CallOutput { status, stdout, stderr };
+    }
+    let (document, after) = rest.split_at(end);
+    match remote_error(document) {
+        Some(_) => CallOutput { status, stdout: String::new(), stderr: format!("{stderr}{before}{rest}") },
+        None => CallOutput {
+            status,
+            stdout: document.to_owned(),
+            stderr: format!("{stderr}{before}{}", after.trim_start()),
+        },
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// More than any object of a cluster, which has at most 1.5 MiB, and a list of a node's agents.
+/// Far more than an object of a cluster, which has at most 1.5 MiB: lists of some thousand pods.
 const OUTPUT_LIMIT: usize = 64 << 20;
 const ERROR_LIMIT: usize = 1 << 20;
 /// How often a running kubectl is looked after.
@@ -208,7 +208,7 @@ fn quoted(word: String) -> String {
         return word;
     }
     // A path of Windows has no quotes.
-    if Path::new(&word).is_absolute() {
+    if cfg!(windows) && Path::new(&word).is_absolute() {
         format!("\"{word}\"")
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))

@@ -134,11 +134,13 @@ fn condition(pod: &Value, name: &str) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == name && one["status"] == "True")
 }
 
-/// The first container that runs; sidecars may be init containers.
+/// The first container that runs and has an id, which simulated nodes do not report; sidecars may be init containers.
 fn running(status: &Value) -> Result<Option<RunningContainer>, String> {
     let lists = [&status["containerStatuses"], &status["initContainerStatuses"]];
     let all = lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten());
-    let Some(one) = all.into_iter().find(|one| one["state"]["running"].is_object()) else { return Ok(None) };
+    let has_id = |one: &Value| one["containerID"].as_str().is_some_and(|id| !id.is_empty());
+    let mut running = all.filter(|one| one["state"]["running"].is_object() && has_id(one));
+    let Some(one) = running.next() else { return Ok(None) };
     let (name, id) =
         (one["name"].as_str().unwrap_or_default(), one["containerID"].as_str().unwrap_or_default());
     if !is_container_id(id) {
@@ -200,6 +202,16 @@ mod tests {
         assert_eq!(selector(&all).as_deref(), Some(expected));
         assert_eq!(selector(&json!({})), None);
         assert_eq!(selector(&json!({ "matchExpressions": [{ "key": "a", "operator": "Gt" }] })), None);
+    }
+
+    #[test]
+    fn a_container_without_an_id_leads_nowhere() {
+        let without_id = json!({ "name": "a", "state": { "running": {} } });
+        assert_eq!(running(&json!({ "containerStatuses": [without_id] })), Ok(None));
+        let id = "containerd://0123456789ab";
+        let other = json!({ "name": "b", "containerID": id, "state": { "running": {} } });
+        let found = Some(RunningContainer { name: "b".to_owned(), id: id.to_owned() });
+        assert_eq!(running(&json!({ "containerStatuses": [without_id, other] })), Ok(found));
     }
 
     #[test]

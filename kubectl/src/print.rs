@@ -7,11 +7,17 @@ use std::io::{self, Write};
 
 /// Prints an answer. A reader that has enough is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut stdout = anstream::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match print_part(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }
+}
+
+/// Prints a part of an answer that goes on. A reader that has enough is an error, so that no further part is waited for.
+pub(crate) fn print_part(text: &str) -> io::Result<()> {
+    let mut stdout = anstream::stdout();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// The first line of an answer: what it is based on.

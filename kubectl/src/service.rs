@@ -6,7 +6,10 @@ use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
 use mesh::InputProblem;
 use serde_json::Value;
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
 
 /// A destination as it was given, and the address that packets carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +167,9 @@ fn service(
     let chosen = of_family(&addresses, pod);
     Ok(match all.iter().find(|(address, _)| Some(*address) == chosen) {
         Some((address, number)) => {
-            let count = addresses.len();
+            // Each endpoint has an address of each family.
+            let same = addresses.iter().filter(|one| one.is_ipv4() == address.is_ipv4());
+            let count = same.collect::<BTreeSet<_>>().len();
             let title = if count > 1 {
                 format!("{title} (headless, one of {count} endpoints)")
             } else {

@@ -7,11 +7,12 @@ use crate::kernel::{PodKernel, versioned};
 use crate::kubectl::{CallOutput, Kubectl};
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
-use crate::print::{basis_line, print};
+use crate::print::{basis_line, print, print_part};
 use command_line::sections;
 use diagnose::{Style, fold};
 use serde::Deserialize;
 use serde_json::Value;
+use std::io;
 
 #[derive(Debug, Deserialize)]
 struct TraceDocument {
@@ -67,13 +68,16 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
             OutputForm::Text => read.text(width),
             OutputForm::Json => format!("{document}\n"),
         };
-        print(&text).map_err(|error| {
+        print_part(&text).map_err(|error| {
             failed = Some(error);
             unread("its output can't be printed".to_owned())
         })
     });
-    if let Some(error) = failed {
-        return Err(error.into());
+    match failed {
+        // As `head` does.
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(CommandOutcome::Done),
+        Some(error) => return Err(error.into()),
+        None => {}
     }
     let (status, stderr) = ended?;
     if !status.success() {

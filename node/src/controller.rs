@@ -8,7 +8,7 @@ use crate::rate_limiter::RateLimiter;
 use crate::repair_queue::{QueueChange, RepairQueue};
 use crate::repairer::{PodActionOutcome, Repairer, named};
 use cluster::{
-    access::{self, Refused},
+    access::{self, AccessError},
     error::describe,
     readiness::Blocker,
     watch,
@@ -53,7 +53,7 @@ pub(crate) async fn run(
     metrics: &NodeMetrics,
     unlisted: Blocker,
     stop: impl Future<Output = ()>,
-) -> Result<ControllerOutcome, Refused> {
+) -> Result<ControllerOutcome, AccessError> {
     let timeout = settings.watch_timeout + settings.call_timeout;
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());

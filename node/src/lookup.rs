@@ -7,7 +7,7 @@
 
 use crate::arguments::Lookup;
 use cluster::{
-    access::{self, Refused},
+    access::{self, AccessError},
     backoff::Backoff,
     error::{describe, status_of_call},
 };
@@ -24,7 +24,7 @@ use tokio::time;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodLookupError {
     #[error(transparent)]
-    Input(#[from] Refused),
+    Input(#[from] AccessError),
     #[error("{0} is not the name of a pod in a namespace")]
     Name(String),
     #[error("the API server knows no pod {0}")]
@@ -82,7 +82,7 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
 }
 
 enum Try {
-    Refused(Refused),
+    Refused(AccessError),
     Failed(kube::Error),
     /// It has answered something else.
     Mismatch,

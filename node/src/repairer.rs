@@ -34,8 +34,8 @@ pub(crate) enum PodActionFailure {
     Lost(#[from] PodSandboxError),
     #[error(transparent)]
     Repair(#[from] Box<repair::PodRepairFailure>),
-    #[error("the API server can't be asked")]
-    Api(#[source] Box<kube::Error>),
+    #[error("the API server can't be asked: {}", describe(&**.0))]
+    Api(Box<kube::Error>),
     #[error("the API server gave no answer within {0:?}")]
     Silence(Duration),
     #[error("the work on the namespace has ended without an outcome")]
@@ -89,7 +89,7 @@ impl Repairer {
             Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
             Err(error) if error.is_of_another() => {}
             Err(error) => {
-                self.publish(pod, EventType::Warning, "Failed", failure, &error.to_string()).await;
+                self.publish(pod, EventType::Warning, "Failed", failure, &describe(error)).await;
             }
         }
         outcome

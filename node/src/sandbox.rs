@@ -1,7 +1,7 @@
 //! Where a pod's network namespace is, found from the node.
 //!
-//! A process of the pod, that which only holds the namespace included, runs in a control group whose name holds the
-//! pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
+//! The processes of a pod, its pause container's too, run in control groups whose names hold the pod's uid
+//! (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
 //! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses decide. Nothing
 //! is read from the plugin's state: it was not called for such a pod.
 
@@ -13,7 +13,7 @@ use sidecar_init::sys::{
     process,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     net::IpAddr,
     os::unix::fs::MetadataExt,
@@ -70,7 +70,10 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
         if found.is_empty() {
             let names = fs::read_dir(&places.names).into_iter().flatten().flatten().map(|entry| entry.path());
             let paths = folders.iter().map(|folder| folder.join("ns/net")).chain(names);
-            found = distinct(paths.filter_map(|path| Sandbox::open(&path).ok()), is_hosts);
+            // An address of a pod whose processes have ended may be another pod's by now.
+            let of_others = of_other_pods(&folders, &places.proc, uid);
+            let is_out = |id| is_hosts(id) || of_others.contains(&id);
+            found = distinct(paths.filter_map(|path| Sandbox::open(&path).ok()), is_out);
             found.retain(|sandbox| has(sandbox, addresses));
         }
     }
@@ -100,12 +103,40 @@ fn is_of(folder: &Path, uid: &str) -> bool {
     fs::read_to_string(folder.join("cgroup")).is_ok_and(|text| names(&text, uid))
 }
 
+/// The network namespaces in which processes of other pods run.
+fn of_other_pods(folders: &[PathBuf], proc: &Path, uid: &str) -> BTreeSet<NamespaceId> {
+    // A node may be a container of a pod itself.
+    let node = fs::read_to_string(proc.join("1/cgroup")).unwrap_or_default();
+    let is_of_other = |folder: &&PathBuf| {
+        fs::read_to_string(folder.join("cgroup")).is_ok_and(|text| names_another(&text, uid, &node))
+    };
+    folders.iter().filter(is_of_other).filter_map(|folder| identify(&folder.join("ns/net"))).collect()
+}
+
+/// Whether one of the control groups is that of a pod with another uid, and not one in which the node itself is.
+fn names_another(text: &str, uid: &str, node: &str) -> bool {
+    let is_uid =
+        |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || "-_".contains(c));
+    let is_pods = |part: &str| {
+        let name = slice_name(part);
+        let found = name.strip_prefix("pod").or_else(|| name.rsplit_once("-pod").map(|(_, uid)| uid));
+        found.is_some_and(is_uid) && !node.contains(part)
+    };
+    !names(text, uid) && text.lines().any(|line| line.split('/').any(is_pods))
+}
+
+/// The name of a control group's slice. Without systemd, runc appends `:cri-containerd:ID` to it.
+fn slice_name(part: &str) -> &str {
+    let slice = part.split_once(':').map_or(part, |(slice, _)| slice);
+    slice.strip_suffix(".slice").unwrap_or(slice)
+}
+
 /// Whether one of the control groups (`/proc/PID/cgroup`, `cgroups(7)`) is the pod's, or lies in it.
 fn names(text: &str, uid: &str) -> bool {
     let underscored = uid.replace('-', "_");
     let is_pods = |part: &str| {
         // pod<uid>, kubepods-pod<uid>.slice, kubepods-burstable-pod<uid>.slice
-        let part = part.strip_suffix(".slice").unwrap_or(part);
+        let part = slice_name(part);
         let start = part.strip_suffix(uid).or_else(|| part.strip_suffix(&underscored));
         start.is_some_and(|start| start == "pod" || start.ends_with("-pod"))
     };
@@ -125,8 +156,14 @@ mod tests {
             "0::/kubelet.slice/kubelet-kubepods.slice/\
              kubelet-kubepods-besteffort-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/crio-abc",
             "12:cpu:/\n4:memory:/kubepods/burstable/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab",
+            "0::/system.slice/containerd.service/\
+             kubepods-burstable-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice:cri-containerd:abc",
         ] {
             assert!(names(line, uid), "{line}");
+            assert!(!names_another(line, uid, ""), "{line}");
+            let other = "7c3e4f2a-0000-4d1c-9a55-1234567890ac";
+            assert!(names_another(line, other, ""), "{line}");
+            assert!(!names_another(line, other, line), "the node is in it, too: {line}");
         }
         for line in [
             "0::/",
@@ -137,6 +174,8 @@ mod tests {
             assert!(!names(line, uid), "{line}");
         }
         assert!(!names("0::/kubepods/pod", ""));
+        assert!(!names_another("0::/kubepods.slice/kubepods-burstable.slice", uid, ""));
+        assert!(!names_another("0::/user.slice/podman-pause.scope", uid, ""));
     }
 
     #[test]

@@ -160,6 +160,32 @@ fn a_packet_whose_mark_is_taken_away_leaves() {
 }
 
 #[test]
+fn a_packet_with_a_local_mark_stays_also_where_its_destination_is_translated() {
+    let text = "*nat\n-A OUTPUT -p tcp -j DNAT --to-destination 10.9.9.10:81\nCOMMIT\n";
+    let view = View::of_listing(parse::listing(text, Family::V4).expect("valid"));
+    for (mark, stays) in [(1337, true), (1338, false)] {
+        let packet = Packet { mark, ..from_process(Tcp, 0, "10.9.9.9:80") };
+        let outcome = walk(&view, &routing(), &packet, &mut ());
+        assert_eq!((outcome.verdict, outcome.stays), (Verdict::Pass, stays), "{mark}");
+    }
+}
+
+/// `nft_notrack_ops` has no `init`, and `xt_ct_tg_check` registers nothing for `--notrack`.
+#[test]
+fn a_rule_against_tracking_does_not_make_the_kernel_track() {
+    let verdict = |more: &str| {
+        let text = format!(
+            "*raw\n-A OUTPUT -p udp -j NOTRACK\nCOMMIT\n*nat\n-A OUTPUT -p tcp -m tcp --dport 80 -j DROP\n{more}COMMIT\n"
+        );
+        let mut view = View::empty(Family::V4);
+        view.add_listing(parse::listing(&text, Family::V4).expect("valid"), None);
+        walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80"), &mut ()).verdict
+    };
+    assert_eq!(verdict(""), Verdict::Pass);
+    assert_eq!(verdict("-A OUTPUT -p tcp -m tcp --dport 81 -j REDIRECT --to-ports 1\n"), Verdict::Drop);
+}
+
+#[test]
 fn a_rule_of_nf_tables_ends_where_it_reads_the_mark_of_a_missing_connection() {
     let verdict = |mark: rules::Mark| {
         let base = Base { kind: Kind::Filter, hook: Hook::Output, priority: -300 };

@@ -36,9 +36,10 @@ pub enum CommitStep {
     /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
     GiveBack(RoutingEntry),
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
-    /// back, so only steps of which the same is true come after it.
+    /// back, so it comes last.
     RemoveTables(Vec<String>),
-    /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back either.
+    /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back
+    /// either, so only [`CommitStep::RemoveTables`] comes after it.
     CleanUnlistable(BTreeSet<(Family, Table)>),
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
     WaitForInFlight,

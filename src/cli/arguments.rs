@@ -135,7 +135,7 @@ pub(super) struct Parser {
     pub(super) entry: Option<&'static CommandEntry>,
     /// The first word of a command of two words.
     pub(super) group: Option<String>,
-    /// Those that may come here.
+    /// The flags of the command; before a command, those that may precede any.
     pub(super) flags: Flags,
     pub(super) next: Next,
     /// How many positional arguments there were.
@@ -324,7 +324,11 @@ impl Parser {
 
     /// Whether a word is neither a flag nor a command.
     fn may_be_value(&self, word: &str) -> bool {
-        let is_command = self.entry.is_none() && COMMANDS.iter().any(|entry| word == entry.name);
+        let is_next_word = |entry: &CommandEntry| match (self.group.as_deref(), entry.within()) {
+            (None, (group, name)) => word == group.unwrap_or(name),
+            (own, (group, name)) => group == own && word == name,
+        };
+        let is_command = self.entry.is_none() && COMMANDS.iter().any(is_next_word);
         !word.starts_with('-') && !is_command
     }
 }
@@ -378,6 +382,17 @@ mod tests {
         let expected = "argument: \"README.md\" and 3 more are not expected; quote '*', which the shell replaces with names \
                         of files";
         assert_eq!(reported, [expected]);
+    }
+
+    #[test]
+    fn a_command_is_not_the_value_of_an_unknown_flag() {
+        for words in [&["--nope", "apply"][..], &["--nope", "cni", "install"], &["cni", "--nope", "install"]]
+        {
+            let all = ["sidecar-init"].iter().chain(words).map(OsString::from);
+            let invocation = parse(all).expect("no answer");
+            let reported: Vec<String> = invocation.problems.iter().map(ToString::to_string).collect();
+            assert_eq!(reported, ["unknown flag --nope (see --help)"], "{words:?}");
+        }
     }
 
     #[test]

@@ -260,7 +260,7 @@ fn warn_of_ipv6(raw: &Raw, question: &ExplainQuestion, config: &dyn CapturePolic
 /// The explanation of one packet or of several.
 struct ExplainAnswer {
     body: String,
-    /// Whether a listener gets the packet, in each family that it may have.
+    /// Whether a listener gets the packet, by the rules of its family: one item, and none for a matrix.
     captured: Vec<Option<bool>>,
 }
 
@@ -311,11 +311,6 @@ fn answer(
     }
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for rule_view in &rule_views {
-        if rule_views.len() > 1 && *form == ExplainFormat::Mermaid {
-            text.push_str(&format!("%% {}\n", rule_view.family));
-        } else if rule_views.len() > 1 {
-            text.push_str(&format!("== {}\n", rule_view.family));
-        }
         let explained = explain(&rule_view.view, &rule_view.routing, packet)
             .with_endpoint_names(endpoint_names)
             .of_empty(is_empty);

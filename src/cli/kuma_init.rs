@@ -40,7 +40,7 @@ enum KumaVerb {
 /// Runs the command. Upstream knows two exit codes: 0, and 1 for whatever went wrong.
 pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Exit {
     let done = match resolve(raw, problems) {
-        Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| done(verb, &call, verbose)),
+        Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| perform(verb, &call, verbose)),
         Err(problems) => Err(problems),
     };
     match done {
@@ -185,6 +185,7 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bo
 /// The variant of the programs that are named, which have to be those of a family together.
 fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant> {
     const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
+    let before = reader.problem_count();
     let programs = reader.list(Kuma::Executables, |reader, source, item| {
         let pair = item.split_once(':').map(|(name, path)| (name.trim().to_owned(), path.trim().to_owned()));
         let known = |(name, path): &(String, String)| {
@@ -209,11 +210,21 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
         }
     }
     let (_, path) = programs.first()?;
-    let answer = Runner::new(timeout).run(Path::new(path), &["--version"]).ok()?.stdout;
-    Some(if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy })
+    if reader.problem_count() != before {
+        return None;
+    }
+    match Runner::new(timeout).run(Path::new(path), &["--version"]) {
+        Ok(answer) if answer.stdout.contains("(nf_tables)") => Some(Variant::Nft),
+        Ok(_) => Some(Variant::Legacy),
+        Err(error) => {
+            let text = format!("names a program that does not report its version: {error}; {FORM}");
+            reader.blame(Kuma::Executables, &text);
+            None
+        }
+    }
 }
 
-fn done(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
+fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) && namespace::is_host() != Some(false) {
         tracing::info!(target: "iptables", "this is, or may be, the machine's own network namespace");

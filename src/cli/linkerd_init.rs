@@ -33,7 +33,7 @@ struct Extra {
     waits: bool,
 }
 
-/// The suffix of the chosen programs: legacy by default, as upstream.
+/// What follows `iptables` in the names of the chosen programs: `-legacy` by default, as upstream.
 fn infix(choice: Choice) -> &'static str {
     match choice {
         Choice::Iptables(Some(Variant::Nft)) => "-nft",
@@ -169,17 +169,18 @@ fn logging(reader: &mut SettingReader<'_>, common: Logging) -> Logging {
 /// Conntrack's timeout could not be changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} can't be set to {seconds}: {what}", Linkerd::CloseWaitTimeout.row().option())]
-struct NotTimed {
+struct CloseWaitError {
     seconds: u32,
     what: &'static str,
     source: io::Error,
 }
 
-/// Sets the rules and conntrack's timeout. If either fails, the old state is restored.
+/// Sets conntrack's timeout and the rules. If the rules can't be set, the old timeout is restored. A timeout that does not
+/// exist before the rules do is set after them; if that fails, the rules stay.
 fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     let timed = |seconds: u32, what: &'static str| {
-        sysctl::set(sysctl::CLOSE_WAIT, &seconds.to_string()).map_err(|source| NotTimed {
+        sysctl::set(sysctl::CLOSE_WAIT, &seconds.to_string()).map_err(|source| CloseWaitError {
             seconds,
             what,
             source,

@@ -23,6 +23,7 @@ use tracing::{
     field::{Field, Visit},
     level_filters::LevelFilter,
 };
+
 /// One place that lines go to.
 enum Sink {
     /// For people, who may see colours; `json` is for programs.
@@ -51,7 +52,7 @@ pub(super) enum Stdout {
     Any,
 }
 
-/// Whether lines are sentences for somebody at a terminal.
+/// Whether lines are printed as sentences, for a person at a terminal.
 static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// Prints sentences instead of log lines from now on, if standard error is a terminal and no flag or variable asks for a log.
@@ -82,22 +83,24 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
 
 fn start(logging: &Logging, stdout: Stdout) -> Result<(), InputProblem> {
     let mut sinks = Vec::new();
+    // Where standard output is for the answer, log lines for it go to standard error, which gets each line once.
+    let mut to_stderr = logging.targets.is_empty();
     for target in &logging.targets {
-        sinks.push(match target.as_str() {
-            "stderr" => Sink::Stderr { json: logging.json },
-            "stdout" if stdout == Stdout::Answer => Sink::Stderr { json: logging.json },
-            "stdout" => Sink::Stdout,
-            path => Sink::File(open(path).map_err(|error| {
+        match target.as_str() {
+            "stderr" => to_stderr = true,
+            "stdout" if stdout == Stdout::Answer => to_stderr = true,
+            "stdout" => sinks.push(Sink::Stdout),
+            path => sinks.push(Sink::File(open(path).map_err(|error| {
                 let source = Source::Flag(Setting::LogTarget.row().long);
                 InputProblem::with_item(
                     &source,
                     path,
                     format!("can't be written: {error}; expected stderr, stdout or a path"),
                 )
-            })?),
-        });
+            })?)),
+        }
     }
-    if sinks.is_empty() {
+    if to_stderr {
         sinks.push(Sink::Stderr { json: logging.json });
     }
     let Logging { json, level, scopes, .. } = logging;
@@ -201,12 +204,13 @@ impl Visit for EventText {
     }
 }
 
-/// Writes characters that a terminal would obey as their numbers: what a message quotes is from outside.
+/// Escapes control characters: a message may quote external text, and a terminal would obey them. Line breaks and tabs are
+/// kept.
 struct Harmless<'a>(&'a mut String);
 
 impl fmt::Write for Harmless<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_obeyed = |c: char| matches!(c, '\x07' | '\x08' | '\x0c' | '\x1b' | '\x7f'..='\u{9f}');
+        let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
         for part in text.split_inclusive(is_obeyed) {
             match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {
                 Some((at, last)) => write!(self.0, "{}{}", &part[..at], last.escape_default())?,
@@ -303,7 +307,7 @@ mod tests {
     fn say() {
         let (path, backend) = ("/a b", "nftables");
         tracing::info!(target: "iptables", backend, rules = 17_usize, changed = true, milliseconds = 1.5, "{} done", "all");
-        tracing::warn!(target: "cni", error = %format_args!("no \u{1b}[31m such \u{9b}file"), path, "a\u{7} bell");
+        tracing::warn!(target: "cni", error = %format_args!("no \u{1b}[31m such \u{9b}file"), path, "a\u{7} bell\r");
         tracing::debug!(target: "backend", "more");
         tracing::debug!(target: "backend_two", "still more");
     }
@@ -314,7 +318,7 @@ mod tests {
             logged(false, &[("backend", LevelFilter::DEBUG), ("backend_two", LevelFilter::WARN)], say),
             [
                 " INFO iptables: all done backend=\"nftables\" rules=17 changed=true milliseconds=1.5",
-                " WARN cni: a\\u{7} bell error=no \\u{1b}[31m such \\u{9b}file path=\"/a b\"",
+                " WARN cni: a\\u{7} bell\\r error=no \\u{1b}[31m such \\u{9b}file path=\"/a b\"",
                 "DEBUG backend: more",
             ]
         );
@@ -325,7 +329,7 @@ mod tests {
         assert_eq!(
             logged(true, &[("iptables", LevelFilter::OFF)], say),
             [concat!(
-                r#""level":"WARN","message":"a\u0007 bell","error":"no \u001b[31m such "#,
+                r#""level":"WARN","message":"a\u0007 bell\r","error":"no \u001b[31m such "#,
                 "\u{9b}",
                 r#"file","path":"/a b","target":"cni"}"#
             )]

@@ -69,8 +69,8 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 
 /// A title between documents of SVG.
 pub(super) fn as_comment(title: &str) -> String {
-    // Two dashes would end the comment.
-    format!("<!-- {} -->", title.replace("--", "- -"))
+    // A comment of XML can't contain two dashes. The second pass separates what the first one leaves of three.
+    format!("<!-- {} -->", title.replace("--", "- -").replace("--", "- -"))
 }
 
 fn comment(title: &str) -> String {
@@ -262,4 +262,18 @@ fn chains(rules: &Checked, table: Table) -> Vec<RenderedChain> {
             .collect(),
     });
     chains.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_comment;
+
+    #[test]
+    fn no_title_ends_the_comment_that_it_is_in() {
+        for count in 1..9 {
+            let comment = as_comment(&format!("a{}>", "-".repeat(count)));
+            let inner = comment.strip_prefix("<!-- ").and_then(|text| text.strip_suffix(" -->"));
+            assert!(inner.is_some_and(|text| !text.contains("--")), "{comment}");
+        }
+    }
 }

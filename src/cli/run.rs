@@ -265,7 +265,7 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
         validates: reader.switch(Setting::RunValidation),
         validation: probe,
         mesh: mesh::of(reader),
-        names_mesh: reader.raw.get(Setting::Mesh).is_some(),
+        names_mesh: reader.raw.get(Setting::Mesh).is_some_and(|given| !given.value.trim().is_empty()),
         // Only `apply` records it.
         settings: if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
     }
@@ -345,9 +345,20 @@ fn filter(level: IstioLogLevel) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mesh::sources::{Given, Source};
 
     #[test]
     fn every_name_of_a_backend_is_one_of_the_engine() {
         assert_eq!(Setting::Backend.row().values, Choice::NAMED.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn an_empty_name_names_no_mesh() {
+        for (value, names_mesh) in [("", false), (" ", false), ("istio", true), ("kuma", true)] {
+            let given = Given { value: value.to_owned(), source: Source::Flag("mesh") };
+            let raw = Raw::of([(Setting::Mesh, given)]);
+            let (run, _) = resolve_run(&raw, Vec::new()).expect("a mesh or none");
+            assert_eq!(run.names_mesh, names_mesh, "{value:?}");
+        }
     }
 }

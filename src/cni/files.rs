@@ -100,7 +100,8 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
 /// Writes a file, replacing whatever has its name.
 ///
 /// # Errors
-/// When the folder can't be written. The old file is in place then.
+/// When the folder can't be written. The old file is in place then; or the new one, where only flushing the folder to disk
+/// has failed.
 pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durability) -> io::Result<()> {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let aside = folder.join(format!("{UNFINISHED}{}-{nanos}", process::id()));

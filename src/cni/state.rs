@@ -162,7 +162,7 @@ impl AttachmentStore {
     }
 
     /// # Errors
-    /// When it can't be written; the old record is kept.
+    /// When it can't be written. The old record is in place then; or the new one, which a failure of the machine may undo.
     pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> io::Result<()> {
         self.prepare()?;
         let text = serde_json::to_vec(record).expect("our own data has text keys");

@@ -165,7 +165,8 @@ impl CallContext<'_> {
         loop {
             let owner = match rule_owner {
                 RuleOwner::None => return nothing(),
-                RuleOwner::Shared => return self.left_to_others(&key),
+                // No rule is removed. The lock lets one DEL after the other see which records there are.
+                RuleOwner::Shared => Mesh::default().ownership(),
                 RuleOwner::Of(mesh) => mesh.ownership(),
                 RuleOwner::Any => Mesh::default().ownership().union(OWNERS),
             };
@@ -173,6 +174,9 @@ impl CallContext<'_> {
             // Another call may have had the lock until now.
             let now = self.rule_owner(&key)?;
             if now == rule_owner {
+                if now == RuleOwner::Shared {
+                    return self.left_to_others(&key);
+                }
                 let summary = clean(&mut session)?;
                 self.forget(&key);
                 return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
@@ -184,7 +188,7 @@ impl CallContext<'_> {
     /// The owner of the rules that the end of an attachment removes.
     fn rule_owner(&self, key: &AttachmentKey) -> Result<RuleOwner, CniError> {
         let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
-        let is_shared = self.is_shared(key, &stored)?;
+        let is_shared = record_with_same_rules(self.state, key, &stored)?.is_some();
         Ok(match stored {
             StoredRecord::Absent if is_shared => RuleOwner::None,
             _ if is_shared => RuleOwner::Shared,
@@ -200,20 +204,6 @@ impl CallContext<'_> {
                 }
             },
         })
-    }
-
-    /// Whether another attachment of the container has the rules of the same mesh, or may have them.
-    fn is_shared(&self, key: &AttachmentKey, stored: &StoredRecord) -> Result<bool, CniError> {
-        let others = self.state.keys().map_err(|error| state_read_error(&error))?;
-        for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
-            let theirs = self.state.record(other).map_err(|error| state_read_error(&error))?;
-            let differs =
-                matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
-            if theirs != StoredRecord::Absent && !differs {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Keeps the rules for another attachment. This record is removed, or the DEL of that one would keep the rules for it.
@@ -262,27 +252,58 @@ struct AddEffects {
 }
 
 impl AddEffects {
-    /// Restores the record and rules of an earlier ADD; removes both where there was none.
-    fn undo(mut self) -> Result<(), CniError> {
-        match &self.before {
+    /// Restores the record and rules of an earlier ADD. Where there was none, removes both; but where another attachment of
+    /// the container needs rules, sets those of its record.
+    fn undo(self) -> Result<(), CniError> {
+        let Self { state, key, before, mut session, is_changed } = self;
+        match before {
             StoredRecord::Absent => {
-                if self.is_changed {
-                    clean(&mut self.session)?;
+                if is_changed {
+                    let stored = state.record(&key).map_err(|error| state_read_error(&error))?;
+                    match record_with_same_rules(&state, &key, &stored)? {
+                        Some(StoredRecord::Valid(record)) => restore(&mut session, &record)?,
+                        // What that attachment needs is not known.
+                        Some(StoredRecord::Absent | StoredRecord::Unreadable(_)) => {}
+                        None => drop(clean(&mut session)?),
+                    }
                 }
-                self.state.forget(&self.key).map(drop).map_err(|error| state_write_error(&error))
+                state.forget(&key).map(drop).map_err(|error| state_write_error(&error))
             }
             StoredRecord::Valid(record) => {
-                if let Some(backend) = record.backend().filter(|_| self.is_changed) {
-                    let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
-                    self.session.choose(backend);
-                    set(&mut self.session, &*capture, &raw)?;
+                if is_changed {
+                    restore(&mut session, &record)?;
                 }
-                self.state.keep(&self.key, record).map_err(|error| state_write_error(&error))
+                state.keep(&key, &record).map_err(|error| state_write_error(&error))
             }
             // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
             StoredRecord::Unreadable(_) => Ok(()),
         }
     }
+}
+
+/// The record of another attachment of the container that has the rules of the same mesh, or may have them.
+fn record_with_same_rules(
+    state: &AttachmentStore,
+    key: &AttachmentKey,
+    stored: &StoredRecord,
+) -> Result<Option<StoredRecord>, CniError> {
+    let others = state.keys().map_err(|error| state_read_error(&error))?;
+    for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
+        let theirs = state.record(other).map_err(|error| state_read_error(&error))?;
+        let differs = matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
+        if theirs != StoredRecord::Absent && !differs {
+            return Ok(Some(theirs));
+        }
+    }
+    Ok(None)
+}
+
+/// Sets the rules of a record, unless another version has written it for a backend that is not known here.
+fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<(), CniError> {
+    let Some(backend) = record.backend() else { return Ok(()) };
+    let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
+    session.choose(backend);
+    set(session, &*capture, &raw).map(drop)
 }
 
 /// Sets rules on behalf of an ADD.

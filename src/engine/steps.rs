@@ -26,15 +26,16 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     let leftover = ours.iter().rev().filter(|object| !desired.routes.contains(object));
     steps.extend(leftover.chain(&before.duplicates).copied().map(CommitStep::Remove));
     steps.extend(change_of_hands(before, desired, &joined));
-    let tables: Vec<String> = before.inherited_tables(&desired.owner).map(str::to_owned).collect();
-    if !tables.is_empty() {
-        steps.push(CommitStep::RemoveTables(tables));
-    }
     let unlistable =
         before.unlistable.iter().filter(|(_, unlistable)| unlistable.holds_any_of(&desired.owner));
     let unlistable: BTreeSet<(Family, Table)> = unlistable.map(|(place, _)| *place).collect();
     if !unlistable.is_empty() {
         steps.push(CommitStep::CleanUnlistable(unlistable));
+    }
+    // Neither step can be taken back. This one is a single transaction and fails less easily, so it comes last.
+    let tables: Vec<String> = before.inherited_tables(&desired.owner).map(str::to_owned).collect();
+    if !tables.is_empty() {
+        steps.push(CommitStep::RemoveTables(tables));
     }
     // Where nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
     let only_adopts =

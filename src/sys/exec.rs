@@ -116,7 +116,7 @@ impl Runner {
         let child = fork::fork(|| {
             let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
-            let _ = writer.write_all(returned.as_ref().err().map_or(&[], |error| error.as_bytes()));
+            let _ = writer.write_all(returned.as_ref().err().map_or("", |error| tail(error)).as_bytes());
             u8::from(returned.is_err())
         })?;
         drop(writer);
@@ -125,7 +125,7 @@ impl Runner {
             return Ok(None);
         }
         let mut stderr = String::new();
-        (&mut reader).take(TAIL as u64).read_to_string(&mut stderr)?;
+        reader.read_to_string(&mut stderr)?;
         Ok(Some(match child.wait()? {
             0 => Ok(()),
             code if stderr.is_empty() => Err(format!("ended with {code}")),

@@ -44,7 +44,7 @@ pub struct ListeningSocket {
     pub is_dual: bool,
     /// The user that made it, as our user namespace numbers users.
     pub uid: u32,
-    /// Which file of its process it is, to be found by [`holders`].
+    /// The number of its inode, by which [`holders`] finds its processes.
     pub inode: u64,
     /// Whether it has `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not show it.
     pub is_transparent: Option<bool>,
@@ -197,7 +197,8 @@ pub struct SocketHolder {
 }
 
 /// The processes that hold these sockets, as far as we may see them; of several that share one, the oldest:
-/// others inherited it, some only until they become another program. Numbers don't tell, as they begin anew.
+/// others inherited it, some only until they execute another program. Process ids do not show which is the oldest, because
+/// they wrap around.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
 }

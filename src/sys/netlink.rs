@@ -16,7 +16,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-/// As much as the kernel ever puts into one datagram of a dump (`NLMSG_GOODSIZE` caps it at 32 KiB).
+/// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
 
 /// The largest batch for which every machine's default buffer has room.

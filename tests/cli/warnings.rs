@@ -105,6 +105,8 @@ fn lines_never_mix_with_rules() {
     let both = preview::<_, &str>(&["-b", "0", "--log_target", "stdout"], &[]);
     assert_eq!(both.rules(), plain.rules());
     assert!(both.stderr.contains("port 0 is dropped"), "{}", both.stderr);
+    let named_twice = preview::<_, &str>(&["-b", "0", "--log_target", "stdout,stderr"], &[]);
+    assert_eq!(named_twice.stderr.lines().count(), plain.stderr.lines().count(), "{}", named_twice.stderr);
 }
 
 #[test]

@@ -41,6 +41,26 @@ rows! {
     add_and_del_at_once_by_the_programs_of_iptables: rounds(25, &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
 }
 
+/// Each DEL may see the record of the other attachment.
+#[test]
+fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
+    let (node, pod) = (Node::new(), container());
+    let path = pod.path();
+    let mut second = node.capturing();
+    second["name"] = json!("second");
+    let networks = [node.capturing(), second];
+    for round in 0..100 {
+        networks.iter().for_each(|network| drop(node.does("ADD", network, &path)));
+        thread::scope(|scope| {
+            for network in &networks {
+                let (node, path) = (&node, &path);
+                scope.spawn(move || node.does("DEL", network, path));
+            }
+        });
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "round {round}");
+    }
+}
+
 /// Rules that an ADD has set, without its record.
 fn lost(node: &Node) -> Namespace {
     let pod = container();

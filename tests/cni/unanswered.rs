@@ -82,6 +82,26 @@ fn what_an_earlier_add_has_done_is_what_comes_back() {
     assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
 }
 
+#[test]
+fn the_rules_of_another_attachment_come_back() {
+    let (node, pod) = (Node::new(), container());
+    let path = pod.path();
+    node.does("ADD", &node.capturing(), &path);
+    let made = rules(&pod);
+    for capture in [json!({"istio-inbound-ports": "80"}), node.capturing()["capture"].clone()] {
+        let mut second = node.configuration(&json!({"capture": capture}));
+        second["name"] = json!("second");
+        for (redirection, stdout) in UNWRITABLE {
+            let ended = add(redirection, stdout(), &second.to_string(), &path);
+            fails(&node, redirection, &ended, "what was done is undone");
+            assert_eq!((rules(&pod), node.attachments().len()), (made.clone(), 1), "{redirection}");
+        }
+    }
+    node.does("CHECK", &node.capturing(), &path);
+    node.does("DEL", &node.capturing(), &path);
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}
+
 /// The result is longer than a pipe, so a runtime that reads nothing holds it up.
 #[test]
 fn a_result_that_no_one_reads_is_given_up_when_time_is_up() {

@@ -155,6 +155,15 @@ fn what_to_do_has_to_be_said() {
             &["install", "transparent-proxy", "--iptables-executables", "iptables:/bin/sh"],
             "names some programs of iptables and not all",
         ),
+        (
+            &[
+                "install",
+                "transparent-proxy",
+                "--iptables-executables",
+                "iptables:/bin/false,iptables-save:/bin/false,iptables-restore:/bin/false",
+            ],
+            "names a program that does not report its version: /bin/false --version failed",
+        ),
     ] {
         let ended = call(&namespace, words, &[]);
         assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);

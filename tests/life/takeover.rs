@@ -3,7 +3,7 @@
 use super::{ADDRESS, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
 use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::RoutingEntry};
-use sidecar_init::backend::{Backend, BackendName, Snapshot, Variant, memory::Memory};
+use sidecar_init::backend::{Backend, BackendName, Snapshot, UnlistableTable, Variant, memory::Memory};
 
 /// What upstream makes with TPROXY, beside the rules of strangers.
 fn upstream(variant: Variant) -> Memory {
@@ -108,4 +108,8 @@ fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
         let last = steps(&memory, new, to).last().map(ToString::to_string);
         assert!(last.is_some_and(|last| last.contains("istio-proxy-nat")), "{to}");
     }
+    let table = UnlistableTable { chains: vec!["ISTIO_REDIRECT".to_owned()], ..UnlistableTable::default() };
+    memory.snapshot.unlistable.insert((Family::V4, Table::Filter), table);
+    let made = steps(&memory, &None, NFT).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");
 }

@@ -4,6 +4,7 @@ use crate::native::support::{in_namespace, native, ruleset};
 use crate::support::program::stdout;
 use mesh::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{EncodedVerdict, Expression, Nftables, Refusal, bytecode};
+use std::thread;
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];
 
@@ -48,6 +49,27 @@ fn what_was_read_can_be_put_back() {
     });
 }
 
+/// Another program exchanges a set between the moments at which the sets and their elements are read.
+#[test]
+fn a_table_is_there_while_its_sets_are_exchanged() {
+    in_namespace(|| {
+        let set = |round: usize| format!("set inet sidecar_init s{round}");
+        let add = |round| format!("add {} {{ type inet_service; }}", set(round));
+        stdout("nft", &["-f", "-"], &format!("add table inet sidecar_init\n{}\n", add(0)));
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
+                for reading in 0..5_000 {
+                    assert!(nftables.read().expect("readable").is_some(), "reading {reading}");
+                }
+            });
+            for round in (0..).take_while(|_| !reader.is_finished()) {
+                stdout("nft", &["-f", "-"], &format!("delete {}\n{}\n", set(round), add(round + 1)));
+            }
+        });
+    });
+}
+
 #[test]
 fn what_changed_meanwhile_is_a_conflict() {
     in_namespace(|| {
@@ -62,5 +84,13 @@ fn what_changed_meanwhile_is_a_conflict() {
         assert!(conflict(nftables.replace(table.as_ref(), table.as_ref())), "the table is gone");
         assert!(conflict(nftables.replace(table.as_ref(), None)), "the table is gone");
         nftables.replace(None, table.as_ref()).expect("a fresh table");
+        let table = table.expect("our table");
+        let other = bytecode::EncodedTable { name: "other".to_owned(), ..table.clone() };
+        let names = [table.name.clone(), other.name.clone()];
+        assert!(conflict(nftables.remove(&names)), "the second table is not there");
+        stdout("nft", &["add", "table", "inet", "other"], "");
+        assert!(conflict(nftables.replace(Some(&table), Some(&other))), "the second table is there");
+        assert!(nftables.read().expect("readable").is_some(), "a conflict changes nothing");
+        nftables.remove(&names).expect("both are there");
     });
 }

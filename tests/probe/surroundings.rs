@@ -4,6 +4,7 @@ use crate::probe::pod::{BACKENDS, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, fl
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
 use crate::support::rows::rows;
+use mesh::Setting;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::{
     fs,
@@ -44,6 +45,27 @@ rows! {
     a_proxy_that_listens_is_no_obstacle: with_a_proxy(DEFAULT);
     nor_is_one_with_an_agent: with_a_proxy(DNS);
     nor_is_a_transparent_one: with_a_proxy(TPROXY);
+}
+
+/// An excluded port is that of the proxy's listener.
+const LISTENER_EXCLUDED: Scenario = &[
+    (Setting::DualStack, "true"),
+    (Setting::InterceptionMode, "TPROXY"),
+    (Setting::ServiceCidr, "10.6.0.0/16,fd06::/32"),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15006,15021"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::PodIps, "10.77.0.2,fd77::2"),
+];
+
+#[test]
+fn a_call_to_the_port_of_a_transparent_listener_may_pass() {
+    for backend in BACKENDS {
+        let found = Pod::with(LISTENER_EXCLUDED, backend).probe(&[]);
+        found.all_right(backend);
+        let right = found.with_outcome("right");
+        assert!(right.iter().any(|call| call["destination_port"] == 15006), "{backend}: it is called");
+    }
 }
 
 #[test]

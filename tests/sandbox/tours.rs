@@ -102,6 +102,7 @@ fn nothing_is_captured_where_nothing_is() {
 #[test]
 fn a_manifest_says_it_too() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
-    let text = tour(RunAs::Root, &["-f", file], 5);
-    assert!(text.contains("proxy: inbound 10.9.0.1:8080 -> 15006"), "{text}");
+    let text = tour(RunAs::Root, &["-f", file, "-z", "16006"], 5);
+    assert!(text.contains("proxy: inbound 10.9.0.1:8080 -> 16006"), "{text}");
+    assert!(text.contains("pod-istio.yaml -z 16006\n"), "{text}");
 }

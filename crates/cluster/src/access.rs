@@ -1,7 +1,7 @@
 //! How the API server is reached: by a kubeconfig, or as a pod of the cluster.
 //!
 //! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
-//! is a way in. A command that a person runs at his own terminal starts them, as kubectl does ([`person`]). Tokens in files are
+//! is a way in. A command that a user runs at a terminal starts them, as kubectl does ([`user_client`]). Tokens in files are
 //! read again at least once a minute; when a call was refused, so are all other credentials (`renewal`).
 
 use crate::renewal::Renewing;
@@ -15,7 +15,7 @@ use std::{
 };
 
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum AccessError {
     #[error("--kubeconfig: {} can't be read", .path.display())]
     Read { path: PathBuf, source: kube::config::KubeconfigError },
     #[error(
@@ -27,7 +27,7 @@ pub enum Refused {
     #[error("--kubeconfig: {} is not as it should be", .path.display())]
     Use { path: PathBuf, source: kube::config::KubeconfigError },
     #[error("there is no usable kubeconfig; name one with --kubeconfig, or by KUBECONFIG")]
-    Person(#[source] kube::config::KubeconfigError),
+    NoKubeconfig(#[source] kube::config::KubeconfigError),
     #[error(
         "this is not a pod of a cluster, or it has no service account token; name the API server with --kubeconfig"
     )]
@@ -42,7 +42,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When it is not known where the API server is, or who we are.
-pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, Refused> {
+pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, AccessError> {
     reach(kubeconfig, silence).await.map(|(client, _)| client)
 }
 
@@ -50,32 +50,31 @@ pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Clie
 ///
 /// # Errors
 /// The same.
-pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), Refused> {
+pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), AccessError> {
     let source = ClientSource { kubeconfig: kubeconfig.map(Path::to_owned), silence };
     let (client, server) = source.connect().await?;
     let namespace = client.default_namespace().to_owned();
     Ok((Client::new(Renewing::new(client, source), namespace), server))
 }
 
-/// A client for a command that a user runs: by a kubeconfig, or where none is named by those that kubectl would take, in the named
-/// context or in the current one.
+/// A client for a command that a user runs, and the API server's address: by a kubeconfig, or where none is named by those
+/// that kubectl would take; in the named context, or in the current one.
 ///
 /// # Errors
-/// The same.
-pub async fn person(
+/// When it is not known where the API server is, or who the user is.
+pub async fn user_client(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     silence: Duration,
-) -> Result<(Client, String), Refused> {
+) -> Result<(Client, String), AccessError> {
     let failed = |source| match kubeconfig {
-        Some(path) => Refused::Use { path: path.to_owned(), source },
-        None => Refused::Person(source),
+        Some(path) => AccessError::Use { path: path.to_owned(), source },
+        None => AccessError::NoKubeconfig(source),
     };
     let read = match kubeconfig {
-        Some(path) => {
-            Kubeconfig::read_from(path).map_err(|source| Refused::Read { path: path.to_owned(), source })?
-        }
-        None => Kubeconfig::read().map_err(Refused::Person)?,
+        Some(path) => Kubeconfig::read_from(path)
+            .map_err(|source| AccessError::Read { path: path.to_owned(), source })?,
+        None => Kubeconfig::read().map_err(AccessError::NoKubeconfig)?,
     };
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     client_of(Config::from_custom_kubeconfig(read, &options).await.map_err(failed)?, silence)
@@ -90,32 +89,32 @@ pub(crate) struct ClientSource {
 
 impl ClientSource {
     /// A client, with everything read again; and the API server's address.
-    pub(crate) async fn connect(&self) -> Result<(Client, String), Refused> {
+    pub(crate) async fn connect(&self) -> Result<(Client, String), AccessError> {
         let config = match &self.kubeconfig {
             Some(path) => from_file(path).await?,
-            None => Config::incluster().map_err(Refused::NoPod)?,
+            None => Config::incluster().map_err(AccessError::NoPod)?,
         };
         client_of(config, self.silence)
     }
 }
 
-fn client_of(mut config: Config, silence: Duration) -> Result<(Client, String), Refused> {
+fn client_of(mut config: Config, silence: Duration) -> Result<(Client, String), AccessError> {
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(silence);
     let server = config.cluster_url.to_string();
-    Client::try_from(config).map(|client| (client, server)).map_err(Refused::Client)
+    Client::try_from(config).map(|client| (client, server)).map_err(AccessError::Client)
 }
 
-async fn from_file(path: &Path) -> Result<Config, Refused> {
+async fn from_file(path: &Path) -> Result<Config, AccessError> {
     let path = path.to_owned();
     let kubeconfig =
-        Kubeconfig::read_from(&path).map_err(|source| Refused::Read { path: path.clone(), source })?;
+        Kubeconfig::read_from(&path).map_err(|source| AccessError::Read { path: path.clone(), source })?;
     let fetches = |user: &&kube::config::NamedAuthInfo| {
         user.auth_info.as_ref().is_some_and(|info| info.exec.is_some() || info.auth_provider.is_some())
     };
     if let Some(user) = kubeconfig.auth_infos.iter().find(fetches) {
-        return Err(Refused::Exec { path, user: user.name.clone() });
+        return Err(AccessError::Exec { path, user: user.name.clone() });
     }
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    config.map_err(|source| Refused::Use { path, source })
+    config.map_err(|source| AccessError::Use { path, source })
 }

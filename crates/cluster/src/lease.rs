@@ -176,14 +176,18 @@ impl LeaseCandidate {
     }
 
     async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
-        let resource_version = found.and_then(|lease| lease.metadata.resource_version.clone());
-        let metadata =
-            ObjectMeta { name: Some(self.name.clone()), resource_version, ..ObjectMeta::default() };
-        let lease = Lease { metadata, spec: Some(spec) };
         let params = PostParams::default();
         match found {
-            Some(_) => self.api.replace(&self.name, &params, &lease).await.map(drop),
-            None => self.api.create(&params, &lease).await.map(drop),
+            Some(found) => {
+                // The metadata stays: it has the version that is replaced, and labels of others.
+                let lease = Lease { spec: Some(spec), ..found.clone() };
+                self.api.replace(&self.name, &params, &lease).await.map(drop)
+            }
+            None => {
+                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                let lease = Lease { metadata, spec: Some(spec) };
+                self.api.create(&params, &lease).await.map(drop)
+            }
         }
     }
 }

@@ -408,6 +408,12 @@ mod tests {
                 ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j DROP", None),
                 ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j RETURN", None),
                 ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/nobodys -j RETURN", None),
+                (
+                    "nat",
+                    ":DOCKER_OUTPUT - [0:0]\n-A OUTPUT -p udp -m udp --dport 53 -m owner --uid-owner 5678 \
+                     -m comment --comment kuma/mesh/transparent/proxy/prose -j DOCKER_OUTPUT",
+                    Some("kuma-proxy-dns"),
+                ),
                 ("filter", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j RETURN", None),
                 (
                     "nat",

@@ -395,6 +395,20 @@ fn lists_are_read_eight_deep() {
 }
 
 #[test]
+fn a_namespace_without_a_name_enforces_nothing() {
+    let enforced = |name: &str, namespace: &str| {
+        let labels = "labels: {pod-security.kubernetes.io/enforce: restricted}";
+        let text = format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{{name}{labels}}}}}\n---\n\
+             {{apiVersion: v1, kind: Pod, metadata: {{name: web{namespace}}}, spec: {{containers: []}}}}\n"
+        );
+        objects("manifest", &text).expect("a pod")[0].enforced.is_some()
+    };
+    assert!(enforced("name: shop, ", ", namespace: shop"));
+    assert!(!enforced("", ""));
+}
+
+#[test]
 fn kinds_that_describe_pods_are_known_by_name() {
     let expected = [
         "Pod",

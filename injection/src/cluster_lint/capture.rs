@@ -56,11 +56,11 @@ impl Captures {
             return None;
         }
         let is_never = reading.skip.as_ref().is_some_and(|skip| !skip.is_before_injection());
-        let is_written: Vec<&Source> = (reading.settings.raw.iter().map(|(_, given)| &given.source))
+        let annotated: Vec<&Source> = (reading.settings.raw.iter().map(|(_, given)| &given.source))
             .filter(|source| matches!(source, Source::Annotation(_)))
             .collect();
         let of_mesh = reading.settings.raw.mesh();
-        let is_captured = membership.has(of_mesh) || (!membership.is_known && !is_written.is_empty());
+        let is_captured = membership.has(of_mesh) || (!membership.is_known && !annotated.is_empty());
         for remark in &reading.warnings {
             // That a pod is not captured at all is judged by its webhooks.
             let is_about_capture = remark.level == Level::Warning && !is_never && is_captured;
@@ -70,7 +70,7 @@ impl Captures {
         }
         if !is_captured && membership.signs.is_empty() {
             let names = pod.annotations.keys().filter(|name| {
-                is_written.iter().any(|source| matches!(source, Source::Annotation(own) if own == *name))
+                annotated.iter().any(|source| matches!(source, Source::Annotation(own) if own == *name))
             });
             names.for_each(|name| groups.about(without_effect(name), pod));
         }

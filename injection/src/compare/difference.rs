@@ -105,7 +105,15 @@ fn items(
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let with = |items: &[Value], target: &Value| items.iter().find(|item| item[key] == target[key]).cloned();
+    // Ports of one number may differ in their protocol: where several items have one key, only equal ones are one item.
+    let is_unique = |target: &Value| {
+        let count = |items: &[Value]| items.iter().filter(|item| item[key] == target[key]).count();
+        count(runs) < 2 && count(made) < 2
+    };
+    let with = |items: &[Value], target: &Value| {
+        let is_same = |item: &&Value| item[key] == target[key] && (*item == target || is_unique(target));
+        items.iter().find(is_same).cloned()
+    };
     for item in runs {
         let at = format!("{path}[{}]", name(item));
         match with(made, item) {
@@ -231,6 +239,21 @@ mod tests {
                 "spec.containers[b]: would be added: {\"name\":\"b\"}",
             ],
         );
+    }
+
+    #[test]
+    fn ports_of_one_number_differ_in_their_protocols() {
+        let port = |protocol: &&str| json!({"containerPort": 53, "protocol": protocol});
+        let with = |protocols: &[&str]| -> Value {
+            json!({"name": "a", "ports": protocols.iter().map(port).collect::<Vec<_>>()})
+        };
+        check(&with(&["TCP", "UDP"]), &with(&["TCP", "UDP"]), &[]);
+        check(&with(&["TCP", "UDP"]), &with(&["UDP", "TCP"]), &[]);
+        let added =
+            "spec.containers[a].ports[53]: would be added: {\"containerPort\":53,\"protocol\":\"UDP\"}";
+        check(&with(&["TCP"]), &with(&["TCP", "UDP"]), &[added]);
+        let gone = "spec.containers[a].ports[53]: {\"containerPort\":53,\"protocol\":\"TCP\"} would be gone";
+        check(&with(&["TCP", "UDP"]), &with(&["UDP"]), &[gone]);
     }
 
     #[test]

@@ -43,8 +43,9 @@ fn within(fields: &mut Map<String, Value>, name: &str, change: impl FnOnce(&mut 
 
 fn container(fields: &mut Map<String, Value>) {
     let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
-    let last = image.rsplit('/').next().unwrap_or_default();
-    let is_latest = !image.contains('@') && (last.ends_with(":latest") || !last.contains(':'));
+    let (tagged, has_digest) = image.split_once('@').map_or((image, false), |(tagged, _)| (tagged, true));
+    let last = tagged.rsplit('/').next().unwrap_or_default();
+    let is_latest = last.ends_with(":latest") || !(has_digest || last.contains(':'));
     fill(fields, "imagePullPolicy", if is_latest { "Always" } else { "IfNotPresent" });
     fill(fields, "terminationMessagePath", "/dev/termination-log");
     fill(fields, "terminationMessagePolicy", "File");
@@ -124,6 +125,8 @@ fn volume(fields: &mut Map<String, Value>) {
 
 fn field_ref(item: &mut Map<String, Value>) {
     within(item, "fieldRef", |field| fill(field, "apiVersion", "v1"));
+    // As a quantity, it is written even where it is zero.
+    within(item, "resourceFieldRef", |resource| fill(resource, "divisor", "0"));
 }
 
 #[cfg(test)]
@@ -142,6 +145,8 @@ mod tests {
             ("hub/web:latest", "Always"),
             ("hub/web:1", "IfNotPresent"),
             ("web@sha256:0", "IfNotPresent"),
+            ("hub/web:1@sha256:0", "IfNotPresent"),
+            ("hub/web:latest@sha256:0", "Always"),
         ] {
             assert_eq!(filled(&json!({"image": image}))["imagePullPolicy"], policy, "{image}");
         }
@@ -152,11 +157,14 @@ mod tests {
     fn containers_and_volumes_get_their_defaults() {
         let field = |version: &Value| json!({"fieldRef": {"apiVersion": version, "fieldPath": "a"}});
         let (absent, v1) = (field(&Value::Null), field(&json!("v1")));
+        let cpu =
+            |divisor: &Value| json!({"resourceFieldRef": {"resource": "limits.cpu", "divisor": divisor}});
+        let (undivided, zero) = (cpu(&Value::Null), cpu(&json!("0")));
         let found = filled(&json!({
             "image": "a:1",
             "args": [],
             "ports": [{"containerPort": 1}],
-            "env": [{"name": "A"}, {"name": "B", "valueFrom": absent}],
+            "env": [{"name": "A"}, {"name": "B", "valueFrom": absent}, {"name": "C", "valueFrom": undivided}],
             "volumeMounts": [{"mountPath": TOKEN}, {"mountPath": "/a"}],
             "resources": {"limits": {"cpu": 2, "memory": 1}, "requests": {"cpu": 1}},
             "startupProbe": {"httpGet": {"port": 1}, "periodSeconds": 2},
@@ -169,7 +177,7 @@ mod tests {
             "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
             "ports": [{"containerPort": 1, "protocol": "TCP"}],
-            "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": v1}],
+            "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": v1}, {"name": "C", "valueFrom": zero}],
             "volumeMounts": [{"mountPath": "/a"}],
             "resources": {"limits": {"cpu": 2, "memory": 1}, "requests": {"cpu": 1, "memory": 1}},
             "startupProbe": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1,

@@ -93,7 +93,16 @@ impl Injector {
         let mut selectors = Vec::new();
         for (at, written) in fields.list(key).iter().enumerate() {
             match selector::read(written) {
-                Ok(selector) => selectors.push(selector),
+                Ok(selector) => {
+                    let unknown = selector::unknown_keys(written);
+                    self.warnings.extend(unknown.map(|unknown| {
+                        format!(
+                            "{name}: {key}[{at}]: {unknown:?} is not part of a selector and has no effect; expected \
+                             matchLabels or matchExpressions"
+                        )
+                    }));
+                    selectors.push(selector);
+                }
                 Err(why) => {
                     self.warnings.push(format!("{name}: {key}[{at}] never matches: {why}"));
                 }

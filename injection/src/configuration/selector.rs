@@ -1,26 +1,39 @@
 //! Label selectors of the configuration, as Kubernetes writes them: `matchLabels` and `matchExpressions`.
 //!
-//! One that Kubernetes would refuse never matches, as with Istio, and its author is warned.
+//! One that Kubernetes would refuse never matches, as with Istio, and its author is warned. But Istio decodes its
+//! configuration less strictly than the API server decodes a webhook's: an unknown key has no effect, and a number or
+//! boolean is the string that is written.
 
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
+use crate::reader::scalar;
 use crate::syntax::{is_label_key, is_label_value};
 use serde_json::Value;
 
-/// Understands a selector.
+const KEYS: [&str; 2] = ["matchLabels", "matchExpressions"];
+
+/// Understands a selector of Istio's configuration.
 pub(super) fn read(written: &Value) -> Result<LabelSelector, String> {
+    parse(written, scalar)
+}
+
+/// The keys of a selector that have no effect.
+pub(super) fn unknown_keys(written: &Value) -> impl Iterator<Item = &str> {
+    let keys = written.as_object().into_iter().flat_map(serde_json::Map::keys);
+    keys.map(String::as_str).filter(|key| !KEYS.contains(key))
+}
+
+/// `text` reads a string; `None` where the value is none.
+fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSelector, String> {
     let Value::Object(map) = written else {
         return Err("it is not a mapping; expected matchLabels or matchExpressions".to_owned());
     };
-    if let Some(key) = map.keys().find(|key| !["matchLabels", "matchExpressions"].contains(&key.as_str())) {
-        return Err(format!("{key:?} is not part of a selector; expected matchLabels or matchExpressions"));
-    }
     let mut requirements = Vec::new();
     match map.get("matchLabels") {
         None | Some(Value::Null) => {}
         Some(Value::Object(labels)) => {
             for (key, value) in labels {
-                let value = value.as_str().ok_or(format!("the value of {key:?} is not text"))?;
-                requirements.push(requirement(key, "In", vec![value.to_owned()])?);
+                let value = text(value).ok_or(format!("the value of {key:?} is not text"))?;
+                requirements.push(requirement(key, "In", vec![value])?);
             }
         }
         Some(_) => return Err("matchLabels is not a mapping of strings".to_owned()),
@@ -29,13 +42,18 @@ pub(super) fn read(written: &Value) -> Result<LabelSelector, String> {
         None | Some(Value::Null) => {}
         Some(Value::Array(expressions)) => {
             for expression in expressions {
-                requirements.push(of_expression(expression)?);
+                requirements.push(of_expression(expression, text)?);
             }
         }
         Some(_) => return Err("matchExpressions is not a list".to_owned()),
     }
     if requirements.is_empty() {
-        return Err("it asks for nothing".to_owned());
+        return Err(match unknown_keys(written).next() {
+            Some(key) => {
+                format!("{key:?} is not part of a selector; expected matchLabels or matchExpressions")
+            }
+            None => "it asks for nothing".to_owned(),
+        });
     }
     Ok(LabelSelector(requirements))
 }
@@ -45,7 +63,17 @@ pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     match written {
         Value::Null => Some(LabelSelector::default()),
         Value::Object(map) if map.values().all(is_empty) => Some(LabelSelector::default()),
-        other => read(other).ok(),
+        other if unknown_keys(other).next().is_some() => None,
+        other => parse(other, string).ok(),
+    }
+}
+
+/// A string as the API server takes it; null is the empty one.
+fn string(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => Some(String::new()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -58,16 +86,16 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn of_expression(expression: &Value) -> Result<LabelRequirement, String> {
-    let text = |key: &str| expression.get(key).and_then(Value::as_str);
-    let key = text("key").ok_or("an expression has no key")?;
-    let operator = text("operator").ok_or(format!("the expression for {key:?} has no operator"))?;
+fn of_expression(expression: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelRequirement, String> {
+    let field = |name: &str| expression.get(name).and_then(text);
+    let key = field("key").ok_or("an expression has no key")?;
+    let operator = field("operator").ok_or(format!("the expression for {key:?} has no operator"))?;
     let values = match expression.get("values") {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::Array(items)) => items.iter().map(|item| Some(item.as_str()?.to_owned())).collect(),
+        Some(Value::Array(items)) => items.iter().map(text).collect(),
         Some(_) => None,
     };
-    requirement(key, operator, values.ok_or(format!("the values for {key:?} are not a list of strings"))?)
+    requirement(&key, &operator, values.ok_or(format!("the values for {key:?} are not a list of strings"))?)
 }
 
 fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<LabelRequirement, String> {
@@ -107,7 +135,7 @@ mod tests {
                 json!({"matchLabel": {}}),
                 "\"matchLabel\" is not part of a selector; expected matchLabels or matchExpressions",
             ),
-            (json!({"matchLabels": {"a": 1}}), "the value of \"a\" is not text"),
+            (json!({"matchLabels": {"a": [1]}}), "the value of \"a\" is not text"),
             (json!({"matchLabels": []}), "matchLabels is not a mapping of strings"),
             (json!({"matchLabels": null, "matchExpressions": {}}), "matchExpressions is not a list"),
             (json!({}), "it asks for nothing"),
@@ -119,7 +147,7 @@ mod tests {
                 "the values for \"a\" are not a list of strings",
             ),
             (
-                one(json!({"key": "a", "operator": "In", "values": ["b", 1]})),
+                one(json!({"key": "a", "operator": "In", "values": ["b", []]})),
                 "the values for \"a\" are not a list of strings",
             ),
             (one(json!({"key": "-", "operator": "Exists"})), "\"-\" is not a label key"),
@@ -148,6 +176,30 @@ mod tests {
             read(&one(json!({"key": "a", "operator": "DoesNotExist", "values": []}))).map(|found| found.0);
         let operator = Operator::DoesNotExist;
         assert_eq!(absent, Ok(vec![LabelRequirement { key: "a".to_owned(), operator }]));
+    }
+
+    #[test]
+    fn istio_takes_what_the_api_server_refuses() {
+        let in_a = |value: &str| {
+            let operator = Operator::In(vec![value.to_owned()]);
+            LabelSelector(vec![LabelRequirement { key: "a".to_owned(), operator }])
+        };
+        for (written, value) in [
+            (json!({"matchLabels": {"a": "b"}, "matchExpression": [{}]}), "b"),
+            (json!({"matchLabels": {"a": true}}), "true"),
+            (json!({"matchExpressions": [{"key": "a", "operator": "In", "values": [1]}]}), "1"),
+        ] {
+            assert_eq!(read(&written), Ok(in_a(value)), "{written}");
+            assert_eq!(of_webhook(&written), None, "{written}");
+        }
+        for written in [
+            json!({"matchLabels": {"a": null}}),
+            json!({"matchExpressions": [{"key": "a", "operator": "In", "values": [null]}]}),
+        ] {
+            assert_eq!((read(&written), of_webhook(&written)), (Ok(in_a("")), Some(in_a(""))), "{written}");
+        }
+        let keys = json!({"matchLabels": {}, "matchlabel": 1, "matchExpressions": []});
+        assert_eq!(unknown_keys(&keys).collect::<Vec<_>>(), ["matchlabel"]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! What is not ours ([`Existing::is_ours`]) is the user's: it is neither changed nor deleted, and a Service for which there is
 //! such an object gets no routes from us. What is as it should be is not written again.
 //!
-//! An object that is made has the same fields always, only their values change: a server-side apply takes away only what an
-//! earlier one has set, and the first writing is none.
+//! What is made of one kind always has the same fields, so that only values change. A server-side apply would not remove
+//! a field that is left out: it removes only what an earlier apply has set, and an object's first write is a create.
 
 use super::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
 use super::resource::VirtualEnvironment;

@@ -53,7 +53,7 @@ fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> 
     Some(reference)
 }
 
-/// An object of one of the kinds that we make, as far as it matters: of what is not ours, that it is there.
+/// An object of one of the kinds that we make. One that is not ours has no spec here: all that matters is that it exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing {
     object: Value,

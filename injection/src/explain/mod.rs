@@ -212,18 +212,17 @@ impl<'a> AdmissionSubject<'a> {
         let is_called = format!("webhook {} is called, and", webhook.name);
         explained.because = format!("{is_called} {}", because(decision.reason));
         match inject(pod, &self.admission, configuration) {
+            // The API server reads it before it calls a webhook.
+            outcome if !self.holder.problems.is_empty() => {
+                let of_injection = outcome.err().map(|Problems(problems)| problems);
+                explained.verdict = InjectionVerdict::Refused;
+                explained.because = "the API server can't read it".to_owned();
+                explained.problems = self.problems(&of_injection.unwrap_or_default());
+            }
             Err(Problems(problems)) => {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = format!("{is_called} the pod can't be injected");
                 explained.problems = self.problems(&problems);
-            }
-            // The API server reads it before it calls a webhook.
-            Ok(InjectionOutcome::Skipped(_) | InjectionOutcome::Injected(_))
-                if !self.holder.problems.is_empty() =>
-            {
-                explained.verdict = InjectionVerdict::Refused;
-                explained.because = "the API server can't read it".to_owned();
-                explained.problems = self.problems(&[]);
             }
             Ok(InjectionOutcome::Skipped(decision)) => {
                 explained.verdict = InjectionVerdict::Skipped;

@@ -33,8 +33,13 @@ pub(super) fn of_misses(
     found.extend(other.map(|other| {
         format!("namespace {} asks for revision {other}: explain it with --revision {other}", namespace.name)
     }));
+    // The webhook would be called, and still skip the pod.
+    let besides = of_decision(decision).into_iter().next();
     for misses in nearest {
-        let line = misses.iter().map(|miss| of_miss(miss, namespace)).collect::<Vec<_>>().join("; and ");
+        let decides = |miss: &Miss<'_>| miss.bearer == Bearer::Pod && miss.requirement.key == INJECT;
+        let besides = besides.clone().filter(|_| !misses.iter().any(decides));
+        let parts = misses.iter().map(|miss| of_miss(miss, namespace)).chain(besides);
+        let line = parts.collect::<Vec<_>>().join("; and ");
         if !line.is_empty() && !found.contains(&line) {
             found.push(line);
         }
@@ -46,6 +51,10 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
     let (key, name) = (&miss.requirement.key, &namespace.name);
     let one = |values: &[String]| values.first().cloned().unwrap_or_default();
     match (miss.bearer, &miss.requirement.operator) {
+        // The API server holds this label to the namespace's name.
+        (Bearer::Namespace, Operator::In(values)) if key == "kubernetes.io/metadata.name" => {
+            format!("put the pod into namespace {}", one(values))
+        }
         (Bearer::Namespace, Operator::In(values)) => {
             let overwrite = if miss.found.is_some() { " --overwrite" } else { "" };
             format!("kubectl label namespace {name} {key}={}{overwrite}", one(values))
@@ -90,6 +99,12 @@ pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
 pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<String> {
     let has = |fault: &SecurityViolation| refused.iter().any(|refused| refused.faults.contains(fault));
     let sets_rules = refused.iter().any(|refused| refused.name == mesh::pod::INIT);
+    // Where the proxy is refused for more than its seccompProfile, as with TPROXY, the values don't help.
+    let is_amendable = |fault: &SecurityViolation| {
+        matches!(fault, SecurityViolation::NoSeccomp | SecurityViolation::Unconfined)
+    };
+    let is_sufficient =
+        |one: &RefusedContainer| one.name == mesh::pod::INIT || one.faults.iter().all(is_amendable);
     let mut both = Vec::new();
     if sets_rules {
         both.push(
@@ -97,14 +112,17 @@ pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<
              injector's values",
         );
     }
-    if has(&SecurityViolation::NoSeccomp) {
+    if has(&SecurityViolation::Unconfined) {
+        both.push("set global.proxy.seccompProfile to {type: RuntimeDefault} in the injector's values");
+    } else if has(&SecurityViolation::NoSeccomp) {
         both.push(
             "give the pod securityContext.seccompProfile, or set global.proxy.seccompProfile to {type: RuntimeDefault} \
              in the injector's values",
         );
     }
     let label = format!("kubectl label namespace {namespace} {}=privileged --overwrite", mesh::pod::ENFORCE);
-    let both = (!both.is_empty()).then(|| both.join("; and "));
+    let is_enough = !both.is_empty() && refused.iter().all(is_sufficient);
+    let both = is_enough.then(|| both.join("; and "));
     both.into_iter().chain([label]).collect()
 }
 
@@ -146,6 +164,10 @@ mod tests {
             let requirement = LabelRequirement { key: "k".to_owned(), operator };
             assert_eq!(of_miss(&Miss { bearer, requirement: &requirement, found }, &namespace), expected);
         }
+        let key = "kubernetes.io/metadata.name".to_owned();
+        let requirement = LabelRequirement { key, operator: Operator::In(values()) };
+        let named = Miss { bearer: Bearer::Namespace, requirement: &requirement, found: Some("shop") };
+        assert_eq!(of_miss(&named, &namespace), "put the pod into namespace a");
     }
 
     #[test]
@@ -188,7 +210,8 @@ mod tests {
         let (a, b) = (requirement("a"), requirement("b"));
         let miss = |requirement| Miss { bearer: Bearer::Pod, requirement, found: None };
         let lines = |reason, misses: &[Vec<Miss<'_>>], revision: &str| {
-            let decision = Decision { inject: false, reason, warning: None };
+            let inject = reason != DecisionReason::OtherSystem;
+            let decision = Decision { inject, reason, warning: None };
             of_misses(&decision, misses, &namespace(revision), &["blue"])
         };
         let both = [vec![miss(&a), miss(&b)]];
@@ -202,6 +225,15 @@ mod tests {
         assert_eq!(lines(by_policy, &[vec![]], "blue"), [""; 0]);
         let alone = ["run the pod on Linux: rules are set in its netfilter"];
         assert_eq!(lines(DecisionReason::OtherSystem, &near, "green"), alone);
+        // A disabled policy would have a webhook that is called skip the pod.
+        let values = Operator::In(vec!["true".to_owned()]);
+        let asks = LabelRequirement { key: INJECT.to_owned(), operator: values };
+        let decision = Decision { inject: false, reason: by_policy, warning: None };
+        let of_inject = Miss { bearer: Bearer::Pod, requirement: &asks, found: None };
+        let skipped = [vec![miss(&a)], vec![of_inject]];
+        let give = "give the pod the label sidecar.istio.io/inject: \"true\"";
+        let expected = [format!("give the pod the label a; and {give}"), give.to_owned()];
+        assert_eq!(of_misses(&decision, &skipped, &namespace("blue"), &["blue"]), expected);
     }
 
     #[test]
@@ -214,6 +246,15 @@ mod tests {
             ("istio-proxy", SecurityViolation::NoSeccomp, vec![SECCOMP.to_owned(), label.to_owned()]),
             ("istio-proxy", SecurityViolation::Root, vec![label.to_owned()]),
             (
+                "istio-proxy",
+                SecurityViolation::Unconfined,
+                vec![
+                    "set global.proxy.seccompProfile to {type: RuntimeDefault} in the injector's values"
+                        .to_owned(),
+                    label.to_owned(),
+                ],
+            ),
+            (
                 "istio-init",
                 SecurityViolation::NoSeccomp,
                 vec![format!("{CAPABILITIES}; and {SECCOMP}"), label.to_owned()],
@@ -221,5 +262,7 @@ mod tests {
         ] {
             assert_eq!(of_security(&[refused(name, vec![fault])], "shop"), expected, "{name}");
         }
+        let both = ["istio-init", "istio-proxy"].map(|name| refused(name, vec![SecurityViolation::Root]));
+        assert_eq!(of_security(&both, "shop"), [label]);
     }
 }

@@ -20,6 +20,7 @@ pub(super) enum SecurityViolation {
     KeepsCapabilities,
     Escalates,
     Root,
+    Unconfined,
     NoSeccomp,
 }
 
@@ -72,6 +73,8 @@ fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<SecurityVi
     let mut found = Vec::new();
     found.extend((!added.is_empty()).then_some(SecurityViolation::Capabilities(added)));
     found.extend((own["privileged"] == true).then_some(SecurityViolation::Privileged));
+    let is_unconfined = own["seccompProfile"]["type"] == "Unconfined";
+    found.extend(is_unconfined.then_some(SecurityViolation::Unconfined));
     if standard == Standard::Restricted {
         let is_root = given("runAsNonRoot") != true || *given("runAsUser") == 0;
         let seccomp = given("seccompProfile")["type"].as_str().unwrap_or_default();
@@ -79,7 +82,10 @@ fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<SecurityVi
             (!listed("drop").any(|one| one == "ALL"), SecurityViolation::KeepsCapabilities),
             (own["allowPrivilegeEscalation"] != false, SecurityViolation::Escalates),
             (is_root, SecurityViolation::Root),
-            (!["RuntimeDefault", "Localhost"].contains(&seccomp), SecurityViolation::NoSeccomp),
+            (
+                !is_unconfined && !["RuntimeDefault", "Localhost"].contains(&seccomp),
+                SecurityViolation::NoSeccomp,
+            ),
         ];
         found.extend(more.into_iter().filter(|(is, _)| *is).map(|(_, fault)| fault));
     }
@@ -94,6 +100,7 @@ impl fmt::Display for SecurityViolation {
             Self::KeepsCapabilities => f.write_str("it does not drop ALL capabilities"),
             Self::Escalates => f.write_str("it does not set allowPrivilegeEscalation to false"),
             Self::Root => f.write_str("it may run as root (runAsNonRoot, runAsUser)"),
+            Self::Unconfined => f.write_str("its seccompProfile is Unconfined"),
             Self::NoSeccomp => f.write_str("neither it nor the pod has a seccompProfile"),
         }
     }
@@ -161,6 +168,12 @@ mod tests {
             (
                 "/securityContext/seccompProfile/type",
                 json!("Unconfined"),
+                Some("its seccompProfile is Unconfined"),
+                Some("its seccompProfile is Unconfined"),
+            ),
+            (
+                "/securityContext/seccompProfile/type",
+                json!(null),
                 None,
                 Some("neither it nor the pod has a seccompProfile"),
             ),

@@ -24,7 +24,7 @@ pub struct InstallOptions<'a> {
     pub priority_class: Option<&'a str>,
     /// Its pods have a NetworkPolicy.
     pub network_policy: bool,
-    /// The namespace is one of the objects, but for those that every cluster has.
+    /// The Namespace itself is among the objects, unless every cluster has it.
     pub names_namespace: bool,
     /// Webhook configurations have the names of istiod's.
     pub istio_names: bool,
@@ -76,7 +76,7 @@ impl Installation {
         let mut name = |flag: &str, text: &str, most: usize| {
             problems.extend(label(text, most).err().map(|fault| InputProblem::with_item(flag, text, fault)));
         };
-        // With a revision the names of objects still have to be names of Services.
+        // A revision becomes part of names of Services, which have 63 characters at most.
         name("--namespace", options.namespace, 63);
         name("--revision", options.revision, MAX_REVISION);
         for tag in options.tags {

@@ -16,7 +16,7 @@ pub(super) struct WebhookService {
     pub(super) hosts: Vec<String>,
 }
 
-/// What gives the webhooks that call the server this bundle; none if they have it.
+/// The patch that sets this bundle in the webhooks that call the server; `None` if all of them have it.
 ///
 /// A strategic merge patch: webhooks of other servers and all other fields stay. It names the version that was read, so a
 /// webhook that is removed meanwhile does not come back as a fragment.

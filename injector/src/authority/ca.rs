@@ -115,7 +115,7 @@ impl Ca {
         leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         leaf.use_authority_key_identifier_extension = true;
-        limit(&mut leaf, life);
+        set_validity(&mut leaf, life);
         let own = params(self.trusted.life);
         let signed = leaf.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
@@ -139,11 +139,11 @@ fn params(life: Life) -> CertificateParams {
     params.distinguished_name.push(DnType::CommonName, NAME);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    limit(&mut params, life);
+    set_validity(&mut params, life);
     params
 }
 
-fn limit(params: &mut CertificateParams, life: Life) {
+fn set_validity(params: &mut CertificateParams, life: Life) {
     let epoch = date_time_ymd(1970, 1, 1);
     let at = |seconds: i64| epoch + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     params.not_before = at(life.born - SKEW);

@@ -83,7 +83,8 @@ pub(crate) fn stored(secret: &Secret) -> Result<Option<StoredAuthority>, Box<dyn
     Ok(kept.map(|kept| StoredAuthority { bundle: kept.bundle(), ends: kept.current.trusted.life.ends }))
 }
 
-/// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).
+/// The read timeout of connections to the API server. A watch is silent while nothing changes, but the API server ends it
+/// earlier, after 290 seconds (`timeoutSeconds`, the default of `kube`).
 pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 
 /// The host of a URL, in small letters.
@@ -127,7 +128,7 @@ pub(crate) async fn begin(
         Lifetimes { authority: flags.ca_lifetime, certificate: flags.certificate_lifetime },
     );
     loop {
-        reconciler.turn().await?;
+        reconciler.reconcile().await?;
         if let Some(identity) = reconciler.identity() {
             return Ok((identity, reconciler));
         }

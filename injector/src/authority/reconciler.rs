@@ -26,7 +26,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until};
 
-/// By this name the API server notes what we have set.
+/// The field manager of all that is written here (`managedFields`).
 const MANAGER: &str = "sidecar-injector";
 /// The delay after a write, and the longest one after writes that failed.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
@@ -43,7 +43,7 @@ pub(super) struct Lifetimes {
     pub(super) certificate: Duration,
 }
 
-enum News {
+enum AuthorityEvent {
     Secret(Option<Secret>),
     Configuration(String, Option<MutatingWebhookConfiguration>),
 }
@@ -54,13 +54,13 @@ pub(crate) struct CertificateReconciler {
     configurations: Api<MutatingWebhookConfiguration>,
     service: WebhookService,
     secret: String,
-    /// Of the Service.
+    /// The names in the server's certificate: those of the Service, and the hosts of `--name`.
     names: Vec<String>,
-    /// The webhook configurations that are watched.
     callers: Arc<Callers>,
+    /// How many webhook configurations are watched.
     watched: usize,
     lifetimes: Lifetimes,
-    news: BoxStream<'static, News>,
+    events: BoxStream<'static, AuthorityEvent>,
     /// The Secret as it was last seen, once it is known whether there is one.
     seen: Option<Option<Secret>>,
     /// The last Secret that could be used: if it is damaged or deleted, it is written again.
@@ -84,15 +84,17 @@ impl CertificateReconciler {
     ) -> Self {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &service.namespace);
         let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        let mut streams =
-            vec![news(watch::object(secrets.clone(), secret, "secret", LIST_TIMEOUT), News::Secret)];
+        let mut streams = vec![events(
+            watch::object(secrets.clone(), secret, "secret", LIST_TIMEOUT),
+            AuthorityEvent::Secret,
+        )];
         let distinct: BTreeSet<&String> = configurations.iter().collect();
         let watched = distinct.len();
         let callers = Arc::new(Callers::new(distinct.iter().copied()));
         for name in distinct {
             let objects = watch::object(all.clone(), name, name.as_str(), LIST_TIMEOUT);
             let name = name.clone();
-            streams.push(news(objects, move |object| News::Configuration(name.clone(), object)));
+            streams.push(events(objects, move |object| AuthorityEvent::Configuration(name.clone(), object)));
         }
         let mut names = leaf::names(&service.name, &service.namespace);
         names.extend(service.hosts.iter().cloned());
@@ -103,7 +105,7 @@ impl CertificateReconciler {
             secret: secret.to_owned(),
             names,
             lifetimes,
-            news: select_all(streams).boxed(),
+            events: select_all(streams).boxed(),
             seen: None,
             sound: None,
             callers,
@@ -130,27 +132,27 @@ impl CertificateReconciler {
     pub(crate) async fn run(mut self) {
         loop {
             self.wait().await;
-            if let Err(error) = self.turn().await {
-                // The present certificate is shown on, and the next turn tries again.
+            if let Err(error) = self.reconcile().await {
+                // The present certificate stays in use, and the next event, or the clock, leads to another try.
                 tracing::error!(error = &error as &dyn Error, "certificates are not renewed");
             }
         }
     }
 
-    /// Waits for news, or for the time at which something is due.
+    /// Waits for an event, or for the time at which something is due.
     pub(super) async fn wait(&mut self) {
         let next = self.callers.due().map_or(self.next, |due| due.min(self.next));
         tokio::select! {
-            Some(news) = self.news.next() => self.hear(news),
+            Some(event) = self.events.next() => self.handle(event),
             () = sleep_until(next) => {}
         }
         self.callers.log();
     }
 
-    fn hear(&mut self, news: News) {
-        match news {
-            News::Secret(secret) => self.seen = Some(secret),
-            News::Configuration(name, configuration) => {
+    fn handle(&mut self, event: AuthorityEvent) {
+        match event {
+            AuthorityEvent::Secret(secret) => self.seen = Some(secret),
+            AuthorityEvent::Configuration(name, configuration) => {
                 self.callers.note(&name, bundle::caller(configuration.as_ref(), &self.service));
                 self.webhooks.insert(name, configuration);
             }
@@ -158,7 +160,7 @@ impl CertificateReconciler {
     }
 
     /// Does what is due. What the API server refuses is logged and tried again.
-    pub(super) async fn turn(&mut self) -> Result<(), LeafError> {
+    pub(super) async fn reconcile(&mut self) -> Result<(), LeafError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
             self.next = resume;
@@ -166,14 +168,14 @@ impl CertificateReconciler {
         }
         let Some(seen) = self.seen.clone() else { return Ok(()) };
         let now = now();
-        let (mut known, is_lost) = self.understood(seen.as_ref());
+        let (mut known, is_lost) = self.authorities_of(seen.as_ref());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
         let step = rotation::step(&mut known, now, self.lifetimes.authority, announced);
         let step = step.map_err(LeafError::Make)?;
         let Some(authorities) = known else { return Ok(()) };
         if step.is_some() || is_lost {
             // The watch reports it, and then it is what is known.
-            self.keep(&authorities, seen.as_ref(), step).await;
+            self.write_secret(&authorities, seen.as_ref(), step).await;
             return Ok(());
         }
         let fresh = leaf::refresh(
@@ -191,8 +193,8 @@ impl CertificateReconciler {
         Ok(())
     }
 
-    /// The authorities of a Secret; and whether they are no more in it, but known from before.
-    fn understood(&mut self, secret: Option<&Secret>) -> (Option<Authorities>, bool) {
+    /// The authorities of a Secret. If it holds none or is damaged, those that it held before, with `true`.
+    fn authorities_of(&mut self, secret: Option<&Secret>) -> (Option<Authorities>, bool) {
         let read = secret.map_or(Ok(None), store::read);
         match read {
             Ok(Some(authorities)) => {
@@ -219,7 +221,12 @@ impl CertificateReconciler {
             && known.all(|known| bundle::patch(known, &self.service, &bundle).is_none())
     }
 
-    async fn keep(&mut self, authorities: &Authorities, over: Option<&Secret>, step: Option<RotationStep>) {
+    async fn write_secret(
+        &mut self,
+        authorities: &Authorities,
+        over: Option<&Secret>,
+        step: Option<RotationStep>,
+    ) {
         let secret = store::write(authorities, &self.secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         let secrets = self.secrets.clone();
@@ -252,26 +259,23 @@ impl CertificateReconciler {
     /// Writes the bundle to webhooks that have another one.
     async fn announce(&mut self, authorities: &Authorities) {
         let bundle = authorities.bundle();
-        let (mut well, mut set) = (true, false);
+        let mut is_announced = true;
         for (name, configuration) in &self.webhooks {
             let Some(configuration) = configuration else { continue };
             let Some(patch) = bundle::patch(configuration, &self.service, &bundle) else { continue };
+            is_announced = false;
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             match within(self.configurations.patch(name, &params, &Patch::Strategic(patch))).await {
-                Ok(_) => {
-                    tracing::info!(configuration = name, "caBundle is set");
-                    set = true;
-                }
+                Ok(_) => tracing::info!(configuration = name, "caBundle is set"),
                 Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
                     tracing::debug!(configuration = name, "another writer was first");
                 }
                 Err(error) => {
                     tracing::warn!(configuration = name, error = describe(&error), "caBundle is not set");
-                    well = false;
                 }
             }
         }
-        if well && !set {
+        if is_announced {
             self.backoff.reset();
             self.resume = None;
         } else {
@@ -280,7 +284,8 @@ impl CertificateReconciler {
         }
     }
 
-    /// Nothing is written for a while: a short one while news are on their way, a longer one after each failure.
+    /// Delays the next write. After one that succeeded the delay is short, and the event that reports it ends it. After
+    /// failures it is longer each time, and no event ends it.
     fn pause(&mut self, well: bool) {
         if well {
             self.backoff.reset();
@@ -311,11 +316,11 @@ async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
 }
 
 /// The objects of a watch. Failures are logged by the watch itself.
-fn news<T: Send + 'static>(
+fn events<T: Send + 'static>(
     objects: BoxStream<'static, Result<Option<T>, watch::Failure>>,
-    news: impl Fn(Option<T>) -> News + Send + Sync + 'static,
-) -> BoxStream<'static, News> {
-    objects.filter_map(move |object| std::future::ready(object.ok().map(&news))).boxed()
+    event: impl Fn(Option<T>) -> AuthorityEvent + Send + Sync + 'static,
+) -> BoxStream<'static, AuthorityEvent> {
+    objects.filter_map(move |object| std::future::ready(object.ok().map(&event))).boxed()
 }
 
 fn now() -> i64 {

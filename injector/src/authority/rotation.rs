@@ -53,7 +53,7 @@ impl Authorities {
         all.into_iter().map(Trusted::pem).collect()
     }
 
-    /// When a step is due; that the next authority is known everywhere comes from elsewhere.
+    /// When the next step is due. An exchange also waits for the webhooks, of which nothing is known here.
     pub(super) fn due(&self) -> i64 {
         let forget = self.previous.iter().map(|trusted| trusted.life.ends).min();
         let exchange = self.next.as_ref().map_or(self.current.trusted.life.part(2, 3), takes_over);

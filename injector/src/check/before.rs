@@ -14,10 +14,11 @@ pub(super) struct ExistingObject {
 }
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
-/// `policy/v1`, of which an installation has an object.
-const OLDEST: u32 = 21;
-/// `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes with pods that never become ready are not drained.
-const COMPLETE: u32 = 27;
+/// The first minor version of Kubernetes 1 that serves `policy/v1`: an installation has a PodDisruptionBudget.
+const MIN_MINOR: u32 = 21;
+/// The first one that heeds `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes with pods that never
+/// become ready are not drained.
+const RECOMMENDED_MINOR: u32 = 27;
 
 pub(super) fn version(version: &Value) -> InstallationFinding {
     let topic = InstallationTopic::Cluster;
@@ -26,16 +27,16 @@ pub(super) fn version(version: &Value) -> InstallationFinding {
     let minor: String =
         version["minor"].as_str().unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
     match (version["major"].as_str(), minor.parse::<u32>()) {
-        (Some("1"), Ok(minor)) if minor < OLDEST => topic.fail(
+        (Some("1"), Ok(minor)) if minor < MIN_MINOR => topic.fail(
             format!("the API server is {shown}"),
-            format!("update the cluster: 1.{OLDEST} is the oldest that has all objects"),
+            format!("update the cluster: 1.{MIN_MINOR} is the oldest that has all objects"),
         ),
-        (Some("1"), Ok(minor)) if minor < COMPLETE => topic.warn(
+        (Some("1"), Ok(minor)) if minor < RECOMMENDED_MINOR => topic.warn(
             format!(
                 "the API server is {shown}, which ignores unhealthyPodEvictionPolicy of PodDisruptionBudgets"
             ),
             format!(
-                "update the cluster to 1.{COMPLETE}, or drain nodes with care while the injector is not ready"
+                "update the cluster to 1.{RECOMMENDED_MINOR}, or drain nodes with care while the injector is not ready"
             ),
         ),
         (Some("1"), Ok(_)) => topic.ok(format!("the API server is {shown}")),
@@ -82,15 +83,23 @@ pub(super) async fn rights(
             Err(failed) => error = Some(failed),
         }
     }
-    for ExistingObject { object: role, .. } in existing {
+    for ExistingObject { object: role, answer } in existing {
         if role["rules"].is_null() {
             continue;
         }
         let (group, resource, _) = collection(role);
-        let namespace = role["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        let name = role["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let escalate = Right { group, resource, verb: "escalate".to_owned(), namespace, name };
-        if checked.cluster.may(None, &escalate).await == Ok(true) {
+        let text = |field: &str| role["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let exists = matches!(answer, Ok(Some(_)));
+        // Who may `escalate` and `bind` the role needs none of its rights. For a role that does not exist yet, `escalate` is
+        // authorized without a name, as its creation is.
+        let escalated = if exists { text("name") } else { String::new() };
+        let mut needs_rights = false;
+        for (verb, name) in [("escalate", escalated), ("bind", text("name"))] {
+            let (group, resource, verb) = (group.clone(), resource.clone(), verb.to_owned());
+            let right = Right { group, resource, verb, namespace: text("namespace"), name };
+            needs_rights |= checked.cluster.may(None, &right).await != Ok(true);
+        }
+        if !needs_rights {
             continue;
         }
         for right in granted(role) {

@@ -74,7 +74,7 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let findings = runtime.block_on(async {
         let connected =
-            access::person(flags.kubeconfig.as_deref(), flags.context.as_deref(), SILENCE).await?;
+            access::user_client(flags.kubeconfig.as_deref(), flags.context.as_deref(), SILENCE).await?;
         let (client, server) = connected;
         let objects = files(&target).into_iter().flat_map(|file| file.objects).collect();
         let checked = CheckedInstallation {

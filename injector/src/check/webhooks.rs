@@ -62,7 +62,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
         }
         findings.extend(rival(configuration, &own));
     }
-    findings.extend(matches(&installed, all, checked));
+    findings.extend(unexpected_or_missing(&installed, all, checked));
     findings.extend(order(&printed, all));
     if findings.is_empty() {
         findings.push(topic.ok("no other webhook injects these pods"));
@@ -102,8 +102,13 @@ fn rival(configuration: &Value, own: &[Webhook]) -> Vec<InstallationFinding> {
     findings
 }
 
-/// Configurations that call this server under names that no flag names.
-fn matches(installed: &[&Value], all: &[Value], checked: &CheckedInstallation) -> Vec<InstallationFinding> {
+/// Configurations that call this server but are not among those that `manifests` prints with the same flags; and those of
+/// these that are missing, if any calls the server.
+fn unexpected_or_missing(
+    installed: &[&Value],
+    all: &[Value],
+    checked: &CheckedInstallation,
+) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let mut findings = Vec::new();
     let names: Vec<&str> = checked
@@ -131,7 +136,8 @@ fn matches(installed: &[&Value], all: &[Value], checked: &CheckedInstallation) -
     findings
 }
 
-/// The API server calls configurations by their names; the environment's tag has to come after whatever injects.
+/// The API server calls webhooks in the order of their configurations' names. The environment's tag changes injected
+/// proxies, so it has to come after whatever injects.
 fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let mut by_name: BTreeMap<&str, &Value> = printed.iter().map(|one| (name(one), *one)).collect();
@@ -146,10 +152,10 @@ fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     Some(match first < last {
         true => topic.fail(
             format!("{first} is called before {last}, when the pod has no proxy yet"),
-            format!(
-                "give it a name that sorts behind {last}, such as {}",
-                injection::manifests::ENVIRONMENT_TAG
-            ),
+            match injection::manifests::ENVIRONMENT_TAG {
+                name if last < name => format!("give it a name that sorts behind {last}, such as {name}"),
+                _ => format!("give it a name that sorts behind {last}, such as {last}.environment-tag"),
+            },
         ),
         false => topic.ok(format!("{first} is called behind {last}")),
     })

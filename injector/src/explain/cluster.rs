@@ -90,7 +90,7 @@ impl ExplainClusterFlags {
         named: &BTreeSet<String>,
     ) -> Result<(Vec<Value>, ClusterInjectors, Vec<InputProblem>), String> {
         let connected =
-            cluster::access::person(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
+            cluster::access::user_client(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
         let (client, _) = connected.map_err(|error| describe(&error))?;
         let mut namespaces = Vec::new();
         for name in named {

@@ -104,12 +104,12 @@ impl ClusterState {
         flags: &ServeClusterFlags,
         kubeconfig: Option<&Path>,
         metrics: &ServeMetrics,
-    ) -> Result<Arc<Self>, access::Refused> {
+    ) -> Result<Arc<Self>, access::AccessError> {
         let client = match flags.watch_cluster {
             When::Off => None,
             when @ (When::On | When::Auto) => match access::client(kubeconfig, SILENCE).await {
                 Ok(client) => Some(client),
-                Err(error @ access::Refused::NoPod(_)) if when == When::Auto => {
+                Err(error @ access::AccessError::NoPod(_)) if when == When::Auto => {
                     let error = &error as &dyn Error;
                     tracing::info!(error, "namespaces and nodes are not watched");
                     None

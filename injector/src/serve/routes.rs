@@ -34,7 +34,7 @@ pub(super) struct WebhookServer {
     /// A request takes it once, so that its answer is made of one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
     pub(super) cluster: Arc<ClusterState>,
-    /// Of which the first that a pod has names its environment; none where environments are not served.
+    /// Keys of labels: the first one that a pod has holds its environment. Empty where `/environment-tag` is not served.
     pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<ServerIdentity>,
     pub(super) metrics: Arc<ServeMetrics>,
@@ -103,7 +103,8 @@ impl WebhookServer {
                 let checks = self.checks();
                 let is_ready = checks.iter().all(|check| check.result.is_ok());
                 let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-                let is_verbose = request.uri().query().is_some_and(|query| query.starts_with("verbose"));
+                let mut parameters = request.uri().query().into_iter().flat_map(|query| query.split('&'));
+                let is_verbose = parameters.any(|parameter| parameter.split('=').next() == Some("verbose"));
                 reply(status, TEXT, if is_verbose { self.verbose(&checks) } else { brief(&checks) })
             }
         }

@@ -108,6 +108,15 @@ fn missing_rights_are_named() {
     );
     has(&findings, "watch nodes (to grant it in ClusterRole sidecar-injector)");
     assert!(!findings.iter().any(|one| one.contains("create deployments")), "{findings:#?}");
+    // Who may write any role and bind it needs none of its rights; one of the two is not enough.
+    for (verbs, is_named) in [(json!(["escalate"]), true), (json!(["bind", "escalate"]), false)] {
+        cluster.put(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": "some" }, "rules": [
+                { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": verbs }] }));
+        let (_, findings) = check_as(word(&account), &[]);
+        let text = "watch nodes (to grant it in ClusterRole sidecar-injector)";
+        assert_eq!(findings.iter().any(|one| one.contains(text)), is_named, "{findings:#?}");
+    }
 
     // Without any right, nothing is known, and that is said.
     let (code, findings) = check_as(word(&cluster.account("default", "nobody")), &[]);

@@ -95,7 +95,8 @@ fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
     let ready = webhook.get("/ready");
     assert_eq!(ready.status, 503);
     assert!(ready.text().contains("own"), "{}", ready.text());
-    let verbose = webhook.get("/ready?verbose");
+    assert_eq!(webhook.get("/ready?verbosity").text(), ready.text());
+    let verbose = webhook.get("/ready?timeout=1s&verbose");
     assert!(
         verbose.status == 503 && verbose.text().contains("[-]configuration failed: "),
         "{}",

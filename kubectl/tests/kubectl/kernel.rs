@@ -2,8 +2,10 @@
 
 use crate::fake::{CONTAINER, Fake, explanation};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn status() -> Value {
     json!({
@@ -82,6 +84,26 @@ fn packets_are_shown_as_they_come() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn packets_that_nothing_reads_are_not_waited_for() {
+    let mut fake = Fake::with_agent();
+    let packet = json!({ "version": 1, "time": "2026-01-01T00:00:00Z", "rules": [], "sentence": "captured" });
+    fake.answer("exec *", &format!("{packet}\n"), "", 0);
+    // A trace that reports the packet each second, for ever.
+    fs::copy(fake.file("kubectl"), fake.file("once")).expect("copied");
+    let script = "#!/bin/sh\nhere=$(dirname \"$0\")\n\"$here/once\" \"$@\" || exit\n\
+                  case \"$*\" in *exec*) sleep 1; exec \"$0\" \"$@\" ;; esac\n";
+    fs::write(fake.file("kubectl"), script).expect("written");
+    let mut command = fake.command(&["trace", "web-0"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the plugin starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert!(line.starts_with("by the kernel of pod shop/web-0"), "{line}");
+    let start = Instant::now();
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 fn check(equal: bool) -> Value {
@@ -194,6 +216,29 @@ fn an_ephemeral_container_is_added_when_somebody_says_yes() {
             "{line:?}: {code:?} {shown}"
         );
     }
+}
+
+/// kubectl debug prints the log of a container that has ended before it was attached to.
+#[test]
+fn the_log_of_an_ephemeral_container_is_an_answer() {
+    let words = ["status", "web-0", "--image", "registry/init:1", "--yes"];
+    for log in [
+        format!("{}\n", status()),
+        format!("legacy tables can't be read\n{}\n", status()),
+        format!("{:#}\nlegacy tables can't be read\n", status()),
+    ] {
+        let mut fake = Fake::without_agent();
+        fake.answer("debug *", &log, "", 0);
+        let ran = fake.run(&words).with(0);
+        assert!(ran.stdout.contains("inbound traffic is captured over IPv4"), "{}", ran.stdout);
+        let remark = if log.contains("legacy") { "note: legacy tables can't be read\n" } else { "" };
+        assert_eq!(ran.stderr, remark);
+    }
+    let error = json!({ "message": "it is refused", "causes": [], "exit_code": 1 });
+    let error = json!({ "version": 1, "error": error, "problems": [] });
+    let mut fake = Fake::without_agent();
+    fake.answer("debug *", &format!("{error}\n"), "", 0);
+    assert_eq!(fake.run(&words).with(1).stderr, "error: sidecar-init in pod shop/web-0: it is refused\n");
 }
 
 #[test]

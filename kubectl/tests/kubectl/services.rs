@@ -24,6 +24,10 @@ fn scene() -> Fake {
     );
     let ports = json!([{ "name": "http", "port": 80, "targetPort": "http" }]);
     fake.object("get service peers *", &service(&json!({ "clusterIP": "None", "ports": ports })));
+    let of_ipv6 = json!({
+        "ports": [{ "name": "http", "port": 8080 }],
+        "endpoints": [{ "addresses": ["fd00::8"] }, { "addresses": ["fd00::9"] }],
+    });
     let slice = json!({
         "ports": [{ "name": "http", "port": 8080 }],
         "endpoints": [
@@ -34,7 +38,7 @@ fn scene() -> Fake {
     });
     fake.object(
         "get endpointslices.discovery.k8s.io -l kubernetes.io/service-name=peers -n shop *",
-        &list(&[slice]),
+        &list(&[of_ipv6, slice]),
     );
     fake.object("exec *", &explanation("redirect", Some(15001), "it is"));
     fake

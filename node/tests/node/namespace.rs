@@ -219,6 +219,18 @@ fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
 }
 
 #[test]
+fn an_address_that_another_pod_has_by_now_is_not_believed() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.8.7");
+    let proc = sandbox.proc(&scene.cluster.folder, &uid("b"));
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.8.7"));
+    let (code, log) = scene.run(&["--proc", word(&proc)]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("no process of the pod and no namespace with its addresses"), "{log}");
+    assert_eq!(sandbox.rules(), "");
+}
+
+#[test]
 fn bad_annotations_are_told_and_nothing_is_touched() {
     let scene = Scene::new();
     let sandbox = Sandbox::new("10.213.5.7");

@@ -126,6 +126,18 @@ fn a_patch_names_the_pod_that_it_means() {
 }
 
 #[test]
+fn an_event_tells_why_the_api_server_refuses() {
+    let scene = Scene::new();
+    scene.cluster.fault("delete", "pods", Fault::Refuse(403));
+    scene.cluster.put(&broken("web", 1));
+    let (code, log) = scene.run(&["--action", "delete"]);
+    assert_eq!(code, Some(1), "{log}");
+    let event = scene.cluster.all("events")[0].clone();
+    let note = event["note"].as_str().unwrap_or_default();
+    assert!(note.contains("the API server can't be asked: ") && note.ends_with("(403)"), "{event}");
+}
+
+#[test]
 fn no_more_pods_than_the_rate_are_deleted() {
     let scene = Scene::new();
     for number in 0..10 {

@@ -91,7 +91,7 @@ fn as_comment(above: Above<'_>) -> String {
         Above::Basis(basis) => format!("by {basis}"),
         Above::Title(title) => title.to_owned(),
     };
-    format!("<!-- {} -->", words.replace("--", "- -"))
+    format!("<!-- {} -->", words.replace("--", "- -").replace("--", "- -"))
 }
 
 /// The heads and the verdicts of tables for a terminal, line by line. Words that are too wide there are an arrow.

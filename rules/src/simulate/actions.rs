@@ -142,8 +142,11 @@ impl<O: Observer> Walker<'_, O> {
         self.destination_done = true;
         if let Some(address) = address {
             self.facts.destination = Some(address);
-            self.stays = self.routing.takes_address(address);
-            self.facts.destination_local = self.stays;
+            self.facts.destination_local = self.routing.takes_address(address);
+            // In OUTPUT it is routed again, also by its mark (`nf_nat_ipv4_local_fn`).
+            let mark = self.facts.mark.filter(|_| self.hook == Hook::Output);
+            self.stays =
+                self.facts.destination_local || mark.is_some_and(|mark| self.routing.takes_mark(mark));
         }
         if let Some(ports) = ports {
             self.facts.destination_port = port_in(ports, self.facts.destination_port);

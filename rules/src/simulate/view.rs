@@ -318,10 +318,11 @@ fn tracking(rule: &ViewRule) -> Option<bool> {
         Action::RedirectSamePort
         | Action::Destination { .. }
         | Action::Source(_)
-        | Action::Notrack
         | Action::UnknownZone(_) => Some(true),
         Action::Target(target) => Some(target.tracks_connections()),
         Action::Unknown(_) | Action::UnknownMark(_) => None,
+        // Neither program's rule registers conntrack for it (`nft_notrack_ops`, `xt_ct_tg_check`).
+        Action::Notrack => Some(false),
         Action::Goto(_) | Action::Call { .. } | Action::Continue(_) | Action::Reject => Some(false),
     };
     let conditions = rule.conditions.iter().map(of_condition);

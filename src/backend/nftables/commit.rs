@@ -40,8 +40,8 @@ impl Refusal {
     }
 }
 
-/// How often to repeat a change when another program's change comes between.
-const TRIES: usize = 10;
+/// How often to repeat a change, or a reading, when another program's change comes between.
+pub(super) const TRIES: usize = 10;
 
 /// Repeats a change for as long as another program's change comes between.
 pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
@@ -89,16 +89,23 @@ pub(super) const fn kind(message: u8) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 
+/// The job that begins with the message at this place; `None` unless all jobs before it delete tables, which takes one
+/// message each. The message at place 0 begins the batch.
+fn job_at<'a>(jobs: &[BatchOperation<'a>], place: u32) -> Option<BatchOperation<'a>> {
+    let (job, earlier) = jobs.get(..usize::try_from(place).ok()?)?.split_last()?;
+    earlier.iter().all(|job| matches!(job, BatchOperation::Delete(..))).then_some(*job)
+}
+
 fn refusal(batch: &Batch, first: u32, jobs: &[BatchOperation<'_>], rejection: Rejection) -> Refusal {
     let Rejection { sequence, message, offset, source } = rejection;
     let place = sequence.wrapping_sub(first);
-    // The first job finds the table gone, or already there; or the generation is an old one.
-    let is_conflict = match (source.raw_os_error(), jobs.first()) {
-        (Some(libc::ERESTART), _) => true,
-        (Some(libc::ENOENT), Some(BatchOperation::Delete(..)))
-        | (Some(libc::EEXIST), Some(BatchOperation::Create(_))) => place == 1,
-        _ => false,
-    };
+    // The generation is an old one, a table to delete is gone, or one to create is already there.
+    let is_conflict = matches!(
+        (source.raw_os_error(), job_at(jobs, place)),
+        (Some(libc::ERESTART), _)
+            | (Some(libc::ENOENT), Some(BatchOperation::Delete(..)))
+            | (Some(libc::EEXIST), Some(BatchOperation::Create(_)))
+    );
     match is_conflict {
         true => Refusal::Conflict(source),
         false => {

@@ -2,6 +2,7 @@
 
 use super::bytecode::{EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::listed::{self, Interfaces};
+use super::read::TableCounters;
 use crate::sys::header::*;
 use rules::{
     drift::{Compared, Reason, Side, compare},
@@ -88,8 +89,9 @@ pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) 
             lines: set_lines(there, desired),
         });
     }
+    let (interfaces, counters) = (Interfaces::default(), TableCounters::default());
     let texts = [live, desired]
-        .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &Interfaces::default(), &[])));
+        .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &interfaces, &[], &counters)));
     for [there, desired] in pairs(&chains(live), &chains(desired), |chain| &chain.name) {
         let name = there.or(desired).map(|chain| chain.name.clone()).unwrap_or_default();
         found.push(NftDifference {

@@ -2,6 +2,7 @@
 
 use super::bytecode::{self, BaseChain, Element, EncodedSet};
 use super::lift::{self, Context};
+use super::read::TableCounters;
 use crate::sys::{header::*, netfilter};
 use rules::nft::{
     self, Condition, DataType, Field, Interval, Intervals, Kind, LiveBase, LiveChain, LiveRule, LiveTable,
@@ -28,12 +29,13 @@ impl Interfaces {
 }
 
 /// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are those of the
-/// namespace.
+/// namespace, `counters` those of the table's rules.
 pub(super) fn table(
     family: u8,
     table: &bytecode::EncodedTable,
     interfaces: &Interfaces,
     bridges: &[String],
+    counters: &TableCounters,
 ) -> Option<LiveTable> {
     let (word, of) = match family {
         NFPROTO_BRIDGE => return Some(of_bridges(table, bridges)),
@@ -46,6 +48,8 @@ pub(super) fn table(
     let context = Context { family: of, table, interfaces };
     let chain = |chain: &bytecode::EncodedChain| {
         let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
+        // Rules that are added below have no counters.
+        counters.note(&chain.name, &mut rules);
         let base = chain.base.as_ref().filter(|base| is_called(family, base)).map(|base| {
             let mut listed = base_chain(family, base);
             if !base.devices.is_empty() {

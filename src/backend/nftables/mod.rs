@@ -31,14 +31,16 @@ pub mod tracing;
 mod unlistable;
 
 pub use bridge::{both, guarded, marks};
-use commit::kind;
 pub use commit::{Nftables, Refusal, retry};
+use commit::{TRIES, kind};
 pub use compare::{NftDifference, NftDifferenceSubject, differences, same};
 pub use dump::{Counts, RuleHandles};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use listed::Interfaces;
+use read::TableCounters;
 pub use record::TableRecord;
 pub use removal::ListingGeneration;
+use tables::TableHeader;
 pub use tables::{BlockedTable, Obstacle, Tables};
 
 use crate::sys::{header::*, link, message::Messages, nfnetlink::nfproto};
@@ -76,11 +78,28 @@ impl Nftables {
     /// The table of the family `inet` and this name; `None` if it is not among these.
     pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::EncodedTable>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
-        match ours.map(|ours| read::table(&mut self.socket, ours)).transpose() {
-            // It has gone since.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => other,
+        let Some(ours) = ours else { return Ok(None) };
+        Ok(self.read_counted(ours)?.map(|(table, _)| table))
+    }
+
+    /// A table, and what its rules have counted; `None` if it has gone since the tables were listed.
+    fn read_counted(
+        &mut self,
+        header: &TableHeader,
+    ) -> io::Result<Option<(bytecode::EncodedTable, TableCounters)>> {
+        let mut now = Some(header.clone());
+        for _ in 0..TRIES {
+            let Some(found) = now else { return Ok(None) };
+            match read::counted(&mut self.socket, &found) {
+                // The table has gone, or only a set in it, because another program has changed the table.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let mut tables = self.tables()?.unwrap_or_default().0.into_iter();
+                    now = tables.find(|table| (table.family, &table.name) == (found.family, &found.name));
+                }
+                other => return other.map(Some),
+            }
         }
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 
     /// All tables of which packets of a family meet chains, with what their rules have counted. Reading creates nothing.
@@ -104,12 +123,9 @@ impl Nftables {
             if is_trace || !is_met || outside.is_dormant() {
                 continue;
             }
-            let (table, hits) = match read::counted(&mut self.socket, &outside) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                table => table?,
-            };
-            let Some(mut listed) = listed::table(of, &table, &interfaces, &bridges) else { continue };
-            hits.note(&mut listed);
+            let Some((table, counters)) = self.read_counted(&outside)? else { continue };
+            let listed = listed::table(of, &table, &interfaces, &bridges, &counters);
+            let Some(listed) = listed else { continue };
             let as_read = listed::is_of_iptables(of, &table).then_some(table);
             tables.push(VisibleTable { as_read, listed });
         }
@@ -125,35 +141,23 @@ impl Nftables {
             if outside.family != of || !Table::ALL.iter().any(|table| table.name() == outside.name) {
                 continue;
             }
-            match read::table(&mut self.socket, outside) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                table => found.push(table?),
-            }
+            found.extend(self.read_counted(outside)?.map(|(table, _)| table));
         }
         Ok(agreed::agreed(printed, &found, &Interfaces::read()))
     }
 
     /// Replaces the table `live` by `desired`, of the same name or another, in one step. `live` is what was read: that it
-    /// has changed or gone is a conflict.
+    /// has gone is a conflict, and so is that it has changed, unless it is only deleted.
     pub fn replace(
         &mut self,
         live: Option<&bytecode::EncodedTable>,
         desired: Option<&bytecode::EncodedTable>,
     ) -> Result<(), Refusal> {
-        let delete = live.map(|live| BatchOperation::Delete(NFPROTO_INET, &live.name));
-        let jobs: Vec<BatchOperation<'_>> =
-            delete.into_iter().chain(desired.map(BatchOperation::Create)).collect();
         match (live, desired) {
             (None, None) => Ok(()),
-            // The kernel calls no chain of a dormant table, say.
-            (Some(live), Some(desired)) if (&live.name, live.flags) == (&desired.name, desired.flags) => {
-                match self.exchange(live, desired) {
-                    // Another program has put there what can't be taken out by name, such as a chain without one.
-                    Err(Refusal::Refused { .. }) => self.commit(&jobs, None),
-                    done => done,
-                }
-            }
-            _ => self.commit(&jobs, None),
+            (None, Some(desired)) => self.commit(&[BatchOperation::Create(desired)], None),
+            (Some(live), None) => self.commit(&[BatchOperation::Delete(NFPROTO_INET, &live.name)], None),
+            (Some(live), Some(desired)) => self.exchange(live, desired),
         }
     }
 
@@ -165,9 +169,18 @@ impl Nftables {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let tables = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         let now = self.read_named(&tables, &live.name).map_err(Refusal::Conflict)?;
-        match now.filter(|now| same(Some(now), Some(live))) {
-            Some(now) => self.commit(&[BatchOperation::Exchange(&now, desired)], Some(generation)),
-            None => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
+        let Some(now) = now.filter(|now| same(Some(now), Some(live))) else {
+            return Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into()));
+        };
+        let whole = [BatchOperation::Delete(NFPROTO_INET, &live.name), BatchOperation::Create(desired)];
+        // The kernel calls no chain of a dormant table, say.
+        if (&live.name, live.flags) != (&desired.name, desired.flags) {
+            return self.commit(&whole, Some(generation));
+        }
+        match self.commit(&[BatchOperation::Exchange(&now, desired)], Some(generation)) {
+            // Another program has put there what can't be taken out by name, such as a chain without one.
+            Err(Refusal::Refused { .. }) => self.commit(&whole, Some(generation)),
+            done => done,
         }
     }
 

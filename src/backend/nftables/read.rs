@@ -10,7 +10,7 @@ use crate::sys::{
     netlink::{NetlinkRequest, NetlinkSocket},
     nfnetlink::{body, nfgenmsg},
 };
-use rules::{Hits, nft::LiveTable};
+use rules::{Hits, nft::LiveRule};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -48,16 +48,14 @@ pub(super) fn counted(
 
 /// What the rules of a table have counted, chain by chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TableCounters(BTreeMap<String, Vec<Option<Hits>>>);
+pub(super) struct TableCounters(pub(super) BTreeMap<String, Vec<Option<Hits>>>);
 
 impl TableCounters {
-    /// Puts it to the rules.
-    pub(super) fn note(mut self, table: &mut LiveTable) {
-        for chain in &mut table.chains {
-            let counted = self.0.remove(&chain.name).unwrap_or_default();
-            for (rule, hits) in chain.rules.iter_mut().zip(counted) {
-                rule.hits = hits;
-            }
+    /// Notes it in the rules of a chain, which are all that the kernel has there, in its order.
+    pub(super) fn note(&self, chain: &str, rules: &mut [LiveRule]) {
+        let counted = self.0.get(chain).into_iter().flatten();
+        for (rule, hits) in rules.iter_mut().zip(counted) {
+            rule.hits = *hits;
         }
     }
 }

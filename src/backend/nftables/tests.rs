@@ -230,7 +230,8 @@ fn a_chain_of_interfaces_is_called_for_those_alone() {
         base.kind = "filter".to_owned();
         base.hook = 0;
         base.devices = devices.iter().map(|name| (*name).to_owned()).collect();
-        let table = listed::table(5, &table, &Interfaces::default(), &[]);
+        let table =
+            listed::table(5, &table, &Interfaces::default(), &[], &super::read::TableCounters::default());
         table.expect("packets pass it").chains.remove(0)
     };
     assert_eq!(chain(&[]).base, None);
@@ -249,6 +250,35 @@ fn a_chain_of_interfaces_is_called_for_those_alone() {
         devices.text(1, "lo").text(2, "eth");
     });
     assert_eq!(super::read::devices(&hook.bytes()[NLMSG_HDRLEN..]), ["eth*", "lo"]);
+}
+
+/// A policy of single interfaces is listed as rules, which count nothing; so are rules for bridges.
+#[test]
+fn counters_are_those_of_the_rules_that_the_kernel_has() {
+    use super::listed::{self, Interfaces};
+    use super::read::TableCounters;
+    use rules::Hits;
+    let rule = |verdict| bytecode::EncodedRule {
+        expressions: vec![Expression::Counter, Expression::Verdict(verdict)],
+        userdata: Vec::new(),
+    };
+    let mut table = table(0);
+    table.chains[0].rules =
+        vec![rule(EncodedVerdict::Goto("other".to_owned())), rule(EncodedVerdict::Accept)];
+    // `ingress` of a table of the family `netdev`, `prerouting` of one of the family `bridge`; the policy is to drop.
+    let base = table.chains[0].base.as_mut().expect("a base chain");
+    base.kind = "filter".to_owned();
+    (base.hook, base.policy) = (0, 0);
+    base.devices = vec!["eth0".to_owned()];
+    let hits = |packets| Some(Hits { packets, bytes: 0 });
+    let counters = TableCounters([("nat_OUTPUT".to_owned(), vec![hits(1), hits(2)])].into());
+    let counted = |family| -> Vec<Option<Hits>> {
+        let bridges = ["br0".to_owned()];
+        let table = listed::table(family, &table, &Interfaces::default(), &bridges, &counters);
+        table.expect("packets pass it").chains[0].rules.iter().map(|rule| rule.hits).collect()
+    };
+    assert_eq!(counted(5), [hits(1), None, hits(2), None]);
+    assert_eq!(counted(7), [None]);
 }
 
 /// `tproxy ip to :15001 accept`, to which `nft` adds no test of the family.

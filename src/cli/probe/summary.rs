@@ -54,7 +54,7 @@ fn outcome(seen: &ProbeObservation) -> (Style, String) {
 /// The width of the columns before what became of a call.
 const CALLER: usize = 16;
 const TO: usize = 20;
-/// So many lines of differences are shown.
+/// Differences of more lines are not shown.
 const MAX_LINES: usize = 24;
 
 /// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
@@ -94,10 +94,11 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differences: Option<&str
 
 /// How the rules differ; for long differences, the command that shows them.
 fn differing(basis: &Basis, differences: &str) -> String {
-    let (whose, lines) = match basis {
-        Basis::Noted { .. } => ("the noted settings", differences.lines().count()),
-        _ => ("these flags", differences.lines().count()),
+    let whose = match basis {
+        Basis::Noted { .. } => "the noted settings",
+        _ => "these flags",
     };
+    let lines = differences.lines().count();
     let title = format!("How the rules differ from those of {whose}");
     let body = if lines > MAX_LINES {
         format!("in {lines} lines, shown by sidecar-init check with the same flags\n")

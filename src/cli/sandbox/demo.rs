@@ -41,7 +41,7 @@ pub(super) struct Demo<'a> {
 }
 
 /// The longest time that the demo takes on a terminal.
-const MINUTE: Duration = Duration::from_secs(55);
+const MAX_TOTAL: Duration = Duration::from_secs(55);
 /// The longest time for one scenario.
 const MAX_PAUSE: Duration = Duration::from_secs(7);
 /// Lines longer than this are hard to read.
@@ -95,7 +95,7 @@ pub(super) fn run(
 
 /// The time for each scenario; none without a terminal.
 fn pause(scenarios: usize) -> Duration {
-    let each = MINUTE / u32::try_from(scenarios + 1).unwrap_or(u32::MAX);
+    let each = MAX_TOTAL / u32::try_from(scenarios + 1).unwrap_or(u32::MAX);
     if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO }
 }
 

@@ -120,11 +120,16 @@ fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
 /// The flags that would set the same rules elsewhere.
 fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
     let mut words = String::from("sidecar-init apply");
-    if subject.title.is_some() {
+    let has_manifest = subject.title.is_some();
+    if has_manifest {
         let file = raw.get(Setting::Filename).map_or("", |given| given.value.as_str());
-        return format!("{words} -f {}", quoted(file));
+        words += &format!(" -f {}", quoted(file));
     }
-    for (setting, given) in raw.iter().filter(|(setting, _)| setting.row().topic == Topic::Capture) {
+    // The manifest gives the pod's settings, flags are added to them.
+    let is_shown = |(setting, given): &(Setting, &Given)| {
+        setting.row().topic == Topic::Capture && (!has_manifest || matches!(given.source, Source::Flag(_)))
+    };
+    for (setting, given) in raw.iter().filter(is_shown) {
         let (row, value) = (setting.row(), quoted(&given.value));
         match (row.short, row.long) {
             (Some(short), _) => words += &format!(" -{short} {value}"),

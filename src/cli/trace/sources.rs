@@ -2,7 +2,9 @@
 
 use super::known::LiveRules;
 use super::{KnownRules, TraceFailure, number};
-use diagnose::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
+use diagnose::trace::{
+    Block, Filter, Groups, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything,
+};
 use mesh::istio::defaults::LOG_GROUP;
 use rules::Family;
 use rules::report::NflogMessage;
@@ -151,8 +153,8 @@ impl Enabled {
             target: "trace",
             "tracing packets by the table inet {TABLE}, which goes when this ends"
         );
-        let frame = Frame { table: TABLE, first: FIRST, last: LAST };
-        Ok(Self { listener, owners, walks: Walks::new(frame), _tracing: started })
+        let chains = TraceChains { table: TABLE, first: FIRST, last: LAST };
+        Ok(Self { listener, owners, walks: Walks::new(chains), _tracing: started })
     }
 }
 

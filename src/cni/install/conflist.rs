@@ -1,11 +1,11 @@
 //! Network configurations as text, with our entry put in or taken out and every other byte as it was.
 //!
 //! The parser returns slices of the text, which give the position of each plugin. A configuration is usable if `libcni`
-//! accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin supports its version.
+//! accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin accepts its name and supports its version.
 
 use crate::cni::{
     PLUGIN,
-    protocol::{CniVersion, PluginFields},
+    protocol::{CniVersion, PluginFields, is_id},
 };
 use serde_json::{Value, value::RawValue};
 use std::{ops::Range, path::Path};
@@ -31,6 +31,11 @@ pub(super) enum Unusable {
     Twice(String),
     #[error("has no {0}")]
     Lacks(&'static str),
+    #[error(
+        "has the name {0:?}, with which the plugin would refuse every container; \
+         expected a letter or digit, then at most 109 more, _ . or -"
+    )]
+    Name(String),
     #[error("speaks version {0:?}, in which the plugin would refuse every container; raise its cniVersion")]
     Version(String),
 }
@@ -84,13 +89,19 @@ impl<'a> NetworkConfiguration<'a> {
             FileKind::Single if field("type").is_none() => return Err(Unusable::Lacks("type")),
             FileKind::Single => Vec::new(),
         };
-        let version = field("cniVersion").unwrap_or_default();
+        let version = match kind {
+            FileKind::List => version(&fields)?,
+            FileKind::Single => field("cniVersion").unwrap_or_default(),
+        };
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Whether the plugin supports its version. The version is never raised here, because the other plugins may support only
-    /// this one.
+    /// Whether the plugin accepts its name and supports its version. The version is never raised here, because the other
+    /// plugins may support only this one.
     pub(super) fn serves(&self) -> Result<(), Unusable> {
+        if !is_id(&self.name) {
+            return Err(Unusable::Name(self.name.clone()));
+        }
         match CniVersion::parse(&self.version) {
             Ok(_) => Ok(()),
             Err(_) => Err(Unusable::Version(self.version.clone())),
@@ -206,6 +217,19 @@ fn plugins<'a>(fields: &PluginFields<'a>) -> Result<Vec<Plugin<'a>>, Unusable> {
     if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
 }
 
+/// The version of a list: the highest one in `cniVersions` and `cniVersion` that the plugin supports, as `libcni` takes the
+/// highest that it supports itself. Where the plugin supports none, one of them.
+fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
+    let mut named: Vec<String> = match fields.value("cniVersions") {
+        Some(list) => serde_json::from_str(list.get())
+            .map_err(|_| Unusable::Lacks("list of versions as cniVersions"))?,
+        None => Vec::new(),
+    };
+    named.extend(fields.value("cniVersion").and_then(word));
+    let supported = named.iter().filter_map(|name| CniVersion::parse(name).ok()).max();
+    Ok(supported.map(|version| version.name().to_owned()).or_else(|| named.pop()).unwrap_or_default())
+}
+
 fn word(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
@@ -286,6 +310,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_the_highest_of_its_versions_that_the_plugin_supports() {
+        for (versions, expected) in [
+            (r#""cniVersions":["0.4.0"]"#, "0.4.0"),
+            (r#""cniVersions":["1.1.0","0.4.0","9.9.9"]"#, "1.1.0"),
+            (r#""cniVersions":["0.2.0","0.4.0"],"cniVersion":"1.0.0""#, "1.0.0"),
+            (r#""cniVersions":["1.0.0"],"cniVersion":"0.2.0""#, "1.0.0"),
+            (r#""cniVersions":[],"cniVersion":"0.3.1""#, "0.3.1"),
+        ] {
+            let text = format!(r#"{{"name":"n",{versions},"plugins":[{{"type":"a"}}]}}"#);
+            let list = list(&text);
+            assert_eq!((list.version.as_str(), list.serves()), (expected, Ok(())), "{versions}");
+        }
+    }
+
+    #[test]
     fn what_no_runtime_would_take_is_unusable() {
         let complaint = |text, kind| {
             let used = NetworkConfiguration::read(text, kind).and_then(|network| network.serves());
@@ -307,6 +346,12 @@ mod tests {
             ),
             (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
             (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "speaks version \"\""),
+            (r#"{"name":"n","cniVersions":["0.2.0"],"plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
+            (
+                r#"{"name":"n","cniVersions":"1.0.0","plugins":[{"type":"a"}]}"#,
+                "has no list of versions as cniVersions",
+            ),
+            (r#"{"name":"a b","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#, "has the name \"a b\""),
         ] {
             let message = complaint(text, FileKind::List);
             assert!(message.starts_with(expected), "{text}: {message}");

@@ -3,14 +3,11 @@
 use crate::cni::{
     PLUGIN,
     decision::resolve,
-    protocol::{CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb},
+    protocol::{ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb},
 };
 use mesh::{InputProblem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
 use std::{net::Ipv4Addr, path::PathBuf};
-
-/// The capability by which a runtime hands over a pod's annotations.
-const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// Makes the entry of keys that flags have given, by the flag's name each, and of an object of keys (`--entry`).
 pub(crate) fn entry(

@@ -19,7 +19,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 /// The range of that limit.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
 /// The capability by which a runtime hands over a pod's annotations.
-const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+pub(crate) const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// Where a call writes its state, log and counters.
 #[derive(Clone, Debug, PartialEq, Eq)]

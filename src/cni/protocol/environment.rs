@@ -148,7 +148,7 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
 }
 
 /// Whether a text is a container's id or a network's name by the specification, and short enough for a file's name.
-pub(super) fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
 }

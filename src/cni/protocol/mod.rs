@@ -1,6 +1,6 @@
 //! The protocol between a container runtime and a plugin, by the CNI specification 1.1 and earlier versions.
 //!
-//! Pure: text to values or a [`Fault`]. Nothing here reads the environment, a file or a namespace, so that
+//! Pure: text to values or a [`CniError`]. Nothing here reads the environment, a file or a namespace, so that
 //! a network configuration can be checked before it is written.
 
 mod capture;
@@ -14,9 +14,9 @@ mod verb;
 mod version;
 
 pub(crate) use configuration::{
-    Attachment, LogTarget, MAX_BYTES, PartialConfiguration, Places, PluginConfiguration, TIMEOUT,
+    ANNOTATIONS, Attachment, LogTarget, MAX_BYTES, PartialConfiguration, Places, PluginConfiguration, TIMEOUT,
 };
-pub(crate) use environment::{AttachmentTarget, CniRequest, RuntimePod};
+pub(crate) use environment::{AttachmentTarget, CniRequest, RuntimePod, is_id};
 pub(crate) use fault::{CniError, CniErrorCode};
 pub(crate) use fields::PluginFields;
 pub(crate) use keys::{KEYS, names_kubeconfig};

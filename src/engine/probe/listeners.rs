@@ -133,6 +133,8 @@ impl ProbeListeners {
                         self.connections.push((ArrivalPoint::Destination, trial.to, socket));
                         DestinationState::Listening
                     }
+                    // Rules lead to the same port, and the listener for these is there.
+                    Err(_) if self.has_listener_at(trial.protocol, trial.to) => DestinationState::Listening,
                     Err(_) => DestinationState::Taken,
                 };
                 self.destinations.insert(trial.to, place);

@@ -48,7 +48,8 @@ pub struct Probe {
 pub enum ConnectionOutcome {
     /// A rule rewrote its destination to this one.
     Redirected(SocketAddr),
-    /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process.
+    /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process. Where it was
+    /// sent to that port, it may have passed without being handed over.
     Handed(Option<u16>),
     /// It goes where it was sent.
     Passed,

@@ -3,7 +3,7 @@
 use mesh::recognition::summary::field_condition;
 use rules::nft::{Condition as FieldCondition, Field, Interval, Intervals, interface_number};
 use rules::simulate::{View, ViewRule};
-use rules::{Action, Disposition, ListedCondition, Target, WriteSet};
+use rules::{Action, Disposition, ListedCondition, Mark, Target, WriteSet};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,14 +180,37 @@ impl Conditions {
         classes.into_iter().map(|(_, class)| class).collect()
     }
 
-    /// The classes of a mark. The first one is that of 0, the others are those of values that conditions or `more` name, and
-    /// of one that none names. `field` is the mark's field for a mask.
-    pub(super) fn marks(&self, field: fn(u32) -> Field, more: &[u32]) -> Vec<Class> {
+    /// The classes of a mark, and whether these are all. The first one is that of 0, the others are those of values that
+    /// conditions or policy rules name, of their combinations where the masks differ, and of one that none names. `field` is
+    /// the mark's field for a mask.
+    pub(super) fn marks(&self, field: fn(u32) -> Field, routed: &[Mark]) -> (Vec<Class>, bool) {
         let of_kind = |one: &Field| std::mem::discriminant(one) == std::mem::discriminant(&field(0));
         let masks: Vec<Field> = self.0.keys().copied().filter(of_kind).collect();
-        let named = masks.iter().flat_map(|field| self.sets(*field)).flat_map(|set| set.ranges().to_vec());
-        let named = named.filter_map(|range| u32::try_from(range.first).ok());
-        let candidates: BTreeSet<u32> = named.chain(more.iter().copied()).collect();
+        let of_field = |field: &Field| {
+            let mask = match field {
+                Field::Mark(mask) | Field::Connmark(mask) => *mask,
+                _ => 0,
+            };
+            let ranges = self.sets(*field).flat_map(|set| set.ranges().to_vec());
+            let firsts = ranges.filter_map(|range| u32::try_from(range.first).ok());
+            firsts.map(move |value| Mark { value, mask }).collect::<Vec<_>>()
+        };
+        let named: Vec<Mark> = masks.iter().flat_map(of_field).chain(routed.iter().copied()).collect();
+        let mut candidates: BTreeSet<u32> = named.iter().map(|mark| mark.value).collect();
+        let mut is_complete = true;
+        if named.iter().any(|mark| mark.mask != named[0].mask) {
+            candidates.insert(0);
+            for Mark { value, mask } in &named {
+                // Each mark so far, once with this value under the mask and once with another.
+                let both = |mark: &u32| [*value, !*value].map(|bits| (mark & !mask) | (bits & mask));
+                let joined: Vec<u32> = candidates.iter().flat_map(both).collect();
+                is_complete = candidates.len() + joined.len() <= MAX_MARKS;
+                if !is_complete {
+                    break;
+                }
+                candidates.extend(joined);
+            }
+        }
         // With all bits, so that it differs from 0 by any mask.
         let unnamed = (0..=u32::MAX).rev().find(|mark| !candidates.contains(mark));
         let mut known: BTreeSet<Vec<Vec<usize>>> = BTreeSet::new();
@@ -197,13 +220,13 @@ impl Conditions {
                 Field::Mark(mask) | Field::Connmark(mask) => self.answers(*field, (mark & mask).into()),
                 _ => Vec::new(),
             };
-            let is_routed = vec![usize::from(more.contains(&mark))];
+            let is_routed = vec![usize::from(routed.iter().any(|one| one.covers(mark)))];
             if known.insert(masks.iter().map(masked).chain([is_routed]).collect()) {
                 let value = mark.into();
                 classes.push(Class { value, values: Intervals::one(value), names: Vec::new() });
             }
         }
-        classes
+        (classes, is_complete)
     }
 
     /// Whether a rule asks for any connection mark.
@@ -214,6 +237,9 @@ impl Conditions {
 
 /// Interfaces to try beside those that rules name: the usual one of a pod, and one that rules are unlikely to name.
 const UNNAMED: [&str; 2] = ["eth0", "net-9"];
+
+/// More marks than these are not tried.
+const MAX_MARKS: usize = 4096;
 
 /// The interface through which a machine calls itself.
 pub(super) const LOOPBACK: &str = "lo";

@@ -189,7 +189,7 @@ fn compare_within(
         for is_inbound in [false, true] {
             let space = Space::of(rule_views, pod, is_inbound);
             let changed = changed(&space, rule_views, &mut work);
-            complete &= changed.is_complete;
+            complete &= changed.is_complete && space.has_all_marks;
             captured.extend(changed.any_captured.then_some(family));
             for change in described(&space, &changed, before, after, pod) {
                 match found.iter_mut().find(|known| known.is_same_but_for_family(&change)) {

@@ -5,7 +5,7 @@ use super::classes::{Class, Conditions, LOOPBACK, holds, interface_name};
 use crate::explain::{PLAIN_PORTS, PodContext, RuleView};
 use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
 use rules::simulate::{Direction, Packet};
-use rules::{ConnState, Family, Gid, Protocol, Uid};
+use rules::{ConnState, Family, Gid, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
 
@@ -54,6 +54,8 @@ pub(super) struct Space {
     /// The pod's own addresses and loopback's: classes of their own, even if no rule distinguishes them.
     pub(super) local_addresses: Intervals,
     axes: [Vec<Class>; Axis::ALL.len()],
+    /// Whether every packet is in one of the classes of marks.
+    pub(super) has_all_marks: bool,
 }
 
 const UDP: u128 = 17;
@@ -135,11 +137,12 @@ impl Space {
             interfaces.append(&mut lo);
         }
         let routed = rule_views.iter().flat_map(|rule_view| &rule_view.routing.local_marks);
-        let routed: Vec<u32> = routed.map(|mark| mark.value).collect();
+        let routed: Vec<Mark> = routed.copied().collect();
         let states: Vec<Class> =
             states(&conditions).into_iter().flat_map(|state| one(state as u128)).collect();
-        let marks = conditions.marks(Field::Mark, &routed);
-        let connmarks = conditions.marks(Field::Connmark, &[]);
+        let (marks, has_marks) = conditions.marks(Field::Mark, &routed);
+        let (connmarks, has_connmarks) = conditions.marks(Field::Connmark, &[]);
+        let has_all_marks = has_marks && has_connmarks;
         let axes = Axis::ALL.map(|axis| match axis {
             Axis::Protocol => protocols.to_vec(),
             Axis::Port => std::mem::take(&mut ports),
@@ -153,7 +156,7 @@ impl Space {
             Axis::Connmark => connmarks.clone(),
             Axis::State => states.clone(),
         });
-        Self { family, is_inbound, owned, local_addresses, axes }
+        Self { family, is_inbound, owned, local_addresses, axes, has_all_marks }
     }
 
     pub(super) fn classes(&self, axis: Axis) -> &[Class] {

@@ -268,6 +268,19 @@ proptest! {
     }
 }
 
+/// Only a mark with the first two bits and without the third is dropped.
+#[test]
+fn marks_under_several_masks_are_combined() {
+    let text = "*filter\n-A OUTPUT -m mark --mark 0x4/0x4 -j ACCEPT\n-A OUTPUT -m mark ! --mark 0x1/0x1 -j ACCEPT\n\
+                -A OUTPUT -m mark --mark 0x2/0x2 -j DROP\nCOMMIT\n";
+    let listing = rules::parse::listing(text, Family::V4).expect("a listing");
+    let rules = ComparedSide::of_rules(vec![RuleView::of_listing(listing, &the_pod())], &the_pod());
+    let none = ComparedSide::of_rules(Vec::new(), &the_pod());
+    let comparison = compare(&none, &rules, &the_pod());
+    let marks: Vec<u32> = comparison.changes.iter().map(|change| change.packet.mark & 7).collect();
+    assert!(comparison.complete && !marks.is_empty() && marks.iter().all(|mark| *mark == 3), "{marks:?}");
+}
+
 #[test]
 fn the_proxy_of_live_rules_is_that_of_the_family_that_names_one() {
     let (_, capture) =

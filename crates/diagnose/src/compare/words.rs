@@ -26,7 +26,7 @@ pub struct Packets {
     pub protocols: Vec<&'static str>,
     /// The destination ports.
     pub ports: Option<Values>,
-    /// The destinations; null means those outside of the pod for outbound packets, and the pod's own for inbound ones.
+    /// The destinations; null means at least those outside of the pod for outbound packets, the pod's own for inbound ones.
     pub destinations: Option<Values>,
     /// Where they come from.
     pub sources: Option<Values>,

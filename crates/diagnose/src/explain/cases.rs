@@ -17,7 +17,7 @@ pub struct Case {
     pub family: Family,
     /// Packets from the pod, or to it, as a heading.
     pub direction: &'static str,
-    /// The row: a list of which several items may share one, and what the row is about.
+    /// The row: what the packet is about. Several items of one list may share a row.
     pub row: CaseRow,
     /// The column: who sends it, and over what.
     pub column: &'static str,
@@ -89,7 +89,7 @@ struct Cases<'a> {
     cases: Vec<Case>,
 }
 
-impl Cases<'_> {
+impl<'a> Cases<'a> {
     fn calls(&mut self) {
         let port = self.plain_port();
         let elsewhere = self.elsewhere();
@@ -100,11 +100,9 @@ impl Cases<'_> {
         self.call(&itself, SocketAddr::new(self.own, port));
         let included: Vec<Cidr> = self.networks(true).map(|(_, network)| network).collect();
         let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
-        let lists = self.lists;
-        let mut met = ItemCounts::default();
-        for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
+        for listed in self.shown_items() {
             match &listed.selector {
-                Selector::Destination(network) if network.family() == self.family => {
+                Selector::Destination(network) => {
                     let to = self.within(*network, listed.captured);
                     self.call(&CaseRow::listed("", network, listed), SocketAddr::new(to, port));
                 }
@@ -112,16 +110,14 @@ impl Cases<'_> {
                     let to = if listed.captured { elsewhere } else { captured };
                     self.call(&CaseRow::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
                 }
-                Selector::Server(server) if Family::of(*server) == self.family => {
+                Selector::Server(server) => {
                     self.call(&CaseRow::of("DNS at", server), SocketAddr::new(*server, DNS_PORT.number()));
                 }
                 Selector::Interface(interface) => {
                     let row = CaseRow::listed("by", interface, listed);
                     self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
                 }
-                Selector::Destination(_)
-                | Selector::Server(_)
-                | Selector::Source(_)
+                Selector::Source(_)
                 | Selector::InboundPort(_)
                 | Selector::Tunnel(_)
                 | Selector::VmInterface(_)
@@ -135,10 +131,9 @@ impl Cases<'_> {
 
     fn arrivals(&mut self) {
         let port = self.plain_port();
-        let (pod, lists, outside) = (self.own, self.lists, self.outside.clone());
+        let (pod, outside) = (self.own, self.outside.clone());
         let own = |port| SocketAddr::new(pod, port);
-        let mut met = ItemCounts::default();
-        for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
+        for listed in self.shown_items() {
             match &listed.selector {
                 Selector::InboundPort(ports) => {
                     self.arrive(&CaseRow::ports(*ports, listed), own(ports.first().number()), &outside, true);
@@ -146,7 +141,7 @@ impl Cases<'_> {
                 Selector::Tunnel(port) => {
                     self.arrive(&CaseRow::ports((*port).into(), listed), own(port.number()), &outside, true);
                 }
-                Selector::Source(network) if network.family() == self.family => {
+                Selector::Source(network) => {
                     let row = CaseRow::listed("", network, listed);
                     self.arrive_from(&row, self.within(*network, false), own(port));
                 }
@@ -158,7 +153,6 @@ impl Cases<'_> {
                     self.arrive(&CaseRow::listed("out of", name, listed), to, &member(name), false);
                 }
                 Selector::Destination(_)
-                | Selector::Source(_)
                 | Selector::OutboundPort(..)
                 | Selector::User(..)
                 | Selector::Group(_)
@@ -166,6 +160,19 @@ impl Cases<'_> {
             }
         }
         self.arrive(&CaseRow::plain("any other port"), own(port), &outside, true);
+    }
+
+    /// The first items of each list, of those that packets of the family can match.
+    fn shown_items(&self) -> Vec<&'a ListItem> {
+        let mut counts: BTreeMap<Setting, usize> = BTreeMap::new();
+        let is_of_family =
+            |listed: &&ListItem| listed.selector.family().is_none_or(|family| family == self.family);
+        let is_shown = |listed: &&ListItem| {
+            let count = counts.entry(listed.setting).or_default();
+            *count += 1;
+            *count <= MAX_ITEMS
+        };
+        self.lists.iter().filter(is_of_family).filter(is_shown).collect()
     }
 
     fn call(&mut self, row: &CaseRow, to: SocketAddr) {
@@ -249,18 +256,20 @@ impl Cases<'_> {
         PLAIN_PORTS.into_iter().find(|port| !is_listed(*port)).unwrap_or(PLAIN_PORTS[0])
     }
 
-    /// An address that no list names.
+    /// An address that no list names; if each is named, one that is not excluded, if possible.
     fn elsewhere(&self) -> IpAddr {
         let candidates: [IpAddr; 3] = match self.family {
             Family::V4 => [[192, 0, 2, 10], [198, 51, 100, 10], [203, 0, 113, 10]].map(IpAddr::from),
             Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]
                 .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
         };
-        let is_named = |address: &IpAddr| {
-            let mut named = self.networks(true).chain(self.networks(false));
-            named.any(|(_, network)| network.contains(*address))
+        let is_in = |captured, address: &IpAddr| {
+            self.networks(captured).any(|(_, network)| network.contains(*address))
         };
-        candidates.into_iter().find(|address| !is_named(address)).unwrap_or(candidates[0])
+        let not_excluded: Vec<IpAddr> =
+            candidates.into_iter().filter(|address| !is_in(false, address)).collect();
+        let unnamed = not_excluded.iter().find(|address| !is_in(true, address));
+        unnamed.or(not_excluded.first()).copied().unwrap_or(candidates[0])
     }
 
     /// An address of a network: if possible none that an excluded network holds too, where it is to be captured, and none
@@ -290,19 +299,6 @@ impl Cases<'_> {
             Family::V4 => u32::try_from(bits).ok().map(|bits| Ipv4Addr::from_bits(bits).into()),
             Family::V6 => Some(Ipv6Addr::from_bits(bits).into()),
         }
-    }
-}
-
-/// How many items of each setting's list were seen.
-#[derive(Default)]
-struct ItemCounts(BTreeMap<Setting, usize>);
-
-impl ItemCounts {
-    /// Whether one more item of the list is to be shown.
-    fn is_few(&mut self, setting: Setting) -> bool {
-        let met = self.0.entry(setting).or_default();
-        *met += 1;
-        *met <= MAX_ITEMS
     }
 }
 

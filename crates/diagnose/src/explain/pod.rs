@@ -53,13 +53,14 @@ impl PodContext {
     }
 
     /// A pod by these addresses, with a placeholder for each family that has none.
-    pub fn with_placeholders(mut addresses: Vec<IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
-        for family in [Family::V4, Family::V6] {
-            if !addresses.iter().any(|address| Family::of(*address) == family) {
-                addresses.push(placeholder(family));
+    pub fn with_placeholders(addresses: Vec<IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
+        let mut pod = Self::new(addresses, config);
+        for family in Family::BOTH {
+            if !pod.addresses.iter().any(|address| Family::of(*address) == family) {
+                pod.addresses.push(placeholder(family));
             }
         }
-        Self::new(addresses, config)
+        pod
     }
 
     /// The same with what is known of the proxy; what is not stays as it is.
@@ -112,6 +113,7 @@ impl PodContext {
         if own { "lo" } else { OUTSIDE }
     }
 }
+
 fn placeholder(family: Family) -> IpAddr {
     match family {
         Family::V4 => STAND_IN.0.into(),
@@ -141,6 +143,13 @@ mod tests {
         fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
             Ok(Vec::new())
         }
+    }
+
+    #[test]
+    fn a_family_of_which_others_reach_no_address_has_a_placeholder() {
+        let unreachable: [IpAddr; 2] = ["127.0.0.1", "fe80::1"].map(|text| text.parse().expect("an address"));
+        let pod = PodContext::with_placeholders(unreachable.to_vec(), None);
+        assert_eq!(pod.addresses, Family::BOTH.map(placeholder));
     }
 
     #[test]

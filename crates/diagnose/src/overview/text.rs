@@ -133,7 +133,7 @@ fn maker(command: &str) -> &str {
     }
 }
 
-/// A time span in its largest unit, as kubectl prints ages.
+/// A time span in the largest unit of which it has two. Kubectl adds the next smaller unit to some.
 fn age(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {

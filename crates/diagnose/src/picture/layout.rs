@@ -372,3 +372,14 @@ fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Drawi
         (TrafficPart::Within, false) => vec![turn(application, between)],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_breaks_at_its_dash_only_where_it_does_not_fit() {
+        assert_eq!(name_lines("linkerd2-proxy", 1000), ["linkerd2-proxy"]);
+        assert_eq!(name_lines("linkerd2-proxy", 10), ["linkerd2-", "proxy"]);
+    }
+}

@@ -188,7 +188,7 @@ impl<'a> CallList<'a> {
         }
     }
 
-    /// Those that are the proxy by one thing alone.
+    /// Callers that count as the proxy by their user alone, and by their group alone.
     fn proxys(&self) -> Vec<Caller> {
         let users = some_of(&self.proxy.uids).map(Caller::ProxyUser);
         users.chain(some_of(&self.proxy.gids).map(Caller::ProxyGroup)).collect()
@@ -199,7 +199,7 @@ impl<'a> CallList<'a> {
         self.facts.pod.addresses.iter().copied().find(|own| Family::of(*own) == family)
     }
 
-    /// User and group of a caller. What makes it the proxy's is that alone.
+    /// User and group of a caller. Where a list names one of them, the other is the application's.
     fn owner(&self, caller: Caller) -> (Uid, Gid) {
         let (uid, gid) = self.application();
         match caller {
@@ -255,8 +255,8 @@ fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
     items.iter().step_by(step).chain(last).copied().collect::<Vec<_>>().into_iter()
 }
 
-/// An address of a network to call: one for documentation, if that lies in it, else the network's own, which no
-/// host has by convention. `None` where there is no such.
+/// An address of a network to call: one for documentation, if that lies in it, else the network's first, which no
+/// host has by convention unless it is the only one. `None` where that can't be called.
 fn within(cidr: Cidr) -> Option<IpAddr> {
     let documented = documentation_address(cidr.family());
     if cidr.contains(documented) {

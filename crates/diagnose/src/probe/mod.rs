@@ -88,7 +88,7 @@ impl Call {
 /// What has to be known of a pod beside its configuration.
 pub struct ProbeContext<'a> {
     pub pod: PodContext,
-    /// The user and the group that we are, which need no right to be.
+    /// Our own user and group: calls as these need no privilege.
     pub own: (Uid, Gid),
     /// The port that is called where none is given: no process listens there.
     pub port: Port,

@@ -55,6 +55,7 @@ struct Sent {
     families: BTreeSet<Family>,
     meshes: BTreeSet<Mesh>,
     is_transparent: bool,
+    is_redirected: bool,
 }
 
 /// Of a range of listeners, so many are looked at.
@@ -89,6 +90,7 @@ pub(super) fn listening(
                     sent.families.insert(family);
                     sent.meshes.insert(recognized.mesh);
                     sent.is_transparent |= listener.is_transparent;
+                    sent.is_redirected |= !listener.is_transparent;
                 }
             }
         }
@@ -130,9 +132,12 @@ fn listening_at(
     let mut by: Vec<Process> = sockets.iter().flatten().map(|socket| process(socket)).collect();
     by.sort();
     by.dedup();
-    let consequence = match protocol {
-        "udp" => "queries that are captured get no answer",
-        _ => "connections that are captured are refused",
+    // Where it finds no socket, TPROXY drops the packet; to the same port others may be redirected.
+    let consequence = match (protocol, sent.is_transparent, sent.is_redirected) {
+        ("udp", ..) => "queries that are captured get no answer",
+        (_, true, true) => "connections that are captured are dropped or refused",
+        (_, true, false) => "connections that are captured are dropped",
+        (_, false, _) => "connections that are captured are refused",
     };
     let deaf = sent.is_transparent && !by.is_empty() && by.iter().all(|one| one.transparent == Some(false));
     let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");

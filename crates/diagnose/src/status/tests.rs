@@ -10,8 +10,9 @@ use mesh::recognition;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh};
+use rules::finding::NamespaceFinding;
 use rules::simulate::{Routing, View};
-use rules::{ByFamily, Family, Protocol, RuleSet, Uid, nft, parse, render};
+use rules::{ByFamily, Family, Protocol, RuleSet, Table, Uid, nft, parse, render};
 use std::{io, net::IpAddr};
 
 /// A pod with both families.
@@ -151,8 +152,8 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
         (Setting::RedirectDns, "true"),
         (Setting::CaptureAllDns, "true"),
     ];
-    let ours = render::iptables::restore(&capture(Mesh::Istio, &flags).rules(Family::V4));
-    let check = |chain: &str, rule: &str, expected: &[&str]| {
+    let check_with = |flags: &[(Setting, &str)], chain: &str, rule: &str, expected: &[&str]| {
+        let ours = render::iptables::restore(&capture(Mesh::Istio, flags).rules(Family::V4));
         let (before, nat) = ours.split_once("* nat\n").expect("the table");
         let (declared, rules) = nat.split_once("\n-A ").expect("rules");
         let text = format!("{before}* nat\n:{chain} ACCEPT [0:0]\n{declared}\n-A {chain} {rule}\n-A {rules}");
@@ -164,6 +165,7 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
             found.iter().filter_map(|text| text.split_once(" is to ")).map(|(packet, _)| packet).collect();
         assert_eq!(packets, expected, "{rule}: {found:#?}");
     };
+    let check = |chain: &str, rule: &str, expected: &[&str]| check_with(&flags, chain, rule, expected);
     check("OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &["a DNS query to an address outside:53"]);
     check(
         "OUTPUT",
@@ -174,6 +176,61 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     let to_port_9 = "TCP of the application to an address in 10.5.0.0/16:9";
     check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[to_port_9]);
     check("OUTPUT", "-p udp -m udp --dport 9 -j ACCEPT", &[]);
+    // Without `CaptureAllDns`, claims about DNS name single servers, without a prefix length.
+    let to_server = "a DNS query to 10.0.0.10:53";
+    check_with(&flags[..3], "OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[to_server]);
+}
+
+/// With TPROXY, only the proxy's calls to its own pod are redirected to the inbound port.
+#[test]
+fn without_a_listener_tproxy_drops_and_others_are_refused() {
+    let flags =
+        [(Setting::InboundPorts, "*"), (Setting::ServiceCidr, "*"), (Setting::InterceptionMode, "TPROXY")];
+    let text = render::iptables::restore(&capture(Mesh::Istio, &flags).rules(Family::V4));
+    let check = |tables: &[Table], expected: &[(u16, &str)]| {
+        let mut listing = parse::listing(&text, Family::V4).expect("our own text");
+        listing.chains.retain(|(table, _), _| tables.contains(table));
+        let views = ByFamily { v4: View::of_listing(listing), v6: View::empty(Family::V6) };
+        let routing = || Routing { local_marks: Vec::new(), addresses: Vec::new() };
+        let status = status(Observation {
+            views: &views,
+            routing: &ByFamily { v4: routing(), v6: routing() },
+            addresses: &[],
+            sockets: Some(&[]),
+            held: Vec::new(),
+            only: None,
+            findings: Vec::new(),
+        });
+        let found: Vec<(u16, &str)> =
+            status.listeners.iter().map(|one| (one.port, one.text.as_str())).collect();
+        let expected: Vec<(u16, String)> = expected
+            .iter()
+            .map(|(port, what)| (*port, format!("nothing listens: connections that are captured are {what}")))
+            .collect();
+        let expected: Vec<(u16, &str)> = expected.iter().map(|(port, text)| (*port, text.as_str())).collect();
+        assert_eq!(found, expected, "{tables:?}");
+    };
+    check(&[Table::Mangle, Table::Nat], &[(15001, "refused"), (15006, "dropped or refused")]);
+    check(&[Table::Mangle], &[(15006, "dropped")]);
+}
+
+#[test]
+fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
+    let jump = "-A OUTPUT -j ISTIO_OUTPUT\n";
+    let check = |jumps: &str, topic: &str| {
+        let text = format!(
+            "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n{jumps}\
+             -A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
+             -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n"
+        );
+        let findings = status_of(&text).findings;
+        let is_expected = |finding: &NamespaceFinding| {
+            finding.topic == topic && finding.text.contains("ISTIO_OUTPUT in IPv4 table nat")
+        };
+        assert!(findings.iter().any(is_expected), "{jumps}: {findings:#?}");
+    };
+    check("", "rules");
+    check(&format!("-A OUTPUT -j ACCEPT\n{jump}"), "foreign");
 }
 
 /// Whichever rules and options make it, each sentence is shown once.
@@ -211,6 +268,22 @@ fn nothing_is_said_twice() {
                 assert_eq!(printed.len(), count, "{capture:?}: {:#?}", texts(&parts));
             }
         }
+    }
+}
+
+#[test]
+fn what_one_family_excludes_is_shown_with_its_family_unless_addresses_show_it() {
+    let listed = |flags: &[(Setting, &str)], family| {
+        let text = render::iptables::restore(&capture(Mesh::Kuma, flags).rules(family));
+        View::of_listing(parse::listing(&text, family).expect("our own text"))
+    };
+    let views = ByFamily { v4: listed(&KUMA, Family::V4), v6: listed(&[], Family::V6) };
+    let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
+    let text = crate::plain(&status.text(200));
+    for (item, is_shown) in [("user 1001", true), ("to 10.3.0.0/16", false)] {
+        let line =
+            text.lines().find(|line| line.contains(item)).unwrap_or_else(|| panic!("no {item}: {text}"));
+        assert_eq!(line.contains("IPv4"), is_shown, "{text}");
     }
 }
 

@@ -7,6 +7,7 @@ use mesh::Mesh;
 use rules::finding::{FindingLevel, NamespaceFinding};
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
+use std::net::IpAddr;
 
 /// Sections whose lines follow a word of this width.
 const WORD: usize = 10;
@@ -95,11 +96,13 @@ impl Page {
             let word = if part.direction == before { "" } else { part.direction };
             before = part.direction;
             let mut notes: Vec<&str> = part.option.iter().map(String::as_str).collect();
-            // Addresses show their family.
-            let is_plain = part.items.iter().any(|item| item.contains(['.', ':']));
+            // Addresses, networks and ranges of addresses show their family.
+            let is_of_addresses = part.items.iter().any(|item| {
+                item.split(['/', '-']).next().is_some_and(|first| first.parse::<IpAddr>().is_ok())
+            });
             match part.families.as_slice() {
-                ["ipv4"] if both && !is_plain => notes.push("IPv4"),
-                ["ipv6"] if both && !is_plain => notes.push("IPv6"),
+                ["ipv4"] if both && !is_of_addresses => notes.push("IPv4"),
+                ["ipv6"] if both && !is_of_addresses => notes.push("IPv6"),
                 _ => {}
             }
             let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };

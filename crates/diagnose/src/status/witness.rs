@@ -36,7 +36,7 @@ pub(super) fn findings(
     let mut found: Vec<NamespaceFinding> = Vec::new();
     for (family, recognized) in recognized.iter() {
         found.extend(contradicted(seen, family, recognized));
-        found.extend(unreached(family, recognized));
+        found.extend(unreached(seen.views.get(family), family, recognized));
         found.extend(unrouted(seen, family, recognized));
     }
     // A table of both families is walked twice.
@@ -93,12 +93,12 @@ fn contradiction(
         return None;
     }
     let option = claim.setting.map(|setting| format!(" ({})", super::parts::option(setting)));
-    let recognized = match (port, claim.listener) {
+    let claimed = match (port, claim.listener) {
         (Some(_), Some(listener)) => format!("is to go to port {}", listener.ports),
         _ => "is to be captured".to_owned(),
     };
     let option = option.unwrap_or_default();
-    let text = format!("{} {recognized}{option} and is {}", witness.what, explanation.sentence());
+    let text = format!("{} {claimed}{option} and is {}", witness.what, explanation.sentence());
     let remedy = "see all rules that it meets with sidecar-init explain --live";
     Some(match outcome.verdict {
         Verdict::Unknown => NamespaceFinding::warn("foreign", text, remedy),
@@ -184,7 +184,7 @@ fn witness(
         port.or_else(usual).unwrap_or(PORTS[0])
     };
     let network = || {
-        let cidr = claim.items.first()?.parse::<Cidr>().ok()?;
+        let cidr = network_of(claim.items.first()?)?;
         // No host has the first address of a network.
         Some(match cidr.address() {
             _ if cidr.is_everything() => elsewhere,
@@ -210,7 +210,7 @@ fn witness(
     };
     let protocol = if claim.meaning == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
     let packet = usual_packet(sender, pod, pod, protocol, to)?;
-    let listed = claim.items.first().and_then(|item| item.parse::<Cidr>().ok());
+    let listed = claim.items.first().and_then(|item| network_of(item));
     let endpoint_names = match (sender, listed.filter(|network| !network.is_everything())) {
         (Sender::External, _) if STAND_IN.contains(&to.ip()) => {
             EndpointNames::default().with_destination_name(POD_ADDRESS_NAME)
@@ -231,9 +231,15 @@ fn witness(
     Some(Witness { what, packet, endpoint_names })
 }
 
-/// Chains of iptables that nothing leads to: what a killed run leaves, or the removal of jumps.
-fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<NamespaceFinding> {
-    let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+/// The network that an item of a list names. A single address has no prefix length there.
+fn network_of(item: &str) -> Option<Cidr> {
+    item.parse::<Cidr>().ok().or_else(|| item.parse::<IpAddr>().ok().map(Cidr::host))
+}
+
+/// Chains of iptables that no packet comes to: a killed run or the removal of jumps leaves them, or a rule before the jump
+/// takes all.
+fn unreached(view: &View, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<NamespaceFinding> {
+    let mut chains: BTreeMap<(&str, &str), (bool, usize)> = BTreeMap::new();
     for recognized in recognized.iter().filter(|recognized| !recognized.chain.table.starts_with("inet ")) {
         let matters = match recognized.role {
             Role::Outbound => true,
@@ -241,11 +247,23 @@ fn unreached(family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Namespace
             _ => false,
         };
         if matters {
-            chains.insert((&recognized.chain.table, &recognized.chain.chain), recognized.is_reached);
+            let name = (&*recognized.chain.table, &*recognized.chain.chain);
+            chains.insert(name, (recognized.is_reached, recognized.at.chain));
         }
     }
-    let lost = chains.into_iter().filter(|(_, is_reached)| !is_reached);
-    lost.map(|((table, chain), _)| {
+    let has_jump = |chain: usize| {
+        let called_by_kernel = view.chains().iter().filter(|one| one.base.is_some());
+        called_by_kernel.flat_map(|one| &one.rules).any(|rule| rule.leads_to == Some(chain))
+    };
+    let lost = chains.into_iter().filter(|(_, (is_reached, _))| !is_reached);
+    lost.map(|((table, chain), (_, index))| {
+        if has_jump(index) {
+            let text = format!(
+                "a rule takes all packets before rules of {chain} in {family} table {table}: these capture nothing"
+            );
+            let remedy = "see all rules that a packet meets with sidecar-init explain --live";
+            return NamespaceFinding::fail("foreign", text, remedy);
+        }
         let text =
             format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
         let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";

@@ -52,7 +52,7 @@ pub struct MetRule {
     /// The table; absent if the rule reports only its name.
     pub table: Option<String>,
     pub chain: Option<String>,
-    /// Its number in the chain, from 1; absent for the chain's policy.
+    /// Its number in the chain, from 1; absent if only the rule's name is known, or if the rule is new.
     #[serde(rename = "position")]
     pub rule: Option<usize>,
     /// The text of the rule.
@@ -72,7 +72,8 @@ impl Block {
         for rule in &self.rules {
             if let (Some(table), Some(chain)) = (&rule.table, &rule.chain) {
                 if place != Some((table, chain)) {
-                    let _ = writeln!(text, "  {}", Style::Strong.paint(format!("{table} {chain}")));
+                    let shown = format!("{} {}", visible(table), visible(chain));
+                    let _ = writeln!(text, "  {}", Style::Strong.paint(shown));
                 }
                 place = Some((table, chain));
             }
@@ -104,7 +105,7 @@ impl Block {
         }
         for (word, interface) in [("in", &self.in_interface), ("out", &self.out_interface)] {
             if let Some(interface) = interface {
-                let _ = write!(header, " {word} {interface}");
+                let _ = write!(header, " {word} {}", visible(interface));
             }
         }
         for (word, id) in [("uid", self.uid), ("gid", self.gid)] {
@@ -124,7 +125,7 @@ impl Block {
 const HANG: usize = 4;
 
 impl MetRule {
-    /// The text of another program's rule is whatever its author wrote.
+    /// A line that shows the rule.
     fn line(&self) -> String {
         let options =
             if self.options.is_empty() { String::new() } else { format!(" ({})", self.options.join(", ")) };
@@ -143,7 +144,7 @@ impl MetRule {
     }
 }
 
-/// A text without what would move a terminal's cursor.
+/// A text without what would move a terminal's cursor: names and texts of others are whatever their authors wrote.
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -158,4 +159,17 @@ fn end(address: Option<IpAddr>, port: Option<u16>) -> Option<String> {
         (address, None) => address.to_string(),
         (address, Some(port)) => SocketAddr::new(address, port).to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_move_no_cursor() {
+        let [table, chain, interface] = ["t\u{1b}[2J", "c", "e\u{1b}0"].map(|name| Some(name.to_owned()));
+        let rules = vec![MetRule { table, chain, ..MetRule::default() }];
+        let text = crate::plain(&Block { in_interface: interface, rules, ..Block::default() }.text(80));
+        assert!(text.contains("t\\u{1b}[2J c") && text.contains(" in e\\u{1b}0"), "{text}");
+    }
 }

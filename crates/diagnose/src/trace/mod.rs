@@ -14,7 +14,7 @@ pub use filter::{DestinationFilter, Filter};
 pub use groups::Groups;
 pub use outcome::{Rules, of_reports, of_walk, reports_anything};
 pub use utc::{parse_utc, utc};
-pub use walks::{Frame, Walk, Walks};
+pub use walks::{TraceChains, Walk, Walks};
 
 use mesh::RuleReason;
 

@@ -52,7 +52,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
             TraceEventKind::Rule { handle, drops } => {
                 let at = rules.rule(family, event.family, &event.table, &event.chain, handle);
                 is_known &= at.is_some();
-                met_rules.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| new(event, handle)));
+                met_rules.push(at.and_then(|at| met(view, at)).unwrap_or_else(|| added_rule(event, handle)));
                 steps.extend(at.map(|at| Step { hook, at, matched: Matched::Yes }));
                 dropped = at.filter(|_| drops).or(dropped);
             }
@@ -67,8 +67,10 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     if !is_known {
         return Err(Box::new(unknown(block)));
     }
-    let Some(packet) = packet(&block, walked.ended_in.as_deref() == Some("input"), &headers) else {
-        return Ok(without_text(block, dropped));
+    // What INPUT drops does not come to the chain of the trace that is named so.
+    let is_local = hook == Hook::Input || walked.ended_in.as_deref() == Some("input");
+    let Some(packet) = packet(&block, is_local, &headers) else {
+        return Ok(of_other_protocol(block, dropped));
     };
     let simulated = walked.uid.is_some() || walked.is_inbound;
     let simulated =
@@ -87,7 +89,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     })
 }
 
-/// The same of reports of rules that report: `reports` are those of one packet, in order; at least one.
+/// The report of a packet by the messages of NFLOG rules that it met: at least one, in order.
 ///
 /// # Errors
 /// As far as it is known, without rules to look at, or where these would not have reported so.
@@ -135,7 +137,10 @@ fn reports_as(rule: &ViewRule) -> Option<String> {
     let of_text = || {
         let (_, rest) = rule.text.as_ref()?.split_once("log prefix \"")?;
         let (prefix, rest) = rest.split_once('"')?;
-        rest.trim_start().strip_prefix(&format!("group {group}")).map(|_| prefix.to_owned())
+        let mut words = rest.split_whitespace();
+        let is_of_group =
+            words.next() == Some("group") && words.next().is_some_and(|number| number == group.to_string());
+        is_of_group.then(|| prefix.to_owned())
     };
     of_action.or_else(of_text)
 }
@@ -176,8 +181,8 @@ fn met(view: &View, at: At) -> Option<MetRule> {
     })
 }
 
-/// A rule that was not read.
-fn new(event: &TraceEvent, handle: u64) -> MetRule {
+/// A rule that was added since the rules were read.
+fn added_rule(event: &TraceEvent, handle: u64) -> MetRule {
     MetRule {
         table: Some(event.table.clone()),
         chain: Some(event.chain.clone()),
@@ -259,8 +264,8 @@ fn hands_over(view: &View, at: At) -> bool {
     })
 }
 
-/// About a packet of which rules that know ports decide nothing.
-fn without_text(block: Block, dropped: Option<At>) -> Block {
+/// The report of a packet that is neither TCP nor UDP, which no capture is about.
+fn of_other_protocol(block: Block, dropped: Option<At>) -> Block {
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
     let (verdict, sentence, style) = match dropped {
         Some(_) => (
@@ -281,7 +286,7 @@ fn unread(block: Block) -> Block {
     Block { verdict: "unknown", sentence: "unknown: the packet can't be read".to_owned(), ..block }
 }
 
-/// Where only the names of rules are known.
+/// The report of a packet about whose rules not enough is known.
 fn unknown(block: Block) -> Block {
     let sentence = "unknown: the rules that report are not all that it met, or have changed since".to_owned();
     Block { verdict: "unknown", sentence, ..block }

@@ -1,7 +1,8 @@
 //! Steps of traced packets, put together to the walks of single packets.
 //!
 //! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones after them. They show
-//! where a walk begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
+//! where a walk begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both
+//! are one walk.
 
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use std::{
@@ -20,7 +21,7 @@ const LOOPBACK: &str = "lo";
 
 /// The chains of the trace itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct TraceChains {
     pub table: &'static str,
     pub first: [&'static str; 2],
     pub last: [&'static str; 2],
@@ -50,9 +51,9 @@ pub struct Walk {
     is_fresh: bool,
 }
 
-/// Ways that have not ended yet.
+/// Walks that have not ended yet.
 pub struct Walks {
-    frame: Frame,
+    chains: TraceChains,
     open: Vec<Walk>,
     /// Users and groups of packets whose walk has not begun here.
     owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
@@ -62,8 +63,8 @@ pub struct Walks {
 type FlowKey = String;
 
 impl Walks {
-    pub fn new(frame: Frame) -> Self {
-        Self { frame, open: Vec::new(), owners: BTreeMap::new() }
+    pub fn new(chains: TraceChains) -> Self {
+        Self { chains, open: Vec::new(), owners: BTreeMap::new() }
     }
 
     /// Takes the sender of a packet, which the kernel reports before the steps of the packet.
@@ -74,11 +75,11 @@ impl Walks {
         }
     }
 
-    /// Takes a step; gives the ways that have ended by it.
+    /// Takes a step; gives the walks that it ends.
     pub fn take(&mut self, event: TraceEvent, now: SystemTime) -> Vec<Walk> {
         let mut ended = Vec::new();
-        let is_ours = event.table == self.frame.table;
-        if is_ours && self.frame.first.contains(&event.chain.as_str()) {
+        let is_ours = event.table == self.chains.table;
+        if is_ours && self.chains.first.contains(&event.chain.as_str()) {
             if !self.open.iter().any(|walk| walk.id == event.id && walk.is_fresh) {
                 ended.extend(self.begin(event, now));
             }
@@ -103,7 +104,7 @@ impl Walks {
         }
         walk.ended_in = Some(event.chain);
         // What leaves by the loopback interface comes in again.
-        let comes_back = walk.ended_in.as_deref() == Some(self.frame.last[1])
+        let comes_back = walk.ended_in.as_deref() == Some(self.chains.last[1])
             && walk.last.as_ref().is_some_and(|seen| seen.out_interface.as_deref() == Some(LOOPBACK));
         walk.waits = comes_back;
         if !comes_back {
@@ -112,7 +113,7 @@ impl Walks {
         ended
     }
 
-    /// Gives the ways that nothing has been heard of for a while, or all.
+    /// Ends the walks that have had no step for a while, or all of them, and gives them.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
         let is_old = |then: SystemTime| {
             now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= WALK_TIMEOUT))
@@ -127,7 +128,7 @@ impl Walks {
     }
 
     fn begin(&mut self, event: TraceEvent, now: SystemTime) -> Option<Walk> {
-        let is_inbound = event.chain == self.frame.first[0];
+        let is_inbound = event.chain == self.chains.first[0];
         let from_here = |seen: &PacketSnapshot| seen.in_interface.as_deref() == Some(LOOPBACK);
         if is_inbound && event.packet.as_ref().is_some_and(from_here) {
             let source = event.packet.as_ref().and_then(|seen| sender(&seen.packet));
@@ -205,7 +206,7 @@ fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
 mod tests {
     use super::*;
 
-    const FRAME: Frame = Frame { table: "trace", first: ["in", "out"], last: ["here", "away"] };
+    const CHAINS: TraceChains = TraceChains { table: "trace", first: ["in", "out"], last: ["here", "away"] };
 
     fn seen(port: u8, interfaces: [Option<&str>; 2]) -> Option<PacketSnapshot> {
         let packet = [
@@ -222,7 +223,7 @@ mod tests {
     }
 
     fn run(events: Vec<TraceEvent>) -> Vec<(Option<String>, usize)> {
-        let (mut walks, now) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
+        let (mut walks, now) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
         let mut ended: Vec<Walk> = events.into_iter().flat_map(|event| walks.take(event, now)).collect();
         ended.extend(walks.end(None));
         ended.into_iter().map(|walk| (walk.ended_in, walk.events.len())).collect()
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_packets_sender_is_heard_of_before_its_steps() {
-        let (mut walks, now) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
+        let (mut walks, now) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
         let packet = |port| seen(port, [None, Some("eth0")]).expect("a packet").packet;
         let report =
             |port, uid| NflogMessage { packet: packet(port), uid, gid: Some(7), ..NflogMessage::default() };
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_way_without_steps_ends_after_a_while() {
-        let (mut walks, start) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
+        let (mut walks, start) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
         walks.take(event(1, "trace", "out", false, None), start);
         assert!(walks.end(Some(start)).is_empty() && !walks.is_empty());
         assert_eq!(walks.end(Some(start + WALK_TIMEOUT)).len(), 1);

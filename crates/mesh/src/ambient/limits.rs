@@ -1,5 +1,5 @@
-//! What rules of ambient mode do though people expect otherwise. They are the agent's, and stay letter for letter what they
-//! are, so that each finds its own where the other has been.
+//! What rules of ambient mode do though people expect otherwise. They equal those of Istio's agent letter for letter, so
+//! that the agent and this program recognize each other's rules.
 
 use super::Reason;
 use super::defaults::{DNS_PORT, PROXY_MARK};

@@ -63,9 +63,9 @@ pub enum OutboundCidrs {
 /// Whose outbound traffic is captured, by the group of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerGroups {
-    /// Everybody's but these groups'.
+    /// That of all groups but these.
     AllBut(Vec<Gid>),
-    /// Only these groups'; none if the list is empty.
+    /// That of these groups; none if the list is empty.
     Only(Vec<Gid>),
 }
 

@@ -7,7 +7,7 @@ use super::defaults;
 use super::names::Names;
 use crate::facts::Unused;
 use crate::settings::Setting;
-use crate::sources::{Host, SettingReader, Source, Wildcard};
+use crate::sources::{Given, Host, SettingReader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -80,6 +80,9 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
                     port; use REDIRECT";
         reader.warn(text);
     }
+    if let DnsCapture::Servers(servers) = &config.dns {
+        reader.warn_of_dns_family(servers, config.ipv6);
+    }
     CaptureConfig { unused: unused(reader, &config), ..config }
 }
 
@@ -124,13 +127,22 @@ fn unused(reader: &SettingReader<'_>, config: &CaptureConfig) -> Vec<Unused> {
             "drop the option, or give {--redirect-dns}",
         ),
         (
+            Setting::DnsServers,
+            config.dns == DnsCapture::All,
+            "it names servers, but queries to any server are captured",
+            "drop the option, or {--capture-all-dns}",
+        ),
+        (
             Setting::ServiceExcludeCidr,
             config.outbound_cidrs == OutboundCidrs::Only(Vec::new()) && config.outbound_ports.is_empty(),
             "it leaves networks alone, but no outbound network is captured",
             "drop the option, or give {-i}",
         ),
     ];
-    let is_given = |setting| reader.raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
+    // A field of the pod, such as its DNS servers, has other effects.
+    let is_option =
+        |given: &Given| !matches!(given.source, Source::Field(_)) && !given.value.trim().is_empty();
+    let is_given = |setting| reader.raw.get(setting).is_some_and(is_option);
     let found = cases.into_iter().filter(|(setting, is_unused, ..)| *is_unused && is_given(*setting));
     found.map(|(setting, _, because, remedy)| Unused { setting, because, remedy }).collect()
 }

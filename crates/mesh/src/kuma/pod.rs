@@ -3,7 +3,7 @@
 use super::{Kuma, keys};
 use crate::pod::mesh::Form;
 use crate::pod::{GivenSettings, Pod};
-use crate::sources::Source;
+use crate::sources::{Given, Source, boolean};
 
 /// The annotation that holds a whole configuration, as YAML.
 const CONFIGURATION: &str = "traffic.kuma.io/transparent-proxy-config";
@@ -28,8 +28,8 @@ pub(crate) const FORM: Form = Form {
     more,
 };
 
-/// The configuration that an annotation holds, which single annotations have been made into already where the injector has
-/// written it; and a gateway, which takes what arrives by itself.
+/// A whole configuration in one annotation, into which the injector has merged the single annotations; a gateway, which
+/// accepts inbound connections itself; and the port at which the proxy answers probes.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let file =
@@ -42,18 +42,28 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
         settings.add_problems(file.problems);
     }
     let gateway = "kuma.io/gateway";
-    if pod.annotations.get(gateway).is_some_and(|value| value.trim() == "enabled") {
+    if pod.annotations.get(gateway).is_some_and(|value| matches!(value.trim(), "enabled" | "true")) {
         settings.set(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
     }
+    exclude_probe_port(pod, settings);
+}
+
+/// Excludes the port at which the proxy answers probes, as the injector does where inbound connections are captured.
+fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
     let probes = "kuma.io/application-probe-proxy-port";
     let port = pod.annotations.get(probes).map_or(PROBE_PROXY, |text| text.trim());
+    let redirects = settings.raw.get(Kuma::RedirectInbound).and_then(|given| boolean(given.value.trim()));
+    // With port 0, the proxy answers no probes.
+    if port == "0" || redirects == Some(false) {
+        return;
+    }
     let setting = Kuma::InboundPortsExclude;
-    if let Some(given) = settings.raw.get(setting).cloned()
-        && matches!(&given.source, Source::Annotation(name) if !name.starts_with(CONFIGURATION))
-    {
-        settings.set(setting, format!("{},{port}", given.value), given.source);
-    } else if settings.raw.get(setting).is_none() && port != "0" {
-        settings.set(setting, port, Source::Preset(probes.to_owned()));
+    match settings.raw.get(setting).cloned() {
+        None => settings.set(setting, port, Source::Preset(probes.to_owned())),
+        // The injector has added the port to a whole configuration.
+        Some(Given { source: Source::Annotation(name), .. }) if name.starts_with(CONFIGURATION) => {}
+        Some(Given { value, .. }) if value.split(',').any(|item| item.trim() == port) => {}
+        Some(Given { value, source }) => settings.set(setting, format!("{value},{port}"), source),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rules of Kuma's in iptables. The comments of ours end with the reason's name. Those of upstream's are prose, or switched
 //! off: there the chain, the conditions and the target identify them.
 
+use super::defaults::DOCKER_CHAIN;
 use super::ownership::COMMENTS;
 use super::reason::{ROWS, Reason};
 use super::settings::Kuma;
@@ -119,7 +120,9 @@ fn base(context: &RuleContext<'_>) -> Option<Reason> {
     // A user's ports are a list, that of DNS is alone.
     let is_list =
         rule.conditions.iter().any(|one| matches!(one, ListedCondition::Known(Match::DestinationPorts(_))));
+    let is_dockers = rule.leads_to.is_some_and(|chain| context.view().chains()[chain].chain == DOCKER_CHAIN);
     match (&summary.uid, &summary.destination) {
+        (Some(uid), _) if is_dockers && !uid.negated => Some(Reason::ProxyDns),
         _ if !passes(rule) => None,
         (Some(uid), _) if uid.negated => Some(Reason::DnsOverTcp),
         (Some(_), _) if is_list => Some(Reason::ExcludedUser),

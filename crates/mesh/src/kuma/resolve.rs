@@ -23,6 +23,9 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         reader.blame(Kuma::InboundPortsForUids, text);
     }
     let dns = dns(reader, host);
+    if let KumaDnsCapture::Servers(servers) = &dns.capture {
+        reader.warn_of_dns_family(servers, ipv6);
+    }
     let networks = exclusions::networks(reader);
     if !networks.is_empty() && dns.capture == KumaDnsCapture::Off {
         let text = format!(

@@ -1,4 +1,4 @@
-//! Which rules a configuration makes, in upstream's order: a table after the other, of each the base chains first.
+//! Which rules a configuration makes, in upstream's order: table by table, and in each the base chains first.
 
 use super::config::{CaptureConfig, Flow, KumaDnsCapture, OwnerPorts, Ports};
 use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
@@ -128,7 +128,7 @@ fn output(writer: &mut KumaWriter<'_>) {
             false => Target::Return,
         };
         writer.insert_next(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.origin());
-        // Behind the jump no packet would meet it.
+        // Behind an inserted jump, no packet would come to it.
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
         let origin = dns_origin(config, Reason::DnsOverTcp);
         writer.add(inserts, (Table::Nat, OUTPUT), others, Target::Return, origin);

@@ -268,6 +268,11 @@ fn dns_of_the_servers_is_captured_family_by_family() {
     let declared = [(Kuma::RedirectDns, "true"), (Setting::DnsServers, "")];
     check(&declared, Family::V4, &[]);
     check_warnings(&declared, &["DNS is not captured: no DNS server is known"]);
+    let of_ipv6 = [declared[0], (Setting::DnsServers, "fd00::a"), (Kuma::IpFamilyMode, "ipv4")];
+    let text =
+        "DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod";
+    check_warnings(&of_ipv6, &[text]);
+    check_warnings(&of_ipv6[..2], &[]);
 }
 
 #[test]

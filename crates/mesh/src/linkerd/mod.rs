@@ -71,7 +71,7 @@ impl CapturePolicy for CaptureConfig {
         BTreeSet::new()
     }
 
-    /// Questions by UDP pass by in any case, and those by TCP are captured as all TCP is.
+    /// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
     fn without_dns(&self) -> Capture {
         self.clone().into()
     }

@@ -54,8 +54,8 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     let is_component = pod.labels.as_ref().is_some_and(|labels| labels.contains_key(component));
     if is_component {
         let setting = Linkerd::OutboundPortsToIgnore;
-        let configured = settings.raw.get(setting).filter(|given| matches!(given.source, Source::Key(_)));
-        let before = configured.map(|given| format!("{},", given.value)).unwrap_or_default();
+        let given = settings.raw.get(setting).filter(|given| !matches!(given.source, Source::Preset(_)));
+        let before = given.map(|given| format!("{},", given.value)).unwrap_or_default();
         let source = Source::Field(format!("its label {component}"));
         settings.set(setting, format!("{before}{}", text::SKIPPED_BY_CONTROL_PLANE), source);
     }

@@ -24,6 +24,8 @@ pub(super) struct Init {
     pub(super) idle: Option<&'static str>,
     /// Whether the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,
+    /// Whether variables of another object (`envFrom`) may set what it leaves open.
+    pub(super) may_have_more: bool,
     pub(super) settings: GivenSettings,
 }
 
@@ -248,7 +250,13 @@ impl Arguments<'_> {
             ContainerDialect::Of(_, form) => (form.idle, form.init_reads_annotations),
         };
         let idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
+        let is_open = |row: &'static SettingRow| {
+            let is_given = self.every.iter().any(|(given, _)| *given == row.setting);
+            is_of_pod(row) && !row.variables.is_empty() && !is_given
+        };
+        let may_have_more = self.container.has_foreign_env && self.dialect.rows().any(is_open);
         debug_assert!(self.settings.problems().iter().all(|problem| problem.name.starts_with(self.title)));
-        Init { name: self.container.name.clone(), idle, reads_annotations, settings: self.settings }
+        let name = self.container.name.clone();
+        Init { name, idle, reads_annotations, may_have_more, settings: self.settings }
     }
 }

@@ -120,7 +120,8 @@ impl Found {
             ("", name) => format!("{kind} {name}"),
             (namespace, name) => format!("{kind} {namespace}/{name}"),
         });
-        if kind == "Namespace" && version == Some("v1") {
+        // Objects without a namespace are not in one without a name.
+        if kind == "Namespace" && version == Some("v1") && !name.is_empty() {
             let enforced = Standard::enforced(text(&["metadata", "labels", ENFORCE]));
             self.standards.extend(enforced.map(|standard| (name.clone(), standard)));
         }

@@ -66,10 +66,17 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     let containers = pod.spec.iter().flat_map(|spec| &spec.init_containers);
     let inits: Vec<Init> = containers.filter_map(|container| init::read(container, title)).collect();
     let by_annotations = annotated(pod, title, &Raw::default());
-    let mut reading = match inits.iter().find(|init| init.idle.is_none()) {
+    let mut setters = inits.iter().filter(|init| init.idle.is_none());
+    let mut reading = match setters.next() {
         Some(setter) => by_init(setter, &by_annotations, object),
         None => by_plugin(&inits, by_annotations, object, excluded_namespaces),
     };
+    if let CaptureMethod::InitContainer(first) = &reading.way {
+        let text = |other: &Init| {
+            format!("its init container {} sets rules too, but only those of {first} count here", other.name)
+        };
+        reading.warnings.extend(setters.map(|other| of_form(text(other))));
+    }
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
         let mut none = GivenSettings::by(title);
         let source = Source::Field(format!("the pod, because {skip}"));
@@ -106,6 +113,11 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
                  setting rules takes NET_ADMIN; let the CNI plugin set them, which needs no capability in the pod"
             ),
         });
+    }
+    if setter.may_have_more {
+        warnings.push(of_form(format!(
+            "its init container {name} takes all variables of another object (envFrom), which may set what it leaves open"
+        )));
     }
     // One that reads annotations itself contradicts only those whose settings its arguments have too.
     let counts = |setting| !setter.reads_annotations || setter.settings.raw.get(setting).is_some();

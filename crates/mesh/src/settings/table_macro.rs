@@ -16,7 +16,7 @@ macro_rules! settings {
             $($($setting,)*)*
         }
 
-        /// Selector as their flags are.
+        /// A constant for each setting.
         #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
         impl $holder {
             $($(#[doc = $help] pub const $setting: $crate::settings::Setting =

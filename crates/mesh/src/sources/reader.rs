@@ -30,7 +30,12 @@ pub struct SettingReader<'a> {
 impl<'a> SettingReader<'a> {
     /// Starts with the problems that were found `before`, and with what is wrong with a value whatever it should be.
     pub fn new(raw: &'a Raw, before: Vec<InputProblem>) -> Self {
-        let of_text = raw.iter().filter(|(_, given)| is_no_text(&given.value)).map(|(_, given)| {
+        let is_refused = |(setting, given): &(Setting, &Given)| match *setting {
+            // An object of JSON may have several lines.
+            Setting::PluginEntry => is_no_text(&given.value.replace(['\r', '\n'], " ")),
+            _ => is_no_text(&given.value),
+        };
+        let of_text = raw.iter().filter(is_refused).map(|(_, given)| {
             InputProblem::with_item(
                 &raw.named(&given.source),
                 &given.value,
@@ -57,6 +62,13 @@ impl<'a> SettingReader<'a> {
     /// Adds a warning, which does not stop the command.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
+    }
+
+    /// Warns where all of the `servers`, at least one, are of IPv6 and that is not captured: then no query is.
+    pub fn warn_of_dns_family(&mut self, servers: &[IpAddr], captures_ipv6: bool) {
+        if !captures_ipv6 && servers.iter().all(IpAddr::is_ipv6) {
+            self.warn("DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod");
+        }
     }
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
@@ -315,6 +327,16 @@ mod tests {
             problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["--a: \"x\" is wrong", "--a: \"y\" is wrong", "--b: \"x\" is wrong"]
         );
+    }
+
+    #[test]
+    fn json_may_have_several_lines() {
+        let count = |value: &str| {
+            let given = Given { value: value.to_owned(), source: Source::Flag("entry") };
+            SettingReader::new(&Raw::of([(Setting::PluginEntry, given)]), Vec::new()).problem_count()
+        };
+        assert_eq!(count("{\r\n  \"timeout\": \"5s\"\n}"), 0);
+        assert_eq!(count("{\u{7}}"), 1);
     }
 
     #[test]

@@ -130,6 +130,8 @@ const WARNED: &[(Mesh, Flags)] = &[
         ],
     ),
     (Mesh::Istio, &[("redirect-dns", "true"), ("dns-servers", "")]),
+    (Mesh::Istio, &[("redirect-dns", "true"), ("dns-servers", "fd00::a")]),
+    (Mesh::Istio, &[("redirect-dns", "true"), ("capture-all-dns", "true"), ("dns-servers", "10.0.0.10")]),
     (Mesh::Linkerd, &[("subnets-to-ignore", "10.1.2.3/8"), ("inbound-ports-to-ignore", "0")]),
     (
         Mesh::Kuma,

@@ -22,7 +22,7 @@ pub struct VirtualEnvironment {
     pub uid: Option<String>,
     /// When it was made, as the API server writes it (RFC 3339, in UTC), so that texts sort as times do.
     pub created: String,
-    /// Which writing of its spec this is.
+    /// `metadata.generation`, which the API server raises with each change of the spec.
     pub generation: Option<i64>,
     /// Whether it is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
     pub is_going: bool,

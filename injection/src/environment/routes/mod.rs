@@ -93,7 +93,8 @@ impl UnroutedReason {
     }
 }
 
-/// The routes of a VirtualEnvironment's namespace. What lies in others is left out. `version` is that of Istio's objects.
+/// The routes of a VirtualEnvironment's namespace. Objects of other namespaces are left out. `version` is that of
+/// Istio's objects.
 ///
 /// # Errors
 /// What is wrong with the VirtualEnvironment.

@@ -67,14 +67,24 @@ pub(super) struct NamespaceWork {
     /// The one that acts: its name, and what its status is made of; `None` where there is none.
     acting: Option<Acting>,
     /// The statuses of the others.
-    idle: Vec<(String, Vec<EnvironmentCondition>)>,
+    idle: Vec<Idle>,
 }
 
 #[derive(Clone, Debug)]
 struct Acting {
     name: String,
+    /// The generation that was planned: it may have changed when the status is written.
+    generation: Option<i64>,
     plan: Result<Plan, Problems>,
     changes: Changes,
+}
+
+/// A VirtualEnvironment that does not act.
+#[derive(Clone, Debug)]
+struct Idle {
+    name: String,
+    generation: Option<i64>,
+    conditions: Vec<EnvironmentCondition>,
 }
 
 impl NamespaceWork {
@@ -233,12 +243,16 @@ impl Core {
             Ok(plan) => changes(&ranked, plan, &existing),
             Err(_) => adoptions(&ranked, &existing),
         };
-        let idle = others.iter().map(|one| (one.name.clone(), idle(oldest))).collect();
+        let idle = others.iter().map(|one| Idle {
+            name: one.name.clone(),
+            generation: one.generation,
+            conditions: idle(oldest),
+        });
         NamespaceWork {
             steps: changes.steps.clone(),
             namespace,
-            acting: Some(Acting { name: oldest.name.clone(), plan, changes }),
-            idle,
+            acting: Some(Acting { name: oldest.name.clone(), generation: oldest.generation, plan, changes }),
+            idle: idle.collect(),
         }
     }
 
@@ -251,11 +265,13 @@ impl Core {
         now: &str,
     ) -> Vec<(String, Value)> {
         let all = self.store.environments(&work.namespace);
-        let decided = work.acting.iter().map(|one| (&one.name, conditions(&one.plan, &one.changes, failed)));
-        let decided = decided.chain(work.idle.iter().map(|(name, conditions)| (name, conditions.clone())));
-        let written = decided.filter_map(|(name, conditions)| {
-            let (one, before) = all.iter().find(|(one, _)| one.name == *name)?;
-            Some((name.clone(), status(before, one.generation, &conditions, now)?))
+        let acting = work.acting.iter();
+        let acting =
+            acting.map(|one| (&one.name, one.generation, conditions(&one.plan, &one.changes, failed)));
+        let idle = work.idle.iter().map(|one| (&one.name, one.generation, one.conditions.clone()));
+        let written = acting.chain(idle).filter_map(|(name, generation, conditions)| {
+            let (_, before) = all.iter().find(|(one, _)| one.name == *name)?;
+            Some((name.clone(), status(before, generation, &conditions, now)?))
         });
         written.collect()
     }

@@ -165,7 +165,7 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
         unlisted: Some(unlisted),
         leads_until,
     };
-    let rounds = task::spawn_local(operator.run());
+    let mut rounds = task::spawn_local(operator.run());
     let leading = async {
         match flags.no_lease {
             true => std::future::pending().await,
@@ -175,6 +175,8 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
     tokio::select! {
         () = termination.wait() => {}
         () = leading => {}
+        // Only a panic ends it. The process ends with it and renews its Lease no more, so that another replica leads.
+        ended = &mut rounds => return ended.map_err(Into::into),
     }
     // Nothing more is written before another one may lead.
     rounds.abort();

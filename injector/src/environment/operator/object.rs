@@ -1,5 +1,6 @@
-//! Objects of the API server without the parts that do not matter: who has set which field below the spec's own, and what a
-//! workload's pods consist of. That is most of a Deployment, so it is skipped while an object is parsed, not removed afterwards.
+//! Objects of the API server, without what does not decide about routes: of `managedFields`, the top-level fields of the
+//! spec are kept, and of a workload's pod template the labels. The rest is most of a Deployment, so it is skipped while an
+//! object is parsed, not removed afterwards.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, api::ApiResource, core::DynamicResourceScope};

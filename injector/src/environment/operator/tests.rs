@@ -159,6 +159,18 @@ fn the_oldest_acts_and_the_others_get_a_status() {
     assert_eq!(core.statuses(&work, &[], "t")[0].0, "a-later");
 }
 
+#[test]
+fn a_status_says_which_generation_was_planned() {
+    let now = Instant::now();
+    let mut core = core(&shop(), now);
+    let work = core.start(now).expect("work");
+    let mut changed = environment("demo", "2026-01-01T00:00:00Z");
+    changed["metadata"]["generation"] = json!(2);
+    core.handle(Resource::Environments, Event::Apply(changed), now);
+    let statuses = core.statuses(&work, &[], "t");
+    assert_eq!(statuses[0].1["conditions"][0]["observedGeneration"], 1);
+}
+
 fn route(name: &str, owner: &str) -> Value {
     json!({
         "apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService",

@@ -132,9 +132,14 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     };
     assert_eq!(holder(), identity(&one));
     assert!(!other.leads());
+    let mut lease = cluster.find("leases", "shop", "sidecar-injector-environment").expect("it");
+    lease["metadata"]["labels"] = json!({ "team": "shop" });
+    cluster.put(&lease);
     assert!(one.terminate());
     until("the other one leads", || other.leads());
     assert_eq!(holder(), identity(&other));
+    let lease = cluster.find("leases", "shop", "sidecar-injector-environment").expect("it");
+    assert_eq!(lease["metadata"]["labels"]["team"], "shop", "labels stay");
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
     // Somebody takes the Lease away: nothing is written any more.
