@@ -133,6 +133,11 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
         exits: &[("0", "ended by a signal"), ("1", "failed"), ("2", "invalid flags")],
     },
     CommandHelp {
+        command: "environment inspect",
+        examples: &["sidecar-injector environment inspect --address 10.1.2.3:8000 status"],
+        exits: EXITS,
+    },
+    CommandHelp {
         command: "environment inspect status",
         examples: &["sidecar-injector environment inspect status"],
         exits: EXITS,
