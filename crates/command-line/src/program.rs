@@ -206,8 +206,10 @@ fn page(program: &Command, command: &Command, name: &str, path: &str, sections: 
     let after = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
     let description = long.unwrap_or_else(|| about(command)) + "\n\n" + &after.unwrap_or_default();
     text.push_str(&format!("{}{}", roff::heading("Description"), roff::paragraphs(description.trim_end())));
-    // Commands that only hold others have no flag but that for help.
-    let is_shown = |arg: &&Arg| !(arg.is_hide_set() || has_subcommands && arg.get_id() == "help");
+    // Those of all commands say nothing of one that only holds others.
+    let is_shown = |arg: &&Arg| {
+        !(arg.is_hide_set() || has_subcommands && ["help", "version"].contains(&arg.get_id().as_str()))
+    };
     let mut args = command.get_arguments().filter(is_shown).peekable();
     if args.peek().is_some() {
         text.push_str(&roff::heading("Options"));

@@ -225,7 +225,12 @@ fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
             .map_err(|_| Unusable::Lacks("list of versions as cniVersions"))?,
         None => Vec::new(),
     };
-    named.extend(fields.value("cniVersion").and_then(word));
+    let single = fields.value("cniVersion").and_then(word);
+    // Older versions of `libcni` read this key alone.
+    if let Some(unsupported) = single.as_ref().filter(|name| CniVersion::parse(name).is_err()) {
+        return Ok(unsupported.clone());
+    }
+    named.extend(single);
     let supported = named.iter().filter_map(|name| CniVersion::parse(name).ok()).max();
     Ok(supported.map(|version| version.name().to_owned()).or_else(|| named.pop()).unwrap_or_default())
 }
@@ -315,7 +320,6 @@ mod tests {
             (r#""cniVersions":["0.4.0"]"#, "0.4.0"),
             (r#""cniVersions":["1.1.0","0.4.0","9.9.9"]"#, "1.1.0"),
             (r#""cniVersions":["0.2.0","0.4.0"],"cniVersion":"1.0.0""#, "1.0.0"),
-            (r#""cniVersions":["1.0.0"],"cniVersion":"0.2.0""#, "1.0.0"),
             (r#""cniVersions":[],"cniVersion":"0.3.1""#, "0.3.1"),
         ] {
             let text = format!(r#"{{"name":"n",{versions},"plugins":[{{"type":"a"}}]}}"#);
@@ -345,6 +349,10 @@ mod tests {
                 "has no type in each plugin",
             ),
             (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
+            (
+                r#"{"name":"n","cniVersions":["1.0.0"],"cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#,
+                "speaks version \"0.2.0\"",
+            ),
             (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "speaks version \"\""),
             (r#"{"name":"n","cniVersions":["0.2.0"],"plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
             (
