@@ -84,6 +84,12 @@ pub(crate) fn review(
         ("SubjectAccessReview", Some(named)) => {
             let account = named.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
             let (namespace, name) = account.ok_or_else(|| bad("only service accounts are known here"))?;
+            // Bindings to groups count only for the groups that a review names.
+            let all = "system:serviceaccounts";
+            if review["spec"]["groups"] != json!([all, format!("{all}:{namespace}"), "system:authenticated"])
+            {
+                return Err(bad("spec.groups lacks groups of the service account"));
+            }
             User::Account(namespace.to_owned(), name.to_owned())
         }
         _ => return Err(bad("spec.user is for a SubjectAccessReview, which needs it")),
