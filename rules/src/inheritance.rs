@@ -82,7 +82,7 @@ impl<'a> Claims<'a> {
         self.claimed.extend(positions);
     }
 
-    fn base_chains(&self) -> impl Iterator<Item = (&'a Chain, &'a ChainState)> {
+    fn base_chains(&self) -> impl Iterator<Item = (&'a Chain, &'a ChainState)> + use<'a> {
         base_chains(self.state, self.table)
     }
 
@@ -159,7 +159,7 @@ impl<'a> Claims<'a> {
     /// network is captured, there are no such rules, and the chain holds nothing else of the owner's.
     fn claim_heads(&mut self, is_its_table: bool) {
         let captures_networks = captures_networks(self.state, self.table, self.owner);
-        for (chain, content) in base_chains(self.state, self.table) {
+        for (chain, content) in self.base_chains() {
             let holds_owned = || content.lines.iter().any(|line| line.belongs_to(self.owner));
             if !is_its_table && (captures_networks || holds_owned()) {
                 continue;

@@ -77,14 +77,13 @@ impl AttachmentRecord {
 
     /// The mesh of the rules.
     pub(super) fn mesh(&self) -> Mesh {
-        let named = self.settings.get(Setting::Mesh.row().name());
-        named.and_then(|name| name.trim().parse().ok()).unwrap_or_default()
+        self.named_mesh().unwrap_or_default()
     }
 
-    /// The name of a mesh that this version does not have.
-    fn unknown_mesh(&self) -> Option<&str> {
-        let named = self.settings.get(Setting::Mesh.row().name())?.trim();
-        named.parse::<Mesh>().is_err().then_some(named)
+    /// The mesh that the settings name; the error is the name of one that this version does not have.
+    fn named_mesh(&self) -> Result<Mesh, &str> {
+        let Some(name) = self.settings.get(Setting::Mesh.row().name()) else { return Ok(Mesh::default()) };
+        name.trim().parse().map_err(|_| name.trim())
     }
 
     pub(super) fn raw(&self) -> Raw {
@@ -152,9 +151,9 @@ impl AttachmentStore {
             Ok(text) => text,
         };
         Ok(match serde_json::from_slice::<AttachmentRecord>(&text) {
-            Ok(record) if record.form == FORM => match record.unknown_mesh() {
-                None => StoredRecord::Valid(record),
-                Some(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is another version's")),
+            Ok(record) if record.form == FORM => match record.named_mesh() {
+                Ok(_) => StoredRecord::Valid(record),
+                Err(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is another version's")),
             },
             Ok(record) => StoredRecord::Unreadable(format!("its form {} is another version's", record.form)),
             Err(error) => StoredRecord::Unreadable(error.to_string()),

@@ -9,7 +9,7 @@ use std::{
 /// How many connections may wait to be accepted; the kernel may be configured to take less.
 const BACKLOG: i32 = 1024;
 
-/// Listens. `[::]` stands for all addresses of both families, and for those of IPv4 where the machine has no IPv6. Has to be
+/// Listens. `[::]` is all addresses of both families, or of IPv4 where the machine has no IPv6. Has to be
 /// called within a Tokio runtime.
 ///
 /// # Errors

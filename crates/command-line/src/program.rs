@@ -97,7 +97,7 @@ fn report(error: clap::Error, command: &mut Command, args: &[OsString]) -> ExitC
     let mut commands = Vec::new();
     collect_names(command, &mut commands);
     let problems = errors::all_problems(command, args, error, &commands);
-    // If stderr fails, the exit status still tells.
+    // If stderr fails, the exit status still reports the refusal.
     let _ = writeln!(anstream::stderr(), "{} {problems}", Style::Dropped.paint("error:"));
     ExitCode::from(BAD_INPUT)
 }

@@ -1,7 +1,7 @@
 //! What has to hold of an installation: its pods run, its webhooks trust its authority, and its account has the rights of its roles.
 
 use super::{
-    api::{Right, granted},
+    api::{Right, ServiceAccount, granted},
     context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
     webhooks::{calls, name},
@@ -173,7 +173,7 @@ fn now() -> i64 {
 /// by which roles it has a right.
 pub(super) async fn roles(checked: &CheckedInstallation) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Roles;
-    let account = format!("system:serviceaccount:{}:{}", checked.namespace, checked.target.name());
+    let account = ServiceAccount { namespace: &checked.namespace, name: &checked.target.name() };
     let own = checked.objects.iter().filter(|one| one["metadata"]["name"] == *checked.target.name());
     let rights: Vec<Right> = own.filter(|one| !one["rules"].is_null()).flat_map(granted).collect();
     let mut missing = Vec::new();

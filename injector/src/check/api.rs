@@ -4,6 +4,7 @@ use cluster::error::{describe, status_of_call};
 use hyper::Request;
 use kube::Client;
 use serde_json::{Value, json};
+use std::fmt;
 
 pub(super) struct CheckedCluster {
     client: Client,
@@ -70,8 +71,12 @@ impl CheckedCluster {
             .map_err(|error| NoAnswer { status: status_of_call(&error), text: describe(&error) })
     }
 
-    /// Whether the client has a right, or a service account, if one is named.
-    pub(super) async fn may(&self, account: Option<&str>, right: &Right) -> Result<bool, NoAnswer> {
+    /// Whether the client has a right, or a service account, if one is given.
+    pub(super) async fn may(
+        &self,
+        account: Option<&ServiceAccount<'_>>,
+        right: &Right,
+    ) -> Result<bool, NoAnswer> {
         let (kind, path) = match account {
             None => ("SelfSubjectAccessReview", "selfsubjectaccessreviews"),
             Some(_) => ("SubjectAccessReview", "subjectaccessreviews"),
@@ -80,19 +85,33 @@ impl CheckedCluster {
             "spec": { "resourceAttributes": { "group": right.group, "resource": right.resource,
                 "verb": right.verb, "namespace": right.namespace, "name": right.name } } });
         if let Some(account) = account {
-            review["spec"]["user"] = account.into();
-            review["spec"]["groups"] = groups(account).into();
+            review["spec"]["user"] = account.to_string().into();
+            review["spec"]["groups"] = json!(account.groups());
         }
         let answer = self.post(&format!("/apis/authorization.k8s.io/v1/{path}"), &review).await?;
         Ok(answer["status"]["allowed"] == true)
     }
 }
 
-/// The groups of a service account. The API server derives them from a token, but not from a name in a review.
-fn groups(account: &str) -> Vec<String> {
-    let namespace = account.split(':').nth(2).unwrap_or_default();
-    let all = "system:serviceaccounts";
-    vec![all.to_owned(), format!("{all}:{namespace}"), "system:authenticated".to_owned()]
+/// A service account; written as the API server names its user.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServiceAccount<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl ServiceAccount<'_> {
+    /// Its groups. The API server derives them from a token, but not from a name in a review.
+    fn groups(&self) -> [String; 3] {
+        let all = "system:serviceaccounts";
+        [all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
+    }
+}
+
+impl fmt::Display for ServiceAccount<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
 }
 
 /// Where an object of a kind is: its group, its resource, and the path of the collection.

@@ -206,12 +206,13 @@ fn two_namespaces_that_may_be_the_pods_are_left_alone() {
     );
 }
 
-#[test]
-fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
+/// A process of the pod with this uid is in a namespace with the first address, and the API server reports the second one for
+/// the pod `web`.
+fn check_not_believed(pod_of_process: &str, address: &str, reported: &str) {
     let scene = Scene::new();
-    let sandbox = Sandbox::new("10.213.4.7");
-    let proc = sandbox.proc(&scene.cluster.folder, &uid("web"));
-    scene.cluster.put(&with_address(broken("web", 1), "10.213.4.9"));
+    let sandbox = Sandbox::new(address);
+    let proc = sandbox.proc(&scene.cluster.folder, &uid(pod_of_process));
+    scene.cluster.put(&with_address(broken("web", 1), reported));
     let (code, log) = scene.run(&["--proc", word(&proc)]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("no process of the pod and no namespace with its addresses"), "{log}");
@@ -219,15 +220,13 @@ fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
 }
 
 #[test]
+fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
+    check_not_believed("web", "10.213.4.7", "10.213.4.9");
+}
+
+#[test]
 fn an_address_that_another_pod_has_by_now_is_not_believed() {
-    let scene = Scene::new();
-    let sandbox = Sandbox::new("10.213.8.7");
-    let proc = sandbox.proc(&scene.cluster.folder, &uid("b"));
-    scene.cluster.put(&with_address(broken("web", 1), "10.213.8.7"));
-    let (code, log) = scene.run(&["--proc", word(&proc)]);
-    assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("no process of the pod and no namespace with its addresses"), "{log}");
-    assert_eq!(sandbox.rules(), "");
+    check_not_believed("b", "10.213.8.7", "10.213.8.7");
 }
 
 #[test]

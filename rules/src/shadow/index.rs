@@ -103,8 +103,8 @@ impl Index {
         self.0[at].rules.entry(key).or_default().add(range, place);
     }
 
-    /// The place of a rule that matches every packet with these conditions, and surely ends its walk. `ends` tells whether a
-    /// chain does.
+    /// The place of a rule that matches every packet with these conditions, and surely ends its walk. `ends` returns whether
+    /// a chain does.
     pub(super) fn find_subsuming(
         &self,
         conditions: &[ConditionKey],

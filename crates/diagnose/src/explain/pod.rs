@@ -74,9 +74,7 @@ impl PodContext {
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
     /// is known, a placeholder.
     pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
-        let declared = raw.get(Setting::PodIps).map(|given| {
-            given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
-        });
+        let declared = declared_addresses(raw);
         let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
         let of_host = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
         let pod = Self::new(declared.unwrap_or_else(of_host), config);
@@ -112,6 +110,12 @@ impl PodContext {
             || self.addresses.contains(&destination);
         if own { "lo" } else { OUTSIDE }
     }
+}
+
+/// The addresses that `--pod-ips` declares; `None` if it is not given.
+pub(crate) fn declared_addresses(raw: &Raw) -> Option<Vec<IpAddr>> {
+    let given = raw.get(Setting::PodIps)?;
+    Some(given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect())
 }
 
 fn placeholder(family: Family) -> IpAddr {

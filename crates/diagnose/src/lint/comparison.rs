@@ -3,9 +3,8 @@
 use super::change::{AdvisedChange, Configured, Redundant};
 use super::difference::Difference;
 use super::probes::each_probe;
-use crate::explain::{PodContext, RuleView, item_texts};
+use crate::explain::{PodContext, RuleView, declared_addresses, item_texts};
 use mesh::Capture;
-use mesh::Setting;
 use mesh::limit::Limit;
 use mesh::sources::Raw;
 use rules::shadow::Work;
@@ -13,7 +12,6 @@ use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, 
 use rules::{Checked, Family};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 /// Rules met by packets and compared with each other, in all: some tenths of a second.
@@ -38,7 +36,8 @@ pub(super) struct LintComparison<'a> {
 
 impl<'a> LintComparison<'a> {
     pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
-        let pod = PodContext::with_placeholders(declared_addresses(raw), Some(&**capture));
+        let pod =
+            PodContext::with_placeholders(declared_addresses(raw).unwrap_or_default(), Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let configured = Configured::new(capture.clone(), raw.clone());
         let (rule_views, reachability) = (OnceCell::new(), OnceCell::new());
@@ -260,12 +259,6 @@ impl EquivalenceCheck<'_> {
         each_probe(probe_rules, &self.pod.addresses, before.family, &difference.conditions(), &mut compare)
             .is_break()
     }
-}
-
-/// The declared addresses of the pod.
-pub(super) fn declared_addresses(raw: &Raw) -> Vec<IpAddr> {
-    let given = raw.get(Setting::PodIps).map(|given| given.value.as_str()).unwrap_or_default();
-    given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! IPv6 of a pod that is not captured though the pod has it: those connections bypass the proxy.
 
-use super::comparison::declared_addresses;
 use super::{Code, Finding};
+use crate::explain::declared_addresses;
 use mesh::sources::{Dialect, Raw};
 use mesh::{CapturePolicy, Ipv6Advice};
 use rules::Family;
@@ -31,7 +31,7 @@ pub fn uncaptured_ipv6(
     }
     let passthrough = config.proxy().passthrough(Family::V6);
     let is_relevant = |address: Ipv6Addr| is_global(address) && passthrough != Some(address.into());
-    let declared_address = declared_addresses(raw).into_iter().find_map(|address| match address {
+    let declared_address = declared_addresses(raw).into_iter().flatten().find_map(|address| match address {
         IpAddr::V6(address) if is_relevant(address) => Some(address),
         IpAddr::V4(_) | IpAddr::V6(_) => None,
     });

@@ -9,6 +9,7 @@ use super::walk::{Arrow, Assumptions, arrows};
 use super::words::{Before, Known};
 use super::{exceptions, join};
 use crate::lint::probes;
+use crate::unnamed::unnamed_user;
 use mesh::sources::Dialect;
 use mesh::{Capture, DNS_PORT, Proxy, RuleReason, Selector};
 use rules::simulate::{Direction, Packet};
@@ -183,12 +184,11 @@ fn calls_across_border(rules: &[Checked], machines: &[InterfaceName], proxy: &Pr
 
 /// A user and a group that are not the proxy's.
 fn other_user(proxy: &Proxy) -> Uid {
-    let mut users = (1000..).filter_map(Uid::new);
-    let is_other = |uid: &Uid| !proxy.uids.contains(uid) && !proxy.gids.contains(&Gid::from(*uid));
-    users.find(is_other).expect("a proxy has few users")
+    let named = proxy.uids.iter().map(|uid| uid.number()).chain(proxy.gids.iter().map(|gid| gid.number()));
+    unnamed_user(named, |uid| proxy.uids.contains(&uid) || proxy.gids.contains(&Gid::from(uid)))
 }
 
-/// An address for documentation (RFC 5737, RFC 3849) that stands for the pod's own: one that no rule names.
+/// An address for documentation (RFC 5737, RFC 3849) in place of the pod's own: one that no rule names.
 fn pod_address(rules: &Checked) -> IpAddr {
     let family = rules.rules().family;
     let matches = || rules.rules().statements.iter().flat_map(|statement| &statement.rule.matches);

@@ -2,7 +2,7 @@
 
 use super::letters::Font;
 
-/// What the colour of a text stands for.
+/// The meaning of a text's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     /// Ordinary text.

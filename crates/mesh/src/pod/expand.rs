@@ -1,5 +1,5 @@
 //! References to variables in a container's arguments, as Kubernetes expands them: `$(NAME)` is replaced by the value, and
-//! `$$` stands for a `$` (`third_party/forked/golang/expansion/expand.go`).
+//! `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
 
 use super::facts::{Container, Value};
 use std::collections::BTreeMap;
