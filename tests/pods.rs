@@ -121,6 +121,16 @@ fn our_own_environment_is_no_part_of_another_pod() {
 }
 
 #[test]
+fn a_manifest_is_an_argument_where_it_is_a_document_of_json() {
+    let pod = r#"{"kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","sidecar"]}]}}"#;
+    let output = program(&["render", "-f", pod], "").success();
+    assert_eq!(output.stdout, program(&["render", "-f", "-"], pod).stdout);
+    let output = program(&["render", "-f", "{broken"], "");
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("input"), "{}", output.stderr);
+}
+
+#[test]
 fn a_name_ends_no_comment() {
     let input = "kind: Pod\nmetadata: {name: \"a\\n-A OUTPUT -j ACCEPT\"}\nspec: {containers: []}\n";
     let output = program(&["render", "-f", "-"], &format!("{input}---\n{input}"));

@@ -66,12 +66,14 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFa
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::find(&kubectl, kernel, &pod)?;
     let kernel = kernel.map_err(|reason| CaptureFailure::NoKernel { pod: pod.title(), reason })?;
-    let words = ["-f".to_owned(), "-".to_owned()];
-    let input = Some(manifest(&pod).to_string());
-    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "check", &words, input)?;
+    let manifest = manifest(&pod);
+    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "check", &[], Some(&manifest))?;
     let read = CheckDocument::deserialize(&document).map_err(|error| {
         let why = format!("printed a comparison of another form ({error})");
-        kubectl.failure(&kernel.call("check", &words, None), CallCause::Unread { why, stderr: String::new() })
+        kubectl.failure(
+            &kernel.call("check", &[], Some(&manifest)),
+            CallCause::Unread { why, stderr: String::new() },
+        )
     })?;
     let width = sections::width();
     match output {
@@ -90,13 +92,19 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFa
     Ok(if read.equal { CommandOutcome::Done } else { CommandOutcome::Different })
 }
 
-/// The pod without fields that do not concern its rules: who wrote which field, and the last manifest that was applied.
+/// The pod without fields that do not concern its rules: who wrote which field, the last manifest that was applied, and
+/// ephemeral containers, whose arguments may hold a manifest each.
 fn manifest(pod: &TargetPod) -> Value {
     let mut object = pod.object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        }
+    }
+    for (part, list) in [("spec", "ephemeralContainers"), ("status", "ephemeralContainerStatuses")] {
+        if let Some(fields) = object[part].as_object_mut() {
+            fields.remove(list);
         }
     }
     object

@@ -18,6 +18,8 @@ use std::{
 const PROGRAM: &str = "/usr/local/bin/sidecar-init";
 /// The version of the documents that are understood (`docs/schemas`).
 const VERSION: u64 = 1;
+/// The longest argument of a program, with the byte that ends it (`MAX_ARG_STRLEN` of the kernel).
+const ARGUMENT_LIMIT: usize = 128 << 10;
 const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
 const AGENT_CONTAINER: &str = "repair";
 /// What an ephemeral container may take to be started, with its image.
@@ -91,19 +93,19 @@ impl PodKernel {
         format!("by the kernel of pod {pod} on node {node}, through {through}")
     }
 
-    /// The call that runs a command of `sidecar-init` in the pod's network namespace.
-    pub(crate) fn call(&self, command: &str, arguments: &[String], input: Option<String>) -> KubectlCall {
+    /// The call that runs a command of `sidecar-init` in the pod's network namespace. A manifest is its input where
+    /// that has an end: `kubectl debug` adds containers without `stdinOnce`, whose input stays open.
+    pub(crate) fn call(&self, command: &str, arguments: &[String], manifest: Option<&Value>) -> KubectlCall {
         let (kind, mut words, namespace) = match &self.route {
             KernelRoute::Agent { namespace, name, container_id } => {
                 let mut words = vec!["exec", "-n", namespace, name, "-c", AGENT_CONTAINER];
-                words.extend(input.is_some().then_some("-i"));
+                words.extend(manifest.is_some().then_some("-i"));
                 (CallKind::ExecInAgent, words.into_iter().map(str::to_owned).collect(), Some(container_id))
             }
             KernelRoute::Ephemeral { namespace, pod, image, target } => {
                 let name = format!("--container={}", container_name());
                 let (image, target) = (format!("--image={image}"), format!("--target={target}"));
-                let way = if input.is_some() { "--stdin" } else { "--attach" };
-                let words = ["debug", "-n", namespace, pod, "--profile=netadmin", "--quiet", way];
+                let words = ["debug", "-n", namespace, pod, "--profile=netadmin", "--quiet", "--attach"];
                 let words: Vec<String> =
                     words.into_iter().map(str::to_owned).chain([name, image, target]).collect();
                 (CallKind::DebugPod, words, None)
@@ -113,6 +115,17 @@ impl PodKernel {
         words.extend(namespace.iter().flat_map(|id| ["--network-namespace".to_owned(), (*id).clone()]));
         words.extend(["--format".to_owned(), "json".to_owned()]);
         words.extend(arguments.iter().cloned());
+        let mut input = None;
+        if let Some(manifest) = manifest.map(Value::to_string) {
+            words.push("-f".to_owned());
+            match self.route {
+                KernelRoute::Agent { .. } => {
+                    words.push("-".to_owned());
+                    input = Some(manifest);
+                }
+                KernelRoute::Ephemeral { .. } => words.push(manifest),
+            }
+        }
         KubectlCall { kind, words, input }
     }
 
@@ -122,9 +135,18 @@ impl PodKernel {
         kubectl: &Kubectl,
         command: &str,
         arguments: &[String],
-        input: Option<String>,
+        manifest: Option<&Value>,
     ) -> Result<RemoteDocument, CaptureFailure> {
-        let call = self.call(command, arguments, input);
+        let call = self.call(command, arguments, manifest);
+        if let (KernelRoute::Ephemeral { image, .. }, Some(longest)) = (
+            &self.route,
+            call.words.iter().map(String::len).max().filter(|longest| *longest >= ARGUMENT_LIMIT),
+        ) {
+            let text = format!(
+                "can't be given the pod's manifest, which has {longest} bytes; expected less than {ARGUMENT_LIMIT}; install the node agents"
+            );
+            return Err(CaptureFailure::input("--image", Some(image), text));
+        }
         let output = kubectl.run(&call, self.longer())?;
         let output = match self.route {
             KernelRoute::Agent { .. } => output,

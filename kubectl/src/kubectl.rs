@@ -203,6 +203,10 @@ fn errors(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
 
 /// A word as a shell takes it.
 fn quoted(word: String) -> String {
+    // A manifest, which is too long to be read in a message.
+    if word.starts_with('{') {
+        return "'{..}'".to_owned();
+    }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+[]".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word;

@@ -23,7 +23,7 @@ pub(super) fn subjects(raw: Raw, problems: Vec<InputProblem>) -> Result<Vec<Subj
             return reader.finish().map(|_| Vec::new());
         }
     };
-    let name = if file == "-" { "input" } else { &file };
+    let name = if file == "-" || is_document(&file) { "input" } else { &file };
     Subject::of_manifest(&raw, &problems, name, &text, machine)
 }
 
@@ -35,8 +35,15 @@ pub(super) fn machine(_: &Raw) -> Box<dyn Host> {
 fn read(file: &str) -> io::Result<String> {
     match file {
         "-" => io::read_to_string(io::stdin()),
+        document if is_document(document) => Ok(document.to_owned()),
         path => fs::read_to_string(path),
     }
+}
+
+/// Whether a word is a document of JSON, and no path. An ephemeral container is given one so: its standard input has no end
+/// (`stdinOnce`), and nothing can be written to its files.
+fn is_document(word: &str) -> bool {
+    word.starts_with('{')
 }
 
 /// The only subject there is, for what can be done to one network namespace.

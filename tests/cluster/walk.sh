@@ -162,6 +162,9 @@ kubectl create clusterrolebinding developer-debug --clusterrole=sidecar-capture-
 expect 'by the manifest' capture explain "$web" -n shop 8080
 expect "by the kernel of pod shop/$web" capture explain "$web" -n shop 8080 --yes \
   --image registry.test/sidecar-init:0.1.0
+exits 0 capture diff "$web" -n shop --yes --image registry.test/sidecar-init:0.1.0
+expect 'inbound traffic is captured over IPv4' capture status "$web" -n shop --yes \
+  --image registry.test/sidecar-init:0.1.0
 
 step "lint of the cluster"
 kubectl create clusterrolebinding developer-lint --clusterrole=sidecar-capture-lint --user=developer

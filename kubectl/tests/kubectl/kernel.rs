@@ -154,6 +154,37 @@ fn the_manifest_is_compared_with_the_kernel() {
     assert_eq!(same.run(&["diff", "web-0", "-o", "json"]).with(0).json()["kernel"], check(true));
 }
 
+/// Its standard input has no end, so the manifest is an argument.
+#[test]
+fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
+    let mut with_others = crate::fake::pod("web-0");
+    with_others["spec"]["ephemeralContainers"] = json!([{ "name": "before", "args": ["x"] }]);
+    let mut fake = Fake::new();
+    fake.object("get pod web-0*", &with_others);
+    fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &crate::fake::list(&[]));
+    fake.object("debug *", &check(true));
+    let words = ["diff", "web-0", "--image", "registry/init:1", "--yes"];
+    fake.run(&words).with(0);
+    let call = fake.calls().pop().expect("a call");
+    let (start, manifest) = call.split_once(" -f ").expect("a manifest");
+    assert!(start.contains(" --quiet --attach ") && start.ends_with(" check --format json"), "{start}");
+    let manifest: Value = serde_json::from_str(manifest).expect("JSON");
+    assert_eq!(manifest["spec"], crate::fake::pod("web-0")["spec"]);
+
+    with_others["metadata"]["annotations"]["note"] = json!("x".repeat(128 << 10));
+    let mut fake = Fake::new();
+    fake.object("get pod web-0*", &with_others);
+    fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &crate::fake::list(&[]));
+    let ran = fake.run(&words).with(2);
+    let expected = "--image: \"registry/init:1\" can't be given the pod's manifest, which has ";
+    assert!(ran.stderr.contains(expected) && ran.stderr.contains("less than 131072"), "{}", ran.stderr);
+    assert!(fake.calls().iter().all(|call| !call.starts_with("debug")));
+
+    let failing = Fake::without_agent();
+    let ran = failing.run(&words).with(1);
+    assert!(ran.stderr.contains(" check --format json -f '{..}': failed"), "{}", ran.stderr);
+}
+
 #[test]
 fn an_ephemeral_container_is_added_with_a_confirmation_alone() {
     let mut fake = Fake::without_agent();

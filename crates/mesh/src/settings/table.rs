@@ -48,7 +48,7 @@ settings! {
     }
     Manifest {
         Filename: "filename" 'f' [] example "pod.yaml", Value("FILE"),
-            "Read settings from this manifest, or from standard input with -: pods, or workloads; other flags override it";
+            "Read settings from this manifest (file, - for input, or JSON): pods or workloads; other flags override it";
     }
     Facts {
         PodIps: "pod-ips" _ [] example "10.1.2.3,fd00::3", Value("IP,.."),
