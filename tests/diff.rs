@@ -54,6 +54,15 @@ fn flags_are_compared_with_the_manifest_that_they_change() {
 }
 
 #[test]
+fn a_manifest_from_standard_input_is_compared_without_and_with_flags() {
+    let mut call = bare(&["diff", "-f", "-", "-o", "5432"]);
+    let text = call.write_stdin(pod("web", "")).outcome().with(3, "a verdict changes").stdout;
+    let first = "from Pod web of standard input to Pod web of standard input with the flags:\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains("\noutbound TCP to port 5432: captured -> not captured\n"), "{text}");
+}
+
+#[test]
 fn pods_are_matched_by_their_names() {
     let two = |first: &str, second: &str| format!("{}---\n{}", pod("a", first), pod("b", second));
     let three = format!("{}---\n{}", two("", "80"), pod("c", ""));

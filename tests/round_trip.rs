@@ -3,7 +3,7 @@
 
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
-use mesh::Mesh;
+use mesh::{CapturePolicy, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
 use std::{fs, net::SocketAddr, path::Path};
@@ -79,7 +79,7 @@ fn random_configurations() {
         let config = configuration.resolve(random.of(&["REDIRECT", "TPROXY"]));
         for family in Family::BOTH {
             let packets: Vec<Packet> = (0..PACKETS).map(|_| packet(&mut random, family)).collect();
-            let marks = mesh::istio::routing(&config).transparent.map(|route| route.mark);
+            let marks = config.proxy().listeners.transparent.filter(|_| config.captures_inbound());
             let routing = Routing { local_marks: marks.into_iter().collect(), addresses: Vec::new() };
             let printed = format!("{turn}: {:?}", configuration.parts);
             check(&configurations::rules(&config, family), Mesh::Istio, &routing, &packets, &printed);

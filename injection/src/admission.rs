@@ -50,9 +50,7 @@ impl Workload {
             namespace: namespace.to_owned(),
         };
         let generated = meta["generateName"].as_str().is_some_and(|prefix| !prefix.is_empty());
-        let owners = meta["ownerReferences"].as_array();
-        let controller = owners.and_then(|owners| owners.iter().find(|owner| owner["controller"] == true));
-        let Some(controller) = controller.filter(|_| generated) else { return found };
+        let Some(controller) = controller_of(pod).filter(|_| generated) else { return found };
         let name = text(&controller["name"]);
         if !name.is_empty() {
             found.name = name;
@@ -99,6 +97,12 @@ impl Workload {
         }
         self
     }
+}
+
+/// The owner reference of an object's controller.
+pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true)
 }
 
 #[cfg(test)]

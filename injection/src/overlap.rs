@@ -45,8 +45,7 @@ fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String,
         let named: BTreeSet<&str> = requirements.iter().flat_map(|one| values(one)).collect();
         let mut fresh = "any".to_owned();
         while named.contains(fresh.as_str()) {
-            fresh.push('-');
-            fresh.push('x');
+            fresh.push_str("-x");
         }
         let absent = (key != NAME).then_some(None);
         let candidates = absent.into_iter().chain(named.iter().copied().map(Some)).chain([Some(&*fresh)]);

@@ -82,7 +82,8 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    /// A string; empty where it is absent. Numbers and booleans are taken as they are written: charts hold `tag: 1.30`.
+    /// A string; empty where it is absent. Numbers and booleans are taken too, in the form that JSON gives them: charts hold
+    /// `tag: 1.30`, which is 1.3 for Helm as well.
     pub(crate) fn text(&mut self, path: &str) -> String {
         let Some(value) = self.at(path) else { return String::new() };
         let text = scalar(value);
@@ -195,7 +196,7 @@ impl<'a> DocumentReader<'a> {
     }
 }
 
-/// A scalar as it is written; null as the empty string.
+/// A scalar as a string, as JSON writes it; null as the empty string.
 pub(crate) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -120,14 +120,14 @@ fn of_value(configuration: &Value, webhook: &Value) -> Option<Webhook> {
     })
 }
 
-/// The names of those of them that have `matchConditions` beside the selectors, which only the API server evaluates.
+/// The names of the injecting webhooks that have `matchConditions` beside the selectors, which only the API server evaluates.
 pub fn conditional(configuration: &Value) -> impl Iterator<Item = &str> {
     let has_conditions =
         |webhook: &&Value| webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty());
     injecting(configuration).filter(has_conditions).map(short_name)
 }
 
-/// The names of those of them whose selectors Kubernetes would refuse.
+/// The names of the injecting webhooks whose selectors Kubernetes would refuse.
 pub(crate) fn unreadable(configuration: &Value) -> impl Iterator<Item = &str> {
     let is_bad = |webhook: &&Value| {
         let selectors = [&webhook["namespaceSelector"], &webhook["objectSelector"]];
@@ -137,7 +137,7 @@ pub(crate) fn unreadable(configuration: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn injecting(configuration: &Value) -> impl Iterator<Item = &Value> {
-    configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| injects(webhook))
+    of_pods(configuration).filter(|webhook| injects(webhook))
 }
 
 pub(crate) fn short_name(webhook: &Value) -> &str {
@@ -155,17 +155,20 @@ fn is_for_pods(webhook: &Value) -> bool {
         let has = |field: &str, value: &str| {
             rule[field].as_array().into_iter().flatten().any(|item| item == value || item == "*")
         };
-        let is_pods = has("resources", "pods") || has("resources", "*/*");
+        // `pods/*` includes pods themselves (`k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`).
+        let is_pods = ["pods", "pods/*", "*/*"].into_iter().any(|resource| has("resources", resource))
+            && rule["scope"] != "Cluster";
         has("operations", "CREATE") && has("apiGroups", "") && has("apiVersions", "v1") && is_pods
     })
 }
 
+/// Whether a webhook that is called for pods is called at Istio's path.
 fn injects(webhook: &Value) -> bool {
     let client = &webhook["clientConfig"];
     let of_url =
         || client["url"].as_str()?.split_once("://")?.1.split_once('/').map(|(_, path)| format!("/{path}"));
     let path = client["service"]["path"].as_str().map(str::to_owned).or_else(of_url).unwrap_or_default();
-    is_for_pods(webhook) && (path == "/inject" || path.starts_with("/inject/"))
+    path == "/inject" || path.starts_with("/inject/")
 }
 
 /// The webhooks of a revision. The default one is called for namespaces and pods that name no revision too; with
@@ -309,6 +312,8 @@ mod tests {
             (["CREATE", "", "v1", "pods"], true),
             (["*", "*", "*", "*"], true),
             (["*", "", "v1", "*/*"], true),
+            (["CREATE", "", "v1", "pods/*"], true),
+            (["CREATE", "", "v1", "*/exec"], false),
             (["UPDATE", "", "v1", "pods"], false),
             (["CREATE", "apps", "v1", "pods"], false),
             (["CREATE", "", "v2", "pods"], false),
@@ -323,6 +328,10 @@ mod tests {
             assert_eq!(of_pods(&configuration).count(), usize::from(expected), "{fields:?}");
             assert_eq!(read(&configuration), [], "{fields:?}");
         }
+        let mut cluster_scoped = rule(["*", "*", "*", "*/*"]);
+        cluster_scoped["scope"] = "Cluster".into();
+        let configuration = json!({"webhooks": [{"name": "a", "rules": [cluster_scoped]}]});
+        assert_eq!(of_pods(&configuration).count(), 0);
         for (client, expected) in [
             (json!({"url": "https://a/inject"}), true),
             (json!({"url": "https://a/inject/cluster/b"}), true),

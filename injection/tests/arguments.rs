@@ -292,6 +292,8 @@ fn examples_word_for_word() {
     assert_eq!(line(&json!({}), "global: {proxy: {statusPort: ''}}"), usual("15090,15021"));
     let empty = json!({"traffic.sidecar.istio.io/excludeOutboundPorts": ""});
     assert_eq!(line(&empty, ""), usual("15090,15021,15020 -o \"\""));
+    let unset = line(&json!({"sidecar.istio.io/agentLogLevel": ""}), "global: {logAsJson: true}");
+    assert!(unset.ends_with(" -d 15090,15021,15020 --log_as_json"), "{unset}");
     let all = json!({
         "istio.io/reroute-virtual-interfaces": "", "sidecar.istio.io/agentLogLevel": "all:debug",
         "sidecar.istio.io/interceptionMode": "TPROXY", "traffic.sidecar.istio.io/excludeInterfaces": "eth1",

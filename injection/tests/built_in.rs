@@ -322,6 +322,12 @@ fn linkerds_proxy() {
                      --log_output_level=default:info";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     assert_eq!(patch["spec"]["initContainers"][0]["args"], json!(arguments));
+    let excluded = json!({"traffic.sidecar.istio.io/excludeInboundPorts": "7,15020"});
+    let patch = render(BuiltIn::Linkerd, excluded, values.clone()).expect("a patch");
+    assert_eq!(
+        patch["spec"]["initContainers"][0]["args"][16], "4190,4191,7,15020",
+        "the pod's own exclusion stays"
+    );
     let plugin = json!({"linkerd": linkerd, "pilot": {"cni": {"enabled": true}}});
     let patch = render(BuiltIn::Linkerd, ports(), plugin.clone()).expect("a patch");
     let annotations = &patch["metadata"]["annotations"];

@@ -157,7 +157,7 @@ fn lists_of_a_cluster_are_unpacked() {
     assert_eq!(report(&found).findings[0].objects[0].file, None);
     assert!(RESOURCES.iter().any(|needed| needed.name == "pods" && needed.is_namespaced));
     let maps = config_maps(&all).into_iter().map(|(namespace, name)| format!("{namespace}/{name}"));
-    let expected = ["istio-system/istio", "istio-system/istio-sidecar-injector", "istio-system/istiod"];
+    let expected = ["istio-system/istio-sidecar-injector", "istio-system/istiod"];
     assert_eq!(maps.collect::<Vec<_>>(), expected);
 }
 

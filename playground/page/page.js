@@ -289,6 +289,8 @@ function follow({ field, value }) {
   fields[field].focus();
 }
 
+const isRule = (line) => /^-[AI] /.test(line);
+
 // Lines of rules are buttons, of which Tab reaches the first and arrows the others.
 function showRules(article, text, packets) {
   const into = article.querySelector(".iptables");
@@ -297,7 +299,7 @@ function showRules(article, text, packets) {
     for (const line of packet.lines) matching.set(line, [...(matching.get(line) ?? []), packet]);
   }
   const lines = text.replace(/\n$/, "").split("\n").map((line, number) => {
-    if (!line.startsWith("-A ")) return `${line}\n`;
+    if (!isRule(line)) return `${line}\n`;
     const place = into.closest("details").querySelector(".taken");
     const rule = button("rule", line, () => showTaken(place, "this rule", matching.get(number) ?? []));
     rule.tabIndex = -1;
@@ -354,7 +356,7 @@ function showPart(article, part) {
   const captured = verdicts.filter(({ kind }) => kind === "captured").length;
   find(".balance").textContent = `${captured} of ${verdicts.length} common cases are captured`;
   showCases(article, cases);
-  find(".rules").textContent = counted(part.iptables.split("\n").filter((line) => line.startsWith("-A ")).length, "rule");
+  find(".rules").textContent = counted(part.iptables.split("\n").filter(isRule).length, "rule");
   showRules(article, part.iptables, cases.packets);
   find(".nft").textContent = part.nft;
   for (const taken of article.querySelectorAll(".taken")) taken.replaceChildren();

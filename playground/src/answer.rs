@@ -404,7 +404,7 @@ mod tests {
                 let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
                 assert_eq!(again.kind, packet.kind, "{flags} {}", packet.ask);
                 assert!(
-                    packet.lines.iter().all(|line| lines[*line].starts_with("-A ")),
+                    packet.lines.iter().all(|line| matches!(lines[*line].get(..3), Some("-A " | "-I "))),
                     "{flags} {packet:?}"
                 );
                 assert!(packet.arrow.is_none_or(|at| arrows.contains(&at)), "{flags} {packet:?}");

@@ -67,8 +67,7 @@ fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<Fiel
     let source = &subject.raw.get(edit.setting)?.source;
     let (field, name, value) = match source {
         Source::Flag(_) | Source::Variable(_) => {
-            let row = edit.setting.row();
-            let name = row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"));
+            let name = edit.setting.row().short_option();
             ("flags", name, in_flags(&request.flags, subject.raw.mesh(), edit)?)
         }
         Source::Annotation(name) => {

@@ -30,6 +30,7 @@ pub(crate) struct Prepared {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Reads the configuration of a subject, and the packet too where the request asks about one.
 pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let host = subject.host();

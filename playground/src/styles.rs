@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tone_is_told_and_ends() {
+    fn every_style_is_named_and_ends() {
         for (style, word) in STYLES {
             let text = format!("a {} b", style.paint("x"));
             let piece = |style, text: &str| Span { style, text: text.to_owned() };

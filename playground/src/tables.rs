@@ -35,7 +35,7 @@ pub struct PageRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct PageCell {
     pub text: String,
-    /// As of a verdict; `None` where there is no such packet.
+    /// The verdict as a word for the style sheet; `None` where there is no such packet.
     pub kind: Option<&'static str>,
     /// The number of the first of its packets that can be asked about.
     pub packet: Option<usize>,
@@ -60,7 +60,7 @@ pub struct PagePacket {
     pub arrow: Option<(usize, usize)>,
 }
 
-/// As many letters of items are shown in a row.
+/// The longest label of a row, in characters.
 const MAX_LABEL: usize = 60;
 
 pub(crate) fn cases(
@@ -127,15 +127,21 @@ fn rule_views(capture: &Capture, pod: &PodContext, cases: &[Case]) -> Vec<RuleVi
     families.into_iter().map(|family| RuleView::of_config(&**capture, family, pod)).collect()
 }
 
-/// The numbers of the lines of each chain's rules in a text for iptables-restore and ip6tables-restore.
+/// The numbers of the lines of each chain's rules, in the order of the chain, in a text for iptables-restore and
+/// ip6tables-restore.
 fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
     let mut found: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let (mut family, mut table) = (Family::V4, "");
     for (number, line) in text.lines().enumerate() {
         match line.split_once(' ') {
-            Some(("-A", rule)) => {
-                let chain = rule.split(' ').next().unwrap_or_default();
-                found.entry((family, table, chain)).or_default().push(number);
+            Some((verb @ ("-A" | "-I"), rule)) => {
+                let mut words = rule.split(' ');
+                let of_chain = found.entry((family, table, words.next().unwrap_or_default())).or_default();
+                let place =
+                    words.next().filter(|_| verb == "-I").and_then(|place| place.parse::<usize>().ok());
+                // Positions are counted from 1.
+                let index = place.map_or(of_chain.len(), |place| place.saturating_sub(1).min(of_chain.len()));
+                of_chain.insert(index, number);
             }
             Some(("*", name)) => table = name,
             Some(("#", program)) => {
@@ -154,5 +160,23 @@ pub(crate) fn kind(explained: &Explanation<'_>) -> &'static str {
         rules::simulate::Verdict::Pass => "passing",
         rules::simulate::Verdict::Drop => "dropped",
         rules::simulate::Verdict::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserted_rules_stand_at_their_place_in_the_chain() {
+        let text = "# iptables-restore\n* nat\n-N A\n-A OUTPUT -j A\n-I OUTPUT 1 -p udp -j RETURN\n\
+                    -I OUTPUT 2 -o lo -j RETURN\n-A A -j RETURN\nCOMMIT\n\
+                    # ip6tables-restore\n* nat\n-A OUTPUT -j RETURN\nCOMMIT\n";
+        let expected = [
+            ((Family::V4, "nat", "A"), vec![6]),
+            ((Family::V4, "nat", "OUTPUT"), vec![4, 5, 3]),
+            ((Family::V6, "nat", "OUTPUT"), vec![10]),
+        ];
+        assert_eq!(lines(text), BTreeMap::from(expected));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct FieldSettings {
     variables: Vec<(String, String)>,
     /// What is wrong with the form, by field.
     pub(crate) problems: Vec<(PageField, InputProblem)>,
-    /// Options that change nothing here, as they were written.
+    /// Flags and variables that change nothing here.
     pub(crate) without_effect: Vec<String>,
 }
 
@@ -64,9 +64,10 @@ impl FieldSettings {
         let mut command = None;
         if is_call {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
-                let is_taken = |row: &SettingRow| row.variables.contains(&name.as_str());
+                let is_taken =
+                    |row: &SettingRow| row.variables.contains(&name.as_str()) && !is_without_effect(row);
                 if !settings::of(self.mesh).any(is_taken) {
-                    self.without_effect.push(name.clone());
+                    self.add_without_effect(name.clone());
                 }
                 self.variables.push((name, value));
                 words.next();
@@ -78,7 +79,13 @@ impl FieldSettings {
         let explains = field == PageField::Packet || command.is_some_and(|command| command == "explain");
         let words: Vec<String> = words.collect();
         let flags = flags(self.mesh);
-        WordParser { flags, field, explains, take_word: false, input: self }.words(words.into_iter());
+        WordParser { flags, field, explains, has_destination: false, input: self }.words(words.into_iter());
+    }
+
+    fn add_without_effect(&mut self, name: String) {
+        if !self.without_effect.contains(&name) {
+            self.without_effect.push(name);
+        }
     }
 
     /// All settings. Beside a manifest, variables of capture would be another pod's.
@@ -110,8 +117,9 @@ impl FieldSettings {
 
 /// The words of a text; `None` where a quote is left open.
 pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
-    // A call that goes on in the next line.
-    shlex::split(&text.replace("\\\r\n", " ").replace("\\\n", " "))
+    // A shell removes a backslash at the end of a line together with the line break. `shlex` makes an empty word of one that
+    // stands alone.
+    shlex::split(&text.replace("\\\r\n", "").replace("\\\n", ""))
 }
 
 /// Whether a setting is about how a program runs, and not about what is captured.
@@ -146,7 +154,8 @@ struct WordParser<'a> {
     field: PageField,
     /// Whether a word that is not a flag is the packet's destination.
     explains: bool,
-    take_word: bool,
+    /// Whether there was such a word.
+    has_destination: bool,
     input: &'a mut FieldSettings,
 }
 
@@ -154,7 +163,7 @@ impl WordParser<'_> {
     fn words(&mut self, mut words: IntoIter<String>) {
         while let Some(word) = words.next() {
             match pflag::word(&word, &self.flags) {
-                PflagWord::End => {}
+                PflagWord::End => words.by_ref().for_each(|word| self.bare(word)),
                 PflagWord::Flags(given) => given.into_iter().for_each(|(row, value)| self.say(row, value)),
                 PflagWord::NeedsValue(given, row) => {
                     given.into_iter().for_each(|(row, value)| self.say(row, value));
@@ -180,11 +189,10 @@ impl WordParser<'_> {
     }
 
     fn bare(&mut self, word: String) {
-        if self.explains && !std::mem::replace(&mut self.take_word, true) {
+        if self.explains && !std::mem::replace(&mut self.has_destination, true) {
             return self.say(Setting::Destination.row(), word);
         }
-        let text = "is not expected; values of switches are written --dry-run=false";
-        self.fault(InputProblem::with_item("argument", &word, text));
+        self.fault(InputProblem::with_item("argument", &word, pflag::stray(&self.flags)));
     }
 
     fn say(&mut self, row: &'static SettingRow, value: String) {
@@ -192,10 +200,7 @@ impl WordParser<'_> {
             let text = "no file can be read here; paste what it holds into the field for the manifest";
             self.fault(InputProblem::of(&row.option(), text));
         } else if is_without_effect(row) {
-            let option = row.option();
-            if !self.input.without_effect.contains(&option) {
-                self.input.without_effect.push(option);
-            }
+            self.input.add_without_effect(row.option());
         } else {
             self.input.flags.push((row.setting, value));
         }
@@ -203,5 +208,37 @@ impl WordParser<'_> {
 
     fn fault(&mut self, problem: InputProblem) {
         self.input.problems.push((self.field, problem));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> FieldSettings {
+        FieldSettings::read(&[(PageField::Flags, text)])
+    }
+
+    #[test]
+    fn words_go_on_in_the_next_line_as_in_a_shell() {
+        let expected = ["-b", "80,90", "-d", "1"].map(str::to_owned);
+        for text in ["-b 80,\\\n90 \\\n  -d 1", "-b \\\r\n80,\\\r\n90 -d 1 \\\n", "-b 80,90\n-d 1"] {
+            assert_eq!(split_words(text).as_deref(), Some(&expected[..]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn words_after_a_double_dash_are_arguments() {
+        let input = read("sidecar-init explain -- -b");
+        assert!(input.problems.is_empty(), "{:?}", input.problems);
+        assert_eq!(input.flags, [(Setting::Destination, "-b".to_owned())]);
+        let input = read("-b 80 -- -d 90");
+        assert_eq!((input.flags.len(), input.problems.len()), (1, 2), "{:?}", input.problems);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named_once() {
+        let input = read("NOPE=1 NOPE=2 DRY_RUN=1 sidecar-init apply --dry-run --dry-run -b 80");
+        assert_eq!(input.without_effect, ["NOPE", "DRY_RUN", "--dry-run"]);
     }
 }

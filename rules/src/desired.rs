@@ -59,13 +59,14 @@ pub struct StaleFlows {
     pub port: u16,
     /// Their destinations; `None` for all.
     pub destinations: Option<BTreeSet<IpAddr>>,
-    /// The zone of flows that are excluded.
+    /// The conntrack zone of the proxy's own flows, which are not captured.
     pub except_zone: Zone,
     pub families: Vec<Family>,
 }
 
 impl StaleFlows {
-    /// Whether a flow is included that no rule has rewritten yet: the entry of one that is redirected leads answers back.
+    /// Whether conntrack has to forget a flow. Not to be asked about one that NAT has rewritten: its entry translates the
+    /// answers.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));

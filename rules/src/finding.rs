@@ -16,7 +16,8 @@ pub enum FindingLevel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceFinding {
     pub level: FindingLevel,
-    /// The topic: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`, and those of `doctor` alone.
+    /// The topic: `ipv4`, `ipv6`, `foreign`, `addresses`, `listeners`, `rules`, `routing`, `drift`, and those of `doctor`
+    /// alone.
     pub topic: &'static str,
     pub text: String,
     /// What helps; `None` where nothing has to.

@@ -96,20 +96,12 @@ impl Intervals {
     /// The same numbers in as few ranges as it takes.
     #[must_use]
     pub fn joined(&self) -> Self {
-        let touch = |pair: &[Interval]| pair[0].last.checked_add(1) == Some(pair[1].first);
-        if !self.0.windows(2).any(touch) {
+        let touch = |before: &Interval, next: &Interval| before.last.checked_add(1) == Some(next.first);
+        if !self.0.windows(2).any(|pair| touch(&pair[0], &pair[1])) {
             return self.clone();
         }
-        let mut joined: Vec<Interval> = Vec::with_capacity(self.0.len());
-        for &interval in self.0.iter() {
-            match joined.last_mut() {
-                Some(before) if before.last.checked_add(1) == Some(interval.first) => {
-                    before.last = interval.last;
-                }
-                _ => joined.push(interval),
-            }
-        }
-        Self(Arc::new(joined))
+        let whole = |run: &[Interval]| Interval { first: run[0].first, last: run[run.len() - 1].last };
+        Self(Arc::new(self.0.chunk_by(touch).map(whole).collect()))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Pure by construction: no input or output, no environment, no clock, no logging. What a rule may say is a
 //! type; what a rule set may hold is decided by [`check`]; text exists only at the borders ([`render`],
-//! [`parse`]). The policy that decides *which* rules exist lives in the tool, not here.
+//! [`parse`]). Which rules a mesh needs is decided by `sidecar-mesh`.
 #![forbid(unsafe_code)]
 
 pub mod bridge;

@@ -22,6 +22,14 @@ impl Family {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
+    /// The word for programs: `ipv4` or `ipv6`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::V4 => "ipv4",
+            Self::V6 => "ipv6",
+        }
+    }
+
     /// Length in bits of an address.
     pub fn bits(self) -> u8 {
         match self {
@@ -117,6 +125,11 @@ impl Cidr {
     /// Whether the address is inside. False for the other family.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(address)
+    }
+
+    /// Whether it holds one address only.
+    pub fn is_host(&self) -> bool {
+        self.length() == self.family().bits()
     }
 
     /// Whether every address of the family is inside.

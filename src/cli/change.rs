@@ -185,7 +185,7 @@ impl ChangeReport {
         Self {
             done,
             backend: summary.backend.map(|backend| backend.to_string()),
-            families: summary.families.iter().copied().map(report::family).collect(),
+            families: summary.families.iter().map(|family| family.word()).collect(),
             rule_count: summary.rules,
             changed: !summary.steps.is_empty(),
             steps: summary.steps.iter().map(ToString::to_string).collect(),

@@ -243,7 +243,7 @@ impl CheckReport {
         let LiveComparison { backend, differences, .. } = compared;
         let chains = differences.chains.iter().map(|(variant, family, drift)| DifferingChain {
             backend: variant.to_string(),
-            family: report::family(*family),
+            family: family.word(),
             table: drift.table.name(),
             chain: drift.chain.to_string(),
             rules: drift

@@ -80,7 +80,7 @@ impl CommandEntry {
         settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.takes(row))
     }
 
-    /// Whether the command takes a setting, for the mesh whose it is.
+    /// Whether the command takes a setting when the mesh that has it is selected.
     pub(super) fn takes(&self, row: &SettingRow) -> bool {
         let is_named =
             self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);

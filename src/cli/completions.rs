@@ -57,12 +57,13 @@ fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
         Next::Trailing => return Proposals::Files,
         Next::Any | Next::UnknownValue | Next::Argument => {}
     }
-    if let Some((flag, value)) = last.split_once('=').filter(|(flag, _)| flag.starts_with("--")) {
+    let may_be_flag = last.starts_with('-') && !matches!(parser.next, Next::Argument);
+    if let Some((flag, value)) = last.split_once('=').filter(|_| may_be_flag && last.starts_with("--")) {
         let row = parser.flags.rows().find(|row| row.option() == flag);
         let before = if whole { format!("{flag}=") } else { String::new() };
         return row.map_or(Proposals::Words(Vec::new()), |row| values(row, &before, value));
     }
-    let mut words = match (last.starts_with('-'), parser.argument(), parser.entry) {
+    let mut words = match (may_be_flag, parser.argument(), parser.entry) {
         (true, ..) => flags(&parser),
         (false, Some(setting), _) => return values(setting.row(), "", &last),
         (false, None, None) => commands(parser.group.as_deref()),

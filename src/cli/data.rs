@@ -43,7 +43,11 @@ impl<T> VersionedDocument<T> {
 
 pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(&VersionedDocument::of(answer));
-    encoded(encoding, &json.expect("our own data has text keys and finite numbers"))
+    let json = json.expect("our own data has text keys and finite numbers");
+    match encoding {
+        Encoding::Json => json + "\n",
+        Encoding::Yaml => yaml::block(&Tree::read(&json)),
+    }
 }
 
 /// One of many documents, each as it comes: a line of JSON, or YAML after a line that separates it.
@@ -58,13 +62,6 @@ pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String
 pub(super) fn line(answer: &impl Serialize) -> String {
     let json = serde_json::to_string(&VersionedDocument::of(answer));
     json.expect("our own data has text keys and finite numbers") + "\n"
-}
-
-fn encoded(encoding: Encoding, json: &str) -> String {
-    match encoding {
-        Encoding::Json => format!("{json}\n"),
-        Encoding::Yaml => yaml::block(&Tree::read(json)),
-    }
 }
 
 /// The answers about several pods.

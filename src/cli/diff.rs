@@ -1,17 +1,18 @@
 //! `sidecar-init diff`: which packets two configurations treat differently.
 
 use super::data::{self, Encoding};
-use super::manifest::{self, Subject, SubjectSection, subjects};
+use super::manifest::{self, Subject, SubjectSection};
 use super::rule_views::from_kernel;
 use super::run::{self, Format, Logging, ResolvedCall, Run};
 use super::{Exit, logging::Stdout, noted::Unread, report};
-use diagnose::compare::{self, Change, ComparedSide, Comparison, compare};
+use diagnose::compare::{self, ComparedSide, Comparison, compare};
 use diagnose::explain::PodContext;
 use diagnose::{Basis, Style, fold};
 use mesh::sources::{Given, Raw, Source};
 use mesh::{Capture, InputProblem, Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend;
+use std::collections::BTreeMap;
 
 /// One of the two configurations.
 #[derive(Clone, Debug)]
@@ -26,21 +27,14 @@ enum DiffConfiguration {
 }
 
 pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
-    let [old, new] = configurations(raw, problems, files)?;
-    let (old, new) = (old.subjects(raw, problems), new.subjects(raw, problems));
-    let (old, new) = match (old, new) {
-        (Ok(old), Ok(new)) => (old, new),
-        (old, new) => {
-            let mut found: Vec<InputProblem> = Vec::new();
-            for problem in [old.err(), new.err()].into_iter().flatten().flat_map(|problems| problems.0) {
-                if !found.contains(&problem) {
-                    found.push(problem);
-                }
-            }
-            return Err(Problems(found));
-        }
-    };
-    let all: Vec<&Sided> = old.iter().chain(&new).collect();
+    let configurations = configurations(raw, problems, files)?;
+    // Both configurations may be of one manifest, which may be a pipe: it can be read only once.
+    let texts: BTreeMap<&str, Result<String, String>> =
+        files.iter().map(|file| (file.as_str(), manifest::read(file))).collect();
+    let read = |file: &str| texts[file].clone();
+    let sides = manifest::each(&configurations, |side| side.subjects(raw, problems, read))?;
+    let (old, new) = (&sides[0], &sides[1]);
+    let all: Vec<&Sided> = old.iter().chain(new).collect();
     let calls = manifest::each(all.iter().copied(), resolve)?;
     if let (Some(first), Some(call)) = (all.first(), calls.first()) {
         let subject = std::slice::from_ref(&first.subject);
@@ -51,7 +45,7 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
     let (old_calls, new_calls) = calls.split_at(old.len());
     let format = calls.first().map_or(Format::Text, |call| call.run.format);
     let (mut sections, mut is_same) = (Vec::new(), true);
-    for (before, after) in matched(&old, &new) {
+    for (before, after) in matched(old, new) {
         let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
         let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
         let report = match answer(pair) {
@@ -117,7 +111,13 @@ struct Sided {
 }
 
 impl DiffConfiguration {
-    fn subjects(&self, raw: &Raw, problems: &[InputProblem]) -> Result<Vec<Sided>, Problems> {
+    /// Its subjects; `read` reads a manifest.
+    fn subjects(
+        &self,
+        raw: &Raw,
+        problems: &[InputProblem],
+        read: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<Vec<Sided>, Problems> {
         let (raw, file, with_flags) = match self {
             Self::Live => {
                 let raw = raw.clone().without_rules().without(Setting::Filename);
@@ -137,7 +137,8 @@ impl DiffConfiguration {
             };
             Sided { subject, name, is_live: false }
         };
-        Ok(subjects(raw.clone(), problems.to_vec())?.into_iter().map(sided).collect())
+        let subjects = manifest::subjects_from(raw.clone(), problems.to_vec(), read)?;
+        Ok(subjects.into_iter().map(sided).collect())
     }
 }
 
@@ -211,8 +212,7 @@ pub(super) struct DiffReport {
 
 impl DiffReport {
     fn is_same(&self) -> bool {
-        let changes: &[Change] = &self.comparison.changes;
-        changes.is_empty() && self.from.is_some() && self.to.is_some()
+        self.comparison.changes.is_empty() && self.from.is_some() && self.to.is_some()
     }
 
     fn body(&self, format: Format) -> String {

@@ -33,9 +33,11 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
 
 /// `sidecar-init help` with these words after it.
 pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    // The parser has read --mesh; no other flag changes what is shown.
+    let words = words.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.take_while(|word| !word.starts_with('-')).collect();
     let name = words.join(" ");
-    if words.is_empty() || words[0].starts_with('-') {
+    if words.is_empty() {
         return report::text(&text([], mesh, Extent::Full));
     }
     if is_command(&name) {

@@ -11,6 +11,15 @@ use std::{fs, io};
 
 /// The subjects of a call: one, where no manifest is given.
 pub(super) fn subjects(raw: Raw, problems: Vec<InputProblem>) -> Result<Vec<Subject>, Problems> {
+    subjects_from(raw, problems, read)
+}
+
+/// The same, of a manifest that `read` reads.
+pub(super) fn subjects_from(
+    raw: Raw,
+    problems: Vec<InputProblem>,
+    read: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<Vec<Subject>, Problems> {
     let Some(Given { value: file, source }) = raw.get(Setting::Filename).cloned() else {
         return Ok(vec![Subject::of_flags(raw, problems, machine)]);
     };
@@ -32,12 +41,14 @@ pub(super) fn machine(_: &Raw) -> Box<dyn Host> {
     Box::new(System::Any)
 }
 
-fn read(file: &str) -> io::Result<String> {
-    match file {
+/// The text of a file, or of standard input where it is `-`; else why it can't be read.
+pub(super) fn read(file: &str) -> Result<String, String> {
+    let text = match file {
         "-" => io::read_to_string(io::stdin()),
         document if is_document(document) => Ok(document.to_owned()),
         path => fs::read_to_string(path),
-    }
+    };
+    text.map_err(|error| error.to_string())
 }
 
 /// Whether a word is a document of JSON, and no path. An ephemeral container is given one so: its standard input has no end

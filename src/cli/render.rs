@@ -231,8 +231,8 @@ struct RenderedRule {
 
 impl RenderedRules {
     fn of(config: &dyn CapturePolicy) -> Self {
-        let of_family = |family| OfFamily {
-            family: report::family(family),
+        let of_family = |family: Family| OfFamily {
+            family: family.word(),
             chains: Table::LISTED
                 .into_iter()
                 .flat_map(|table| chains(&config.rules(family), table))

@@ -5,7 +5,6 @@ use super::data::{self, Encoding};
 use super::{Exit, paint};
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
-use rules::Family;
 use serde::Serialize;
 use std::{
     error::Error,
@@ -88,14 +87,6 @@ fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {
     match done {
         Ok(()) => Exit::Done,
         Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
-    }
-}
-
-/// The family in data and in logs.
-pub(super) fn family(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ipv4",
-        Family::V6 => "ipv6",
     }
 }
 

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The log entry of a call. Unknown fields are omitted.
+/// The log entry of a call. Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
     pub(super) verb: Option<&'static str>,

@@ -7,13 +7,22 @@ use super::{
     watch::{TRACE_TIMEOUT, within},
 };
 use mesh::{Host, sources::name_servers};
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2},
+    sys::stat::Mode,
+};
 use sidecar_init::sys::address;
 use std::{
-    fs, io,
+    fs::File,
+    io::{self, Read},
     net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
+
+/// How much of a resolv.conf is read.
+const MAX_BYTES: u64 = 64 * 1024;
 
 /// A container, by one of its processes or by its network namespace alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +50,31 @@ impl Host for RepairTarget {
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         match self {
             Self::Process(id) => {
-                // The file of the process's own root directory.
-                let root = Path::new("/proc").join(id.to_string()).join("root");
-                Ok(name_servers(&fs::read(root.join("etc/resolv.conf"))?))
+                let root = File::open(format!("/proc/{id}/root"))?;
+                Ok(name_servers(&start_of_file(&root, "etc/resolv.conf")?))
             }
             Self::Namespace(_) => Err(io::Error::other("a namespace has none; name a process with --pid")),
         }
     }
+}
+
+/// The start of a file below a container's root directory. The container may have made the file: its symbolic links are resolved
+/// within that root, so that none leads to a file of the node, and reading can't wait or go on without end.
+fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
+    let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
+    let opened = match openat2(root, path, how) {
+        // Before Linux 5.6, or by an old seccomp filter. The file must not be a link then.
+        Err(Errno::ENOSYS | Errno::EPERM) => openat(root, path, flags | OFlag::O_NOFOLLOW, Mode::empty()),
+        other => other,
+    };
+    let file = File::from(opened?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut content = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Counts a repair, in the given state directory or the default one, if it exists.
@@ -57,4 +84,25 @@ pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Du
         return Ok(());
     }
     within(TRACE_TIMEOUT, move || counters::count(&folder, REPAIR, outcome, took))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn an_absolute_link_leads_to_a_file_of_the_same_root() {
+        let folder = std::env::temp_dir().join(format!("root-{}", std::process::id()));
+        for name in ["etc", "run"] {
+            fs::create_dir_all(folder.join(name)).expect("a folder");
+        }
+        fs::write(folder.join("run/servers"), "nameserver 10.9.8.7\n").expect("written");
+        symlink("/run/servers", folder.join("etc/resolv.conf")).expect("a link");
+        let root = File::open(&folder).expect("a folder");
+        let content = start_of_file(&root, "etc/resolv.conf").expect("a file");
+        assert_eq!(content, b"nameserver 10.9.8.7\n");
+        start_of_file(&root, "etc").expect_err("a folder");
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }

@@ -6,7 +6,8 @@ use rules::Ownership;
 /// The caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// None: the backend that holds rules of the owner is kept; else the preferred one is used, if the kernel has it.
+    /// None: the variant of iptables that holds rules of the owner is kept; else the preferred backend is used, if the machine
+    /// has it.
     InUse(Preference),
     Nftables,
     /// iptables, perhaps a certain variant of it.
@@ -42,7 +43,7 @@ impl Choice {
         if let Self::InUse(_) = self { Self::InUse(preference) } else { self }
     }
 
-    /// Chooses.
+    /// The backend that takes the owner's rules.
     pub fn backend(self, backend: &dyn Backend, snapshot: &Snapshot, owner: &Ownership) -> BackendName {
         match self {
             Self::Nftables => BackendName::Nftables,

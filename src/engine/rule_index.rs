@@ -85,8 +85,10 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
         let key = (family, table.to_owned(), chain.chain.clone());
         let numbers = handles.get(&key).cloned().unwrap_or_default();
-        // A listing shows the rules in the kernel's order, each as one; else it is not understood which is which.
-        if numbers.len() == chain.rules.len() || family == NFPROTO_NETDEV {
+        // A listing shows the rules in the kernel's order, each as one; else it is not understood which is which. That of a
+        // `netdev` chain may end with one more, for the policy DROP.
+        let most = numbers.len() + usize::from(family == NFPROTO_NETDEV);
+        if (numbers.len()..=most).contains(&chain.rules.len()) {
             places.insert(key, (index, numbers));
         }
     }

@@ -32,7 +32,7 @@ impl Session {
         self
     }
 
-    /// The same, with another backend.
+    /// Selects another backend for what follows.
     pub fn choose(&mut self, choice: Choice) {
         self.options.choice = choice;
     }

@@ -152,7 +152,7 @@ fn rules_of(held: &OwnRules) -> status::InstalledRules {
         true => program,
         false => format!("{program}, for {}", owner.name),
     };
-    let families = families.iter().copied().map(status::family_word).collect();
+    let families = families.iter().copied().map(Family::word).collect();
     let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
     status::InstalledRules {
         mesh: owner.mesh,

@@ -110,7 +110,7 @@ pub fn call(
     })
 }
 
-fn new(family_of: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
+pub(super) fn new(family_of: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     let family = if family_of.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     Ok(socket::socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?)
 }
@@ -138,7 +138,11 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
         // The calls do not report failure.
         if owner() == (uid, gid) { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
     };
-    thread::scope(|scope| scope.spawn(as_them).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    thread::scope(|scope| {
+        // A limit of processes may refuse the thread, at which `Scope::spawn` panics.
+        let started = thread::Builder::new().spawn_scoped(scope, as_them).map_err(NoCall::Refused)?;
+        started.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 impl DialedSocket {
@@ -190,7 +194,8 @@ pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener>
         setsockopt(&socket, sockopt::IpTransparent, &true)?;
     }
     socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
-    socket::listen(&socket, Backlog::MAXCONN)?;
+    // As many may wait as the machine allows. C libraries differ in what they take for the most.
+    socket::listen(&socket, Backlog::MAXALLOWABLE)?;
     Ok(socket.into())
 }
 

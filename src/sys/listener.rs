@@ -211,8 +211,8 @@ pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, Soc
         for inode in process::sockets(folder).filter(|inode| inodes.contains(inode)) {
             let Some(started) = process::started(folder) else { continue };
             if found.get(&inode).is_none_or(|(earlier, holder)| (*earlier, holder.id) > (started, id)) {
-                let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
-                let name = field(&status, "Name:").unwrap_or_default().to_owned();
+                let status = process::status(folder).unwrap_or_default();
+                let name = process::name(&status).unwrap_or_default();
                 let gid = field(&status, "Gid:").and_then(|gids| gids.split('\t').nth(1)?.parse().ok());
                 found.insert(inode, (started, SocketHolder { id, name, gid }));
             }

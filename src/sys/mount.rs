@@ -4,7 +4,12 @@ use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
 };
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
 
 /// Moves this process into a new mount namespace. Later mounts are private to it.
 pub fn leave() -> io::Result<()> {
@@ -31,12 +36,40 @@ pub fn cover(file: &Path, text: &str) -> io::Result<()> {
     let folder = Path::new("/mnt");
     mount_with(Some(Path::new("tmpfs")), folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV)?;
     let inside = folder.join("text");
-    let done =
-        fs::write(&inside, text).and_then(|()| mount_with(Some(&inside), &file, None, MsFlags::MS_BIND));
+    let done = fs::write(&inside, text)
+        // Whatever the umask: other users read it as well.
+        .and_then(|()| fs::set_permissions(&inside, Permissions::from_mode(0o644)))
+        .and_then(|()| mount_with(Some(&inside), &file, None, MsFlags::MS_BIND));
     umount2(folder, MntFlags::MNT_DETACH)?;
     done
 }
 
 fn mount_with(what: Option<&Path>, at: &Path, kind: Option<&str>, flags: MsFlags) -> io::Result<()> {
     Ok(mount(what, at, kind, flags, None::<&str>)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::{Mode, umask};
+    use std::{env, process, thread};
+
+    #[test]
+    fn every_user_can_read_a_covered_file_whatever_the_umask() {
+        let file = env::temp_dir().join(format!("sidecar-init-cover-{}", process::id()));
+        fs::write(&file, "below").expect("a file");
+        let path = file.clone();
+        let seen = thread::spawn(move || {
+            // From here on, mounts and umask are those of the thread alone.
+            leave().expect("CAP_SYS_ADMIN");
+            umask(Mode::from_bits_truncate(0o077));
+            cover(&path, "above").expect("it can be covered");
+            let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+            (fs::read_to_string(&path).expect("it can be read"), mode & 0o777)
+        });
+        let seen = seen.join().expect("no panic");
+        let outside = fs::read_to_string(&file).expect("it can be read");
+        fs::remove_file(&file).expect("the file goes");
+        assert_eq!((seen, outside.as_str()), (("above".to_owned(), 0o644), "below"));
+    }
 }

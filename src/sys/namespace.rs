@@ -93,25 +93,31 @@ pub fn enter_new() -> io::Result<()> {
 /// Does `work` in the namespace behind `path`, on a new thread: the caller's namespace does not change.
 ///
 /// # Errors
-/// As [`enter`].
+/// As [`enter`], and when no thread can be started.
 ///
 /// # Panics
 /// If `work` does.
 pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let inside = || enter(path).map(|()| work());
-    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    on_new_thread(|| enter(path).map(|()| work()))
 }
 
 /// Does `work` in a new network namespace, on a new thread. The namespace ends with its last user.
 ///
 /// # Errors
-/// When none can be made, for which `CAP_SYS_ADMIN` is needed.
+/// As [`enter_new`], and when no thread can be started.
 ///
 /// # Panics
 /// If `work` does.
 pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let inside = || enter_new().map(|()| work());
-    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    on_new_thread(|| enter_new().map(|()| work()))
+}
+
+fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        // A limit of processes may refuse the thread, at which `Scope::spawn` panics.
+        let started = thread::Builder::new().spawn_scoped(scope, work)?;
+        started.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;

@@ -1,7 +1,7 @@
 //! nf_tables over netlink, as far as it concerns the tables of iptables.
 
 use super::header::*;
-use super::message::{attribute, text};
+use super::message::{self, attribute};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
@@ -98,7 +98,7 @@ impl NetfilterBaseChain {
 
 /// A base chain by its attributes; `None` for chains that no hook calls.
 pub fn base_chain(family: u8, attributes: &[u8]) -> Option<NetfilterBaseChain> {
-    let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
+    let name = |kind| attribute(attributes, kind).map(message::name);
     let hook = attribute(attributes, NFTA_CHAIN_HOOK)?;
     let number = |kind| attribute(hook, kind)?.try_into().ok().map(u32::from_be_bytes);
     let policy = attribute(attributes, NFTA_CHAIN_POLICY).and_then(|payload| payload.try_into().ok());

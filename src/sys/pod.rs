@@ -58,19 +58,18 @@ const CONFIGURATION: &str = "config.json";
 const MAX_LENGTH: u64 = 4 << 20;
 
 /// What is read of a container's file.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct ContainerRecord {
     /// Of an OCI runtime configuration.
-    #[serde(default)]
     annotations: Option<PodKeys>,
     /// Of Docker's file.
-    #[serde(default, rename = "Config")]
+    #[serde(rename = "Config")]
     config: Option<DockerConfig>,
 }
 
 #[derive(Deserialize)]
 struct DockerConfig {
-    #[serde(default, rename = "Labels")]
+    #[serde(rename = "Labels")]
     labels: Option<PodKeys>,
 }
 

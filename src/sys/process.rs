@@ -12,11 +12,10 @@ pub const NET_ADMIN: u32 = 12;
 pub const NET_RAW: u32 = 13;
 /// `CAP_SYS_ADMIN`: namespaces.
 pub const SYS_ADMIN: u32 = 21;
-const STATUS: &str = "/proc/self/status";
 
 /// Whether we hold a capability; `None` where `/proc` is missing.
 pub fn holds(capability: u32) -> Option<bool> {
-    let status = fs::read_to_string(STATUS).ok()?;
+    let status = status(Path::new("/proc/self")).ok()?;
     let mask = u64::from_str_radix(field(&status, "CapEff:")?, 16).ok()?;
     Some(mask >> capability & 1 == 1)
 }
@@ -43,9 +42,9 @@ pub fn of_users(uids: &[u32]) -> io::Result<Vec<RunningProcess>> {
     let process = |folder: PathBuf| {
         let id = folder.file_name()?.to_str()?.parse().ok()?;
         // A process that can't be read has ended: the file is world-readable.
-        let status = fs::read_to_string(folder.join("status")).ok()?;
+        let status = status(&folder).ok()?;
         let uid = field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?;
-        let name = field(&status, "Name:")?.to_owned();
+        let name = name(&status)?;
         let is_here = match namespace(&folder) {
             Ok(there) => Some(there == here),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
@@ -86,16 +85,32 @@ pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The folder of a process's parent.
 pub(super) fn parent(folder: &Path) -> Option<PathBuf> {
-    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let status = status(folder).ok()?;
     let id: u32 = field(&status, "PPid:")?.parse().ok().filter(|id| *id > 0)?;
     Some(folder.with_file_name(id.to_string()))
 }
 
 /// When a process has started, in clock ticks since the machine has (`proc_pid_stat(5)`); `None` if it has ended.
 pub(super) fn started(folder: &Path) -> Option<u64> {
-    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    let stat = read(&folder.join("stat")).ok()?;
     // The second field, the program's name, may contain anything; the time is the 22nd.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// A file of a process as text. Its name in there is of its own choice, of any bytes (`PR_SET_NAME` in `prctl(2)`).
+fn read(file: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
+}
+
+/// The `status` of the process with this folder.
+pub(super) fn status(folder: &Path) -> io::Result<String> {
+    read(&folder.join("status"))
+}
+
+/// A process's name, by its status, without what would move a terminal's cursor: of control characters, the kernel escapes
+/// the line break alone.
+pub(super) fn name(status: &str) -> Option<String> {
+    Some(field(status, "Name:")?.replace(char::is_control, "\u{fffd}"))
 }
 
 /// A field of `/proc/PID/status`.
@@ -112,4 +127,28 @@ pub fn lock_holder(file: &Path) -> Option<u32> {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode)).then(|| words[4].parse().ok())?
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{env, process};
+
+    /// The kernel cuts names at 15 bytes, within a character if need be.
+    #[test]
+    fn a_process_is_read_whatever_its_name_and_the_name_moves_no_cursor() {
+        let root = env::temp_dir().join(format!("sidecar-init-names-{}", process::id()));
+        let folder = root.join("7");
+        fs::create_dir_all(&folder).expect("a folder");
+        let chosen: &[u8] = b"a)\x1b[2J\xc3 \x07b";
+        let status_text = [&b"Name:\t"[..], chosen, &b"\nPPid:\t5\n"[..]].concat();
+        fs::write(folder.join("status"), status_text).expect("status");
+        let times = format!(") S {}100 0", "0 ".repeat(18));
+        fs::write(folder.join("stat"), [&b"7 ("[..], chosen, times.as_bytes()].concat()).expect("stat");
+        let shown = name(&status(&folder).expect("it is there"));
+        let found = (parent(&folder), started(&folder));
+        fs::remove_dir_all(&root).expect("the folder goes");
+        assert_eq!(shown.as_deref(), Some("a)\u{fffd}[2J\u{fffd} \u{fffd}b"));
+        assert_eq!(found, (Some(root.join("5")), Some(100)));
+    }
 }

@@ -13,14 +13,14 @@ use std::{io, net::IpAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteQuery<'a> {
     pub to: IpAddr,
-    /// Where it comes from; for one that is sent here, if its sender names an address.
+    /// Its source; of a locally generated packet only where the sender has chosen an address.
     pub from: Option<IpAddr>,
     /// The protocol's number and the port that it goes to.
     pub service: Option<(u8, u16)>,
     /// The user that sends it; `None` for our own.
     pub uid: Option<u32>,
     pub mark: u32,
-    /// The interface at which it arrives; `None` for one that is sent here.
+    /// The interface at which it arrives; `None` for a locally generated packet.
     pub at: Option<&'a str>,
 }
 

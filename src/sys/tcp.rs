@@ -1,54 +1,25 @@
 //! TCP sockets as a proxy needs them: the original destination of a connection, listening for addresses of other machines,
 //! a source address and mark of choice, and a reset.
 
+use super::dial;
+pub use super::dial::listen;
 use nix::{
     errno::Errno,
     libc::linger,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::socket::{
-        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind, connect,
-        getsockopt, listen as start_listening, setsockopt, socket, sockopt,
-    },
+    sys::socket::{SockType, SockaddrStorage, bind, connect, setsockopt, sockopt},
 };
 use std::{
     io,
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    net::{SocketAddr, TcpStream},
+    os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
 
-/// Listens at an address, of this family alone.
-///
-/// # Errors
-/// When the address is in use, or the kernel refuses.
-pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
-    let socket = open(address)?;
-    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
-    if address.is_ipv6() {
-        setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
-    }
-    if transparent {
-        setsockopt(&socket, sockopt::IpTransparent, &true)?;
-    }
-    bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
-    // As many may wait as the machine allows. C libraries differ in what they take for the most.
-    start_listening(&socket, Backlog::MAXALLOWABLE)?;
-    Ok(socket.into())
-}
-
 /// The original destination of an accepted connection: without a redirect, the address that accepted it.
 pub fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
-    let local = stream.local_addr()?;
-    let original = match local {
-        SocketAddr::V4(_) => getsockopt(stream, sockopt::OriginalDst)
-            .map(|raw| SockaddrIn::from(raw).into())
-            .map(SocketAddr::V4),
-        SocketAddr::V6(_) => getsockopt(stream, sockopt::Ip6tOriginalDst)
-            .map(|raw| SockaddrIn6::from(raw).into())
-            .map(SocketAddr::V6),
-    };
     // Without conntrack, nothing was redirected.
-    Ok(original.unwrap_or(local))
+    dial::original_destination(stream).map_or_else(|| stream.local_addr(), Ok)
 }
 
 /// How a connection is made.
@@ -73,7 +44,7 @@ pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
 /// # Errors
 /// When there is no answer, or the kernel refuses.
 pub fn call(from: From, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let socket = open(to)?;
+    let socket = dial::new(to, SockType::Stream)?;
     if let Some(mark) = from.transparent {
         setsockopt(&socket, sockopt::IpTransparent, &true)?;
         setsockopt(&socket, sockopt::Mark, &mark)?;
@@ -82,7 +53,6 @@ pub fn call(from: From, to: SocketAddr, timeout: Duration) -> io::Result<TcpStre
         bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
     }
     let stream = TcpStream::from(socket);
-    stream.set_nonblocking(true)?;
     match connect(stream.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) => {}
         Err(Errno::EINPROGRESS) => wait(&stream, timeout)?,
@@ -111,9 +81,4 @@ fn wait(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 pub fn reset_at_end(stream: &TcpStream) {
     // Else it ends as others do.
     let _ = setsockopt(stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 });
-}
-
-fn open(like: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if like.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    Ok(socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?)
 }

@@ -6,7 +6,8 @@ use nix::{
 };
 use std::{fs, io, path::Path};
 
-/// A range of numbers: those of a namespace from `inside` on are those of outside from `outside` on.
+/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): the IDs from `inside` on in the namespace are those from `outside`
+/// on in the one around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdMapRange {
     pub inside: u32,
@@ -14,7 +15,7 @@ pub struct IdMapRange {
     pub count: u32,
 }
 
-/// Numbers that an administrator has given to a user for namespaces, from `first` on (`subuid(5)`).
+/// Subordinate IDs that an administrator has assigned to a user, from `first` on (`subuid(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subordinate {
     pub first: u32,
@@ -41,14 +42,14 @@ pub fn map_one((uid, gid): (u32, u32), inside: (u32, u32)) -> io::Result<()> {
     write("gid_map", &format!("{} {gid} 1", inside.1))
 }
 
-/// Words for `newuidmap` and `newgidmap` (`newuidmap(1)`): the process, and each range.
+/// Arguments of `newuidmap` and `newgidmap` (`newuidmap(1)`): the process, and each range.
 pub fn words(process: i32, ranges: &[IdMapRange]) -> Vec<String> {
     let of_range =
         |range: &IdMapRange| [range.inside, range.outside, range.count].map(|number| number.to_string());
     [process.to_string()].into_iter().chain(ranges.iter().flat_map(of_range)).collect()
 }
 
-/// The numbers that a file such as `/etc/subuid` gives to a user; the first that suffice for `count`.
+/// The IDs that a file such as `/etc/subuid` assigns to a user: the first range of at least `count`.
 pub fn subordinate(file: &Path, uid: u32, count: u32) -> Option<Subordinate> {
     let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
     given(&fs::read_to_string(file).ok()?, name.as_deref(), uid, count)

@@ -45,21 +45,22 @@ impl Requests {
     pub fn wait(&self, source: &impl AsFd, end: Option<Instant>) -> io::Result<Woken> {
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Ok(Woken::Late);
-            }
             // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
             let timeout = left.map_or(PollTimeout::NONE, |left| {
-                PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX)
+                let rounded = left.as_millis() + u128::from(!left.is_zero());
+                PollTimeout::try_from(rounded).unwrap_or(PollTimeout::MAX)
             });
             let mut descriptors = [
                 PollFd::new(self.0.as_fd(), PollFlags::POLLIN),
                 PollFd::new(source.as_fd(), PollFlags::POLLIN),
             ];
             match poll(&mut descriptors, timeout) {
-                Err(Errno::EINTR) | Ok(0) => {}
+                Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) if descriptors[0].any() == Some(true) => return Ok(Woken::Asked),
+                // After requests: a caller whose work always takes longer than its interval has to see them too.
+                Ok(_) if left == Some(Duration::ZERO) => return Ok(Woken::Late),
+                Ok(0) => {}
                 Ok(_) => return Ok(Woken::Ready),
             }
         }
@@ -75,5 +76,25 @@ pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool
         Ok(ready) => Ok(ready > 0),
         Err(Errno::EINTR) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::raise;
+    use std::thread;
+
+    #[test]
+    fn a_request_is_seen_though_time_is_up() {
+        // The thread that blocks the signal ends with it.
+        let pauses = thread::spawn(|| {
+            let requests = Requests::take().expect("signals can be blocked");
+            let past = Instant::now();
+            let before = requests.pause(past).expect("a poll");
+            raise(Signal::SIGTERM).expect("a signal");
+            (before, requests.pause(past).expect("a poll"))
+        });
+        assert_eq!(pauses.join().expect("no panic"), (Woken::Late, Woken::Asked));
     }
 }

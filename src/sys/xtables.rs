@@ -138,8 +138,10 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
     }
     // What ends the table.
     counts.remove(ERROR);
+    // In a table without that hook, a user's chain may have the name of one.
+    let is_base = |name: &str| (0..HOOKS).any(|hook| hooks >> hook & 1 == 1 && HOOKS_BY_NUMBER[hook] == name);
     for (name, count) in &mut counts {
-        if !HOOKS_BY_NUMBER.contains(&name.as_str()) {
+        if !is_base(name) {
             *count = count.checked_sub(1)?;
         }
     }
@@ -200,4 +202,44 @@ fn name(into: &mut [u8], table: &str) {
     // The kernel ends it with a zero.
     let bytes = &table.as_bytes()[..table.len().min(NAME - 1)];
     into[..bytes.len()].copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `struct ipt_entry`, a target without matches before it, and what follows the target's header.
+    fn entry(target: &str, rest: [u8; 8]) -> Vec<u8> {
+        const LENGTH: usize = 112;
+        let mut entry = vec![0; LENGTH + VERDICT];
+        name(&mut entry[LENGTH + TARGET_NAME..], target);
+        entry.extend(rest);
+        let ends = [LENGTH, entry.len()].map(|end| u16::try_from(end).expect("it is short").to_ne_bytes());
+        let at = target_offset(Family::V4);
+        entry[at..at + 4].copy_from_slice(&ends.concat());
+        entry
+    }
+
+    #[test]
+    fn a_chain_with_the_name_of_a_hook_that_the_table_lacks_is_a_users() {
+        const OUTPUT: usize = 3;
+        let rule = || entry("", [0; 8]);
+        let entries = [
+            // A rule and the policy of the table's only hook.
+            rule(),
+            rule(),
+            entry(ERROR, *b"FORWARD\0"),
+            rule(),
+            rule(),
+            rule(),
+            entry(ERROR, *b"ERROR\0\0\0"),
+        ];
+        let policy = u32::try_from(entries[0].len()).expect("it is short");
+        let mut info = vec![0; GETINFO];
+        info[VALID_HOOKS..VALID_HOOKS + 4].copy_from_slice(&(1_u32 << OUTPUT).to_ne_bytes());
+        let underflow = UNDERFLOWS + 4 * OUTPUT;
+        info[underflow..underflow + 4].copy_from_slice(&policy.to_ne_bytes());
+        let expected = [("FORWARD", 2), ("OUTPUT", 1)].map(|(chain, count)| (chain.to_owned(), count));
+        assert_eq!(counted(Family::V4, &info, &entries.concat()), Some(BTreeMap::from(expected)));
+    }
 }

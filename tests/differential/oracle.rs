@@ -8,7 +8,7 @@ use crate::support::pod::{Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Arrival, Protocol};
 use diagnose::explain;
-use mesh::istio;
+use mesh::CapturePolicy;
 use rules::simulate::{Direction, Routing, Verdict, View, walk};
 use rules::{ConnState, Mark, parse};
 use std::fmt;
@@ -49,7 +49,7 @@ impl Scene {
             let listing = parse::listing(&saved, family).unwrap_or_else(|error| panic!("{error}\n{saved}"));
             views.push(("the kernel's listing", View::of_listing(listing)));
         }
-        let marks = istio::routing(&config).transparent.map(|route| route.mark);
+        let marks = config.proxy().listeners.transparent.filter(|_| config.captures_inbound());
         let printed = format!("{setting} {:?} {:?}", configuration.flags(), configuration.variables());
         Scene { pod, printed, views, routing: routing(setting.family, marks) }
     }

@@ -2,9 +2,9 @@
 
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
-use diagnose::status::reasons;
 use mesh::RuleReason;
 use mesh::istio::OWNERSHIP;
+use mesh::recognition::reasons;
 use rules::simulate::View;
 use rules::{Family, RuleSet, check::check, parse, render};
 use std::collections::BTreeMap;

@@ -47,6 +47,8 @@ const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init --log_t", &["--log_target"]),
     ("sidecar-init --vers", &["--version"]),
     ("sidecar-init sandbox -- fo", &["folder/"]),
+    // What follows -- is an argument, whatever it looks like.
+    ("sidecar-init explain -- --form", &[]),
 ];
 
 /// What a shell proposes for a line, given the script's path. Runs in a folder with a file `pod.yaml` and a folder

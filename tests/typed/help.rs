@@ -114,6 +114,8 @@ fn help_takes_commands_and_topics() {
         assert_eq!(stdout(&[&["help"], &words[..]].concat()), help(command, "--help"), "{command}");
     }
     assert_eq!(stdout(&["help"]), help("", "--help"));
+    let of_kuma = stdout(&["help", "apply", "--mesh", "kuma"]);
+    assert_eq!(of_kuma, stdout(&["apply", "--mesh", "kuma", "--help"]));
     let topics = stdout(&["help", "topics"]);
     let names: Vec<&str> =
         topics.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();

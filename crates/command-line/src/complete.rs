@@ -1,7 +1,7 @@
 //! Proposals for a line that a clap command describes.
 
 use crate::shell::Proposals;
-use clap::{Arg, ArgAction, Command, ValueHint};
+use clap::{Arg, Command, ValueHint};
 
 /// The completions of the last word of a line, of which the first word is the program. Where `whole` words are needed, a
 /// value comes with its `--flag=`. The command has to be built.
@@ -14,7 +14,9 @@ pub fn proposals(program: &Command, line: &[String], whole: bool) -> Proposals {
             continue;
         }
         match word.strip_prefix('-') {
-            Some(_) if !word.contains('=') => waiting = flag(command, word).filter(|arg| takes_value(arg)),
+            Some(_) if !word.contains('=') => {
+                waiting = flag(command, word).filter(|arg| takes_next_word(arg));
+            }
             Some(_) => {}
             None => command = command.find_subcommand(word).unwrap_or(command),
         }
@@ -34,13 +36,17 @@ pub fn proposals(program: &Command, line: &[String], whole: bool) -> Proposals {
     }
 }
 
-fn takes_value(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+/// Whether the word after a flag is its value.
+fn takes_next_word(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 
 fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     command.get_arguments().find(|arg| match word.strip_prefix("--") {
-        Some(long) => arg.get_long() == Some(long),
+        Some(long) => {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            arg.get_long() == Some(long) || aliases.contains(&long)
+        }
         None => arg.get_short().is_some_and(|letter| word == format!("-{letter}")),
     })
 }
@@ -81,10 +87,13 @@ fn commands(command: &Command) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ArgAction;
 
     fn check(line: &str, expected: &[&str]) {
+        let native = Arg::new("native").long("native").num_args(0..=1).require_equals(true);
         let inject = Command::new("inject")
-            .arg(Arg::new("file").long("filename").short('f').value_name("FILE"))
+            .arg(Arg::new("file").long("filename").alias("fileName").short('f').value_name("FILE"))
+            .arg(native.default_missing_value("true").value_parser(["auto", "true"]))
             .arg(Arg::new("format").long("format").value_parser(["text", "json"]))
             .arg(Arg::new("old").long("old").hide(true))
             .arg(Arg::new("diff").long("diff").action(ArgAction::SetTrue));
@@ -105,11 +114,24 @@ mod tests {
         check("program ", &["inject", "man", "help"]);
         check("program in", &["inject"]);
         check("program inject ", &[]);
-        check("program inject --", &["--filename", "--format", "--diff", "--help"]);
+        check("program inject --", &["--filename", "--native", "--format", "--diff", "--help"]);
         check("program inject --format ", &["text", "json"]);
         check("program inject --format=j", &["json"]);
         check("program inject --diff --fi", &["--filename"]);
         check("program inject -f ", &["FILES"]);
         check("program man ", &["FOLDERS"]);
+    }
+
+    #[test]
+    fn a_value_that_needs_an_equals_sign_is_not_the_next_word() {
+        check("program inject --native ", &[]);
+        check("program inject --native=", &["auto", "true"]);
+        check("program inject --native --format=j", &["json"]);
+    }
+
+    #[test]
+    fn a_flag_is_known_by_its_aliases() {
+        check("program inject --fileName ", &["FILES"]);
+        check("program inject --fileName=", &["FILES"]);
     }
 }

@@ -72,10 +72,10 @@ pub fn paragraphs(text: &str) -> String {
 const INDENT: &str = "  ";
 const FURTHER: &str = "      ";
 
-/// A line of text: what starts with a dot or a quote would be a request.
+/// A line of text. What starts with a dot or an apostrophe would be a request; the apostrophe is escaped everywhere.
 pub fn line(text: &str) -> String {
     let text = escaped(text);
-    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
 }
 
 /// Characters that mean something to roff, or that it would draw otherwise than they are typed.

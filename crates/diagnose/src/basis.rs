@@ -39,10 +39,19 @@ impl Basis {
         fold(&format!("{}\n", Style::Quiet.paint(format!("{self}:"))), 2, width)
     }
 
-    /// The same as a noun: `the rules in namespace web`.
+    /// What the answer goes by, as a noun: `the rules in namespace web`.
     pub fn name(&self) -> String {
-        let text = self.to_string();
-        text.strip_prefix("by ").map(str::to_owned).unwrap_or(text)
+        match self {
+            Self::Rules { namespace } => format!("the rules in {}", place(namespace.as_deref())),
+            Self::Noted { namespace, settings } => {
+                let settings = if settings.is_empty() { "no flags" } else { settings };
+                format!("the settings noted in {} ({settings})", place(namespace.as_deref()))
+            }
+            Self::Flags => "the flags given".to_owned(),
+            Self::Object(title) => title.clone(),
+            Self::Listing(file) if file == "-" => "the rules of the listing".to_owned(),
+            Self::Listing(file) => format!("the rules of {file}"),
+        }
     }
 
     pub fn report(&self) -> BasisReport {
@@ -59,17 +68,7 @@ impl Basis {
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rules { namespace } => write!(f, "by the rules in {}", place(namespace.as_deref())),
-            Self::Noted { namespace, settings } => {
-                let settings = if settings.is_empty() { "no flags" } else { settings };
-                write!(f, "by the settings noted in {} ({settings})", place(namespace.as_deref()))
-            }
-            Self::Flags => f.write_str("by the flags given"),
-            Self::Object(title) => write!(f, "by {title}"),
-            Self::Listing(file) if file == "-" => f.write_str("by the rules of the listing"),
-            Self::Listing(file) => write!(f, "by the rules of {file}"),
-        }
+        write!(f, "by {}", self.name())
     }
 }
 

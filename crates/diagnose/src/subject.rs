@@ -7,8 +7,7 @@ use mesh::pod::{
 };
 use mesh::settings::{Setting, counterpart::counterparts};
 use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
-use mesh::{Capture, Mesh};
-use mesh::{InputProblem, Problems};
+use mesh::{Capture, InputProblem, Mesh, Problems};
 
 /// Makes the host that answers what is not declared, where no manifest describes a pod.
 pub type HostOf = fn(&Raw) -> Box<dyn Host>;

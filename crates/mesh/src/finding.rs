@@ -174,9 +174,7 @@ impl Finding {
     pub fn note(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Note, ..Self::warning(code, option, text, remedy) }
     }
-}
 
-impl Finding {
     /// The same, with settings named as their author writes them.
     pub fn named_by(self, dialect: &Dialect) -> Self {
         let [option, text, remedy] =

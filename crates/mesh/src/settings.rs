@@ -176,7 +176,12 @@ impl SettingRow {
         }
     }
 
-    /// The same in a text that [`crate::sources::Dialect::render`] completes.
+    /// The same by its letter, where it has one.
+    pub fn short_option(&self) -> String {
+        self.short.map_or_else(|| self.option(), |letter| format!("-{letter}"))
+    }
+
+    /// The setting in a text that [`crate::sources::Dialect::render`] completes.
     pub fn mention(&self) -> String {
         match self.long {
             "" => self.option(),

@@ -50,7 +50,7 @@ pub(crate) enum Comments {
 pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
-    /// By what rules in base chains are known again.
+    /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
     owner: &'static Ownership,
     comments: Comments,
     /// The NFLOG group to which each rule reports its hits, if it does.
@@ -132,7 +132,9 @@ impl<'a, C> RuleWriter<'a, C> {
             statement.chain == chain && matches!(statement.position, Position::Insert(_))
         };
         let before = self.rules.of_table(table).filter(is_inserted).count();
-        self.insert(table, place, before + 1, matches, target, origin);
+        // A rule with its log rule is two statements.
+        let of_each = if self.log_group.is_some() { 2 } else { 1 };
+        self.insert(table, place, before / of_each + 1, matches, target, origin);
     }
 
     fn put(&mut self, table: Table, place: ChainPlace, position: Position, mut rule: Rule, origin: Origin) {
@@ -296,6 +298,19 @@ mod tests {
             ]
         );
         let report = "-j NFLOG --nflog-prefix \"inbound-port\" --nflog-group 7";
+        assert_eq!(
+            lines(Some(7), write),
+            [
+                format!("-I PREROUTING 1 -i a0 {ours} {report}"),
+                format!("-I PREROUTING 2 -i a0 {ours} -j RETURN"),
+                format!("-I PREROUTING 3 -i a1 {ours} {report}"),
+                format!("-I PREROUTING 4 -i a1 {ours} -j RETURN"),
+                format!("-I PREROUTING 5 -i a2 {ours} {report}"),
+                format!("-I PREROUTING 6 -i a2 {ours} -j RETURN"),
+                format!("-I OUTPUT 1 {ours} {report}"),
+                format!("-I OUTPUT 2 {ours} -j RETURN"),
+            ]
+        );
         let second = |writer: &mut RuleWriter<'_, ()>| {
             for number in [1, 2] {
                 writer.insert(Table::Nat, OUTPUT, number, [], Target::Return, ORIGIN);

@@ -55,13 +55,18 @@ pub(super) fn judge(
         return found;
     }
     let wish = wish(pod);
-    let Some(called) = injectors.called(&namespace.labels, &pod.labels).next() else {
+    let decided: Vec<_> = injectors
+        .called(&namespace.labels, &pod.labels)
+        .map(|called| (called, decide(&facts, injectors.rules(called))))
+        .collect();
+    // All of them are called, so that the pod is injected if one of them injects it.
+    let injecting = decided.iter().find(|(_, decision)| decision.inject);
+    let Some((called, decision)) = injecting.or(decided.first()) else {
         if let Some(wish) = wish.filter(|_| pod.is_running) {
             groups.about(unserved(&wish, pod, injectors), pod);
         }
         return found;
     };
-    let decision = decide(&facts, injectors.rules(called));
     if decision.inject {
         let text = format!("webhook {}", called.webhook.name);
         found.signs.insert(0, MeshSign { mesh: Mesh::default(), text, is_present: false });
@@ -127,7 +132,7 @@ fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<
         );
         return found(text, "name a revision or tag that is served, or install that revision");
     }
-    if wish.option == INJECTION && !injectors.serves_namespaces() {
+    if wish.option == INJECTION && !revisions.is_empty() && !injectors.serves_namespaces() {
         let text = format!(
             "{whose} asks for injection, and no webhook selects this label; revisions served: {}",
             revisions.join(", ")

@@ -31,7 +31,7 @@ pub(super) struct InjectorWebhook<'a> {
 }
 
 /// What a webhook calls.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WebhookClient {
     Service { namespace: String, name: String },
     Url(String),
@@ -70,10 +70,10 @@ impl MapsIdentity {
         }
     }
 
-    /// The names that ConfigMaps of the injector have: its Service's, as ours, or Istio's two.
-    fn names(&self) -> [String; 3] {
+    /// The names that the ConfigMap of the injector may have: its Service's, as ours, or Istio's.
+    fn names(&self) -> [String; 2] {
         let suffix = if self.revision == "default" { String::new() } else { format!("-{}", self.revision) };
-        [self.service.clone(), format!("istio-sidecar-injector{suffix}"), format!("istio{suffix}")]
+        [self.service.clone(), format!("istio-sidecar-injector{suffix}")]
     }
 }
 
@@ -155,16 +155,11 @@ impl<'a> Injectors<'a> {
 
     /// Whether a webhook is called for namespaces with the label `istio-injection`.
     pub(super) fn serves_namespaces(&self) -> bool {
-        let is_met = |known: &InjectorWebhook<'_>| {
-            let of_namespace = BTreeMap::from([(INJECTION.to_owned(), "enabled".to_owned())]);
-            known
-                .webhook
-                .namespace
-                .0
-                .iter()
-                .any(|asked| asked.key == INJECTION && asked.is_met(&of_namespace))
-        };
-        self.webhooks.iter().any(is_met)
+        let enabled = BTreeMap::from([(INJECTION.to_owned(), "enabled".to_owned())]);
+        self.webhooks
+            .iter()
+            .flat_map(|known| &known.webhook.namespace.0)
+            .any(|asked| asked.key == INJECTION && asked.is_met(&enabled))
     }
 }
 
@@ -174,8 +169,7 @@ fn read_rules(
     inventory: &Inventory<'_>,
     groups: &mut FindingGroups,
 ) -> InjectionRules {
-    let [own, of_injector, _] = identity.names();
-    let found = [own, of_injector].into_iter().find_map(|name| {
+    let found = identity.names().into_iter().find_map(|name| {
         let is_it =
             |map: &&&ClusterObject| map.meta("namespace") == identity.namespace && map.meta("name") == name;
         let map = inventory.config_maps.iter().find(is_it)?;

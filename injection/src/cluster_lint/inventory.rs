@@ -1,10 +1,9 @@
 //! The objects by what they are: pods and templates of pods with the workload behind them, namespaces, Services, webhooks.
 
 use super::object::{ClusterObject, ClusterQuestion, ObjectName, ObjectPlace};
-use crate::admission::{Namespace, Workload};
+use crate::admission::{Namespace, Workload, controller_of};
 use crate::namespaces::texts;
-use mesh::pod::ENFORCE;
-use mesh::pod::{ManifestObject, Standard, objects_in, template_of};
+use mesh::pod::{ENFORCE, ManifestObject, Standard, objects_in, template_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -109,11 +108,10 @@ impl<'a> Inventory<'a> {
         }
         let name = own.to_string();
         let mut read = match objects_in(&name, &object.value) {
-            Ok(read) if read.len() == 1 => read,
+            Ok(mut read) if read.len() == 1 => read.remove(0),
             Ok(_) => return,
             Err(problems) => return self.unread.push(problems.to_string()),
         };
-        let mut read = read.remove(0);
         read.pod.namespace.clone_from(&namespace.namespace.name);
         read.enforced = Standard::enforced(namespace.namespace.labels.get(ENFORCE).map(String::as_str));
         let phase = object.value["status"]["phase"].as_str().unwrap_or_default();
@@ -149,17 +147,9 @@ fn of_pod(object: &ClusterObject, own: &ObjectName) -> ObjectName {
 
 /// The owner of a workload; the workload itself where nothing owns it.
 fn controller(object: &ClusterObject, own: &ObjectName) -> ObjectName {
-    let owners = object.value["metadata"]["ownerReferences"].as_array();
-    let owner = owners.and_then(|owners| owners.iter().find(|owner| owner["controller"] == true));
-    let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
-    match owner {
-        Some(owner) => ObjectName {
-            kind: text(owner, "kind"),
-            namespace: own.namespace.clone(),
-            name: text(owner, "name"),
-        },
-        None => own.clone(),
-    }
+    let Some(owner) = controller_of(&object.value) else { return own.clone() };
+    let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+    ObjectName { kind: text("kind"), namespace: own.namespace.clone(), name: text("name") }
 }
 
 impl DescribedPod<'_> {

@@ -8,9 +8,11 @@ use mesh::Mesh;
 use mesh::finding::{Code, Finding};
 use mesh::settings::mapping::TABLE;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
-const WAYS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
+/// Those handlers of a probe that call a port.
+const HANDLERS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
 /// Reports probes and Services of a pod that is captured.
 pub(super) fn judge(
@@ -21,14 +23,17 @@ pub(super) fn judge(
 ) {
     for container in pod.containers().filter(|container| capture.is_application(container)) {
         for probe in PROBES {
-            let port = WAYS.iter().find_map(|way| container[probe].get(way)?.get("port"));
-            let port = port.and_then(|port| number(port, std::iter::once(container)));
+            let handler = HANDLERS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
+            // With a host, the kubelet calls that one in place of the pod.
+            let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
+            let port = handler.and_then(|one| number(&one["port"], std::iter::once(container)));
             if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
                 groups.about(of_probe(probe, container, port, capture), pod);
             }
         }
     }
     let namespace = &pod.namespace.namespace.name;
+    let mut uncaptured = BTreeSet::new();
     for service in inventory.services.get(namespace).into_iter().flatten() {
         if !selects(service, pod) {
             continue;
@@ -40,11 +45,14 @@ pub(super) fn judge(
             let target = port.get("targetPort").filter(|target| !target.is_null()).unwrap_or(&port["port"]);
             let target = number(target, pod.containers());
             if let Some(target) = target.filter(|target| is_uncaptured(*target, pod, capture)) {
-                let finding = of_service(target, capture);
-                groups.about_object(finding.clone(), service, namespace);
-                groups.about(finding, pod);
+                groups.about_object(of_service(target, capture), service, namespace);
+                uncaptured.insert(target);
             }
         }
+    }
+    // Several Services may lead to one port, and the pod counts once.
+    for target in uncaptured {
+        groups.about(of_service(target, capture), pod);
     }
 }
 

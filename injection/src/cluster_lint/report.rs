@@ -1,7 +1,6 @@
 //! Findings as programs read them.
 
 use super::findings::ClusterFindings;
-use super::object::ObjectPlace;
 use diagnose::lint::Item;
 use mesh::finding::Finding;
 use serde::Serialize;
@@ -57,7 +56,7 @@ pub fn report(found: &ClusterFindings) -> ClusterLintReport<'_> {
             ItemObject {
                 object: object.name.to_string(),
                 pod_count: object.pods,
-                file: place.map(|place: &ObjectPlace| &*place.file),
+                file: place.map(|place| &*place.file),
                 line: place.map(|place| place.line),
             }
         });

@@ -15,10 +15,9 @@ const FINGERPRINT: &str = "sidecarFinding/v1";
 /// A log of SARIF. Results about objects of a cluster have their names in place of lines.
 pub fn sarif(found: &ClusterFindings, version: &str) -> String {
     let mut seen = BTreeMap::new();
-    let results = found.findings.iter().flat_map(|finding| {
-        finding.objects.iter().map(|object| (&finding.finding, object)).collect::<Vec<_>>()
-    });
-    let results: Vec<Value> = results.map(|(finding, object)| result(finding, object, &mut seen)).collect();
+    let each = found.findings.iter();
+    let each = each.flat_map(|one| one.objects.iter().map(move |object| (&one.finding, object)));
+    let results: Vec<Value> = each.map(|(finding, object)| result(finding, object, &mut seen)).collect();
     annotate::sarif(&results, version)
 }
 

@@ -3,7 +3,6 @@
 use super::findings::{ClusterFinding, ClusterFindings, ConcernedObject};
 use super::report::item;
 use diagnose::{Style, fold};
-use std::fmt::Write;
 
 /// Under the text of a finding.
 const HANG: usize = 15;
@@ -26,8 +25,7 @@ pub fn text(found: &ClusterFindings, width: usize) -> String {
     };
     let pods = count(found.pods, "pod", "pods");
     let templates = count(found.templates, "workload", "workloads");
-    writeln!(out, "{findings} in {pods} and {templates}").expect("a text takes it");
-    out
+    out + &format!("{findings} in {pods} and {templates}\n")
 }
 
 /// `Deployment shop/web and 11 more (34 pods)`.

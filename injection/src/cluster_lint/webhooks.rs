@@ -13,20 +13,22 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
     for configuration in &inventory.webhooks {
         let mut untrusted = Vec::new();
-        let mut missing: BTreeMap<(WebhookClient, bool), Vec<&str>> = BTreeMap::new();
+        let mut missing: BTreeMap<(String, bool), Vec<&str>> = BTreeMap::new();
         for written in webhook::of_pods(&configuration.value) {
             let name = webhook::short_name(written);
-            let Some(client @ WebhookClient::Service { .. }) = WebhookClient::of(written) else { continue };
+            let Some(WebhookClient::Service { namespace, name: service }) = WebhookClient::of(written) else {
+                continue;
+            };
             if written["clientConfig"]["caBundle"].as_str().unwrap_or_default().is_empty() {
                 untrusted.push(name);
             }
-            if is_missing(&client, inventory, groups) {
+            if is_missing(&namespace, &service, inventory, groups) {
                 let refuses = written["failurePolicy"] != "Ignore";
-                missing.entry((client, refuses)).or_default().push(name);
+                missing.entry((format!("{namespace}/{service}"), refuses)).or_default().push(name);
             }
         }
-        for ((client, refuses), names) in missing {
-            groups.about_object(without_service(&client, refuses, &names), configuration, "");
+        for ((service, refuses), names) in missing {
+            groups.about_object(without_service(&service, refuses, &names), configuration, "");
         }
         if !untrusted.is_empty() && !is_filled_in(configuration) {
             groups.about_object(without_bundle(configuration, &untrusted), configuration, "");
@@ -35,8 +37,8 @@ pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups
     rivals(inventory, injectors, groups);
 }
 
-fn is_missing(client: &WebhookClient, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
-    let WebhookClient::Service { namespace, name } = client else { return false };
+/// Whether a Service does not exist.
+fn is_missing(namespace: &str, name: &str, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
     let services = inventory.services.get(namespace);
     if services.is_none() && !inventory.is_whole {
         groups.not_judged(Unjudged::WebhookService, format!("Service {namespace}/{name}"));
@@ -51,11 +53,7 @@ fn listed(names: &[&str], does: &str, several: &str) -> String {
     format!("{noun} {} {verb}", names.join(", "))
 }
 
-fn without_service(client: &WebhookClient, refuses: bool, names: &[&str]) -> Finding {
-    let service = match client {
-        WebhookClient::Service { namespace, name } => format!("{namespace}/{name}"),
-        WebhookClient::Url(url) => url.clone(),
-    };
+fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
     let outcome = match refuses {
         true => "with failurePolicy Fail, the API server refuses the pods that they select",
         false => "with failurePolicy Ignore, pods are created without a sidecar",
@@ -88,25 +86,15 @@ fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
     }
 }
 
-/// Two webhooks that call different injectors.
-type RivalPair<'a> = (&'a InjectorWebhook<'a>, &'a InjectorWebhook<'a>);
-
 fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
     let all = &injectors.webhooks;
     for (at, first) in all.iter().enumerate() {
         for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
-            let pair: RivalPair<'_> = (first, second);
-            let [namespace, object] = [
-                are_compatible(&first.webhook.namespace, &second.webhook.namespace),
-                are_compatible(&first.webhook.object, &second.webhook.object),
-            ];
-            if namespace && object {
-                let finding = of_pair(pair, inventory);
-                let configurations = [first.configuration, second.configuration];
-                // Both may be in one configuration.
-                let names = configurations.map(|configuration| configuration.meta("name"));
-                let count = if names[0] == names[1] { 1 } else { 2 };
-                for configuration in &configurations[..count] {
+            if are_compatible(&first.webhook.namespace, &second.webhook.namespace)
+                && are_compatible(&first.webhook.object, &second.webhook.object)
+            {
+                let finding = of_rivals(first, second, inventory);
+                for configuration in [first.configuration, second.configuration] {
                     groups.about_object(finding.clone(), configuration, "");
                 }
             }
@@ -114,7 +102,12 @@ fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut Fin
     }
 }
 
-fn of_pair((first, second): RivalPair<'_>, inventory: &Inventory<'_>) -> Finding {
+/// The finding about two webhooks that call different injectors.
+fn of_rivals(
+    first: &InjectorWebhook<'_>,
+    second: &InjectorWebhook<'_>,
+    inventory: &Inventory<'_>,
+) -> Finding {
     let is_called = |known: &InjectorWebhook<'_>, pod: &DescribedPod<'_>| {
         known.webhook.matches(&pod.namespace.namespace.labels, &pod.labels)
     };

@@ -2,6 +2,7 @@
 //! containers. All of it passes as it was written: the API server reports more.
 
 use mesh::pod::kinds;
+use mesh::settings::nearest_value;
 use serde_json::Value;
 
 /// A document that Kubernetes would not take for an object.
@@ -20,9 +21,9 @@ pub(super) fn no_object(document: &Value) -> Option<String> {
 /// The known kind that an unknown one resembles; `what` begins with the kind.
 pub(super) fn kind(what: &str) -> Option<&'static str> {
     let kind = what.split(' ').next().unwrap_or_default();
+    let known: Vec<&'static str> = kinds().collect();
     // A known kind belongs to another group.
-    let near = || kinds().find(|known| strsim::osa_distance(kind, known) <= 2);
-    if kinds().any(|known| known == kind) { None } else { near() }
+    if known.contains(&kind) { None } else { nearest_value(kind, &known) }
 }
 
 /// A pod, or a template, without any container.

@@ -5,6 +5,7 @@
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 const VALUES: &[&str] = &["value", "valueFrom"];
 const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
@@ -12,7 +13,7 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 const HOOKS: [&str; 2] = ["preStop", "postStart"];
 
-/// Settles what a patch has brought into conflict in the containers of a pod. Of a patch that deletes it takes what it says.
+/// Resolves the conflicts that a patch has caused in the containers of a merged pod.
 pub(super) fn settle(merged: &mut CheckedPod, patch: &Value) {
     let given = |list: PodSpecList| patch.get("spec")?.get(list.field())?.as_array();
     for list in PodSpecList::OF_CONTAINERS {
@@ -27,9 +28,12 @@ pub(super) fn settle(merged: &mut CheckedPod, patch: &Value) {
 
 fn container(merged: &mut Map<String, Value>, over: &Map<String, Value>) {
     if let (Some(Value::Array(env)), Some(Value::Array(others))) = (merged.get_mut("env"), over.get("env")) {
-        for variable in env {
-            let other = others.iter().rev().find(|other| other["name"] == variable["name"]);
-            if let (Value::Object(variable), Some(Value::Object(other))) = (variable, other) {
+        // Of two with one name, the later one counts.
+        let others: BTreeMap<&str, &Map<String, Value>> =
+            others.iter().filter_map(|other| Some((other.name(), other.as_object()?))).collect();
+        for variable in env.iter_mut().filter_map(Value::as_object_mut) {
+            let name = variable.get("name").and_then(Value::as_str).unwrap_or_default();
+            if let Some(other) = others.get(name) {
                 one_of(variable, other, VALUES);
                 within(variable, other, "valueFrom", |fields, over| one_of(fields, over, SOURCES));
             }
@@ -57,7 +61,7 @@ fn within(
     }
 }
 
-/// If one of the fields was merged over an object, the others go.
+/// If a patch sets one of the fields, those that it does not set go. A null of a patch deletes, and sets nothing.
 fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[&str]) {
     let given = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
     if fields.iter().any(|field| given(field)) {
@@ -109,7 +113,11 @@ mod tests {
         });
         let over = json!({
             "name": "a",
-            "env": [{"name": "x", "value": "1"}, {"name": "y", "valueFrom": {"secretKeyRef": {}}}],
+            "env": [
+                {"name": "x", "valueFrom": {"fieldRef": {}}},
+                {"name": "x", "value": "1"},
+                {"name": "y", "valueFrom": {"secretKeyRef": {}}},
+            ],
             "readinessProbe": {"tcpSocket": {}},
             "lifecycle": {"preStop": {"sleep": {}}},
         });

@@ -8,6 +8,7 @@ use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::record::{InjectionStatus, OVERRIDES, Overrides, STATUS};
 use super::{metrics, order, probes};
 use crate::sidecar::PROXY;
+use std::collections::BTreeSet;
 
 /// The pod without its earlier injection.
 pub(super) fn undone(
@@ -24,8 +25,11 @@ pub(super) fn undone(
             metrics::restore(&mut pod, proxy);
         }
         for list in PodSpecList::ALL {
-            let gone = |name: &str| status.has(list, name) && overrides.item(list, name).is_none();
-            pod.edit(list, |items| items.retain(|item| !gone(item.name())));
+            let injected: BTreeSet<&str> = status.names(list).iter().map(String::as_str).collect();
+            let kept: BTreeSet<&str> = overrides.items(list).iter().map(PodSpecItem::name).collect();
+            pod.edit(list, |items| {
+                items.retain(|item| !injected.contains(item.name()) || kept.contains(item.name()));
+            });
         }
     }
     for list in PodSpecList::ALL {
@@ -53,11 +57,11 @@ pub(super) fn keep_order(
     own: &CheckedPod,
     pod: &mut CheckedPod,
 ) {
+    let mounts = own.containers().flat_map(|container| container.list("volumeMounts"));
+    let mounted: BTreeSet<&str> = mounts.map(PodSpecItem::name).collect();
     for name in status.names(PodSpecList::Volumes) {
-        let mounts = own.containers().flat_map(|container| container.list("volumeMounts"));
-        let is_mounted = mounts.into_iter().any(|mount| mount["name"] == name.as_str());
-        if pod.item(PodSpecList::Volumes, name).is_none()
-            && is_mounted
+        if mounted.contains(name.as_str())
+            && pod.item(PodSpecList::Volumes, name).is_none()
             && let Some(volume) = given.item(PodSpecList::Volumes, name)
         {
             pod.edit(PodSpecList::Volumes, |volumes| volumes.push(volume.clone()));

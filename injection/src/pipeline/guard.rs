@@ -31,6 +31,9 @@ pub(super) struct Validation<'a> {
 
 /// Validates it. Returns warnings.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
+    if validation.sidecar.mode == Mode::None {
+        return Ok(Vec::new());
+    }
     let injected: Vec<&Value> = validation
         .pod
         .items(PodSpecList::InitContainers)
@@ -41,7 +44,6 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
     let by_user = injected.iter().any(|container| validation.original.container(container.name()).is_some());
     let strictness = if by_user { Strictness::Custom } else { validation.strictness };
     let found = match capture(validation.pod, &injected) {
-        _ if validation.sidecar.mode == Mode::None => Vec::new(),
         Ok(Some((name, capture))) => {
             let other = other(validation, &name, &injected, &capture);
             other.into_iter().chain(loops(validation, &capture)).collect()
@@ -132,7 +134,7 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem>
         proxy.uids.iter().any(|uid| is(uid.number(), user))
             || group.is_some_and(|group| proxy.gids.iter().any(|gid| is(gid.number(), group)))
     };
-    let is_native = |container: &&Value| container.get("restartPolicy").is_some();
+    let is_native = |container: &&Value| container["restartPolicy"] == "Always";
     let injected = |list: PodSpecList| {
         let of_overlay = move |container: &&Value| validation.overlay.item(list, container.name()).is_some();
         validation.pod.items(list).iter().filter(of_overlay)

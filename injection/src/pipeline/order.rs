@@ -3,6 +3,7 @@
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The init container of older templates that lets the proxy dump its core.
 const CORE_DUMP: &str = "enable-core-dump";
@@ -43,7 +44,10 @@ fn last(items: &mut [Value], name: &str) {
 
 /// Brings those items that are among the others too into the order of the others. The rest stays where it is.
 pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
-    let place = |item: &Value| others.iter().position(|other| other.name() == item.name());
+    // Reversed, so that of two with one name the first one counts.
+    let places: BTreeMap<&str, usize> =
+        others.iter().enumerate().rev().map(|(at, other)| (other.name(), at)).collect();
+    let place = |item: &Value| places.get(item.name()).copied();
     let slots: Vec<usize> = (0..items.len()).filter(|at| place(&items[*at]).is_some()).collect();
     let mut known: Vec<Value> = slots.iter().map(|at| items[*at].clone()).collect();
     known.sort_by_key(place);
@@ -87,5 +91,8 @@ mod tests {
         let mut found = items("xabyc");
         as_in(&items("cab"), &mut found);
         assert_eq!(found, items("xcayb"));
+        let mut found = items("bca");
+        as_in(&items("acba"), &mut found);
+        assert_eq!(found, items("acb"));
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The only item of a list that was not read.
 const MARK: &str = "sidecar-injector/unread";
-/// The list.
+/// The field of a container whose list may be left out.
 const FIELD: &str = "env";
 
 /// What takes the place of a list.
@@ -20,7 +20,7 @@ pub(crate) fn mark() -> Value {
     Value::Array(vec![MARK.into()])
 }
 
-/// Whether it is such a place.
+/// Whether a value stands for a list that was not read.
 pub(crate) fn is_mark(value: &Value) -> bool {
     matches!(value.as_array().map(Vec::as_slice), Some([Value::String(text)]) if text == MARK)
 }

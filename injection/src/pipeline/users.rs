@@ -1,18 +1,16 @@
 //! Users and groups, by which rules know the proxy's own traffic: what a pod says of them, where it may.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
-use crate::sidecar::{INIT, Identity, InitMode, PROXY, Sidecar, VALIDATION};
+use crate::sidecar::{INIT, Identity, InitMode, OPENSHIFT_USERS, PROXY, Sidecar, VALIDATION};
 use serde_json::{Map, Value};
 
-/// OpenShift's annotation with the users of a namespace's pods.
-const OPENSHIFT_RANGE: &str = "openshift.io/sa.scc.uid-range";
 /// The fields of a security context that say as whom a container runs.
 pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
 /// distinguishes their traffic.
 pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admission::Namespace) {
-    if !namespace.annotations.contains_key(OPENSHIFT_RANGE) {
+    if !namespace.annotations.contains_key(OPENSHIFT_USERS) {
         return;
     }
     let Some(user) = pod.container(PROXY).and_then(|(_, proxy)| proxy.runs_as(IDS[0])) else { return };
@@ -36,20 +34,20 @@ pub(super) fn settle(
 ) -> Option<String> {
     let (_, user) = own.container(PROXY)?;
     overlay.container(PROXY)?;
-    let text: Vec<&str> = IDS.into_iter().filter(|id| user.runs_as(id).is_some()).collect();
-    if text.is_empty() {
+    let stated: Vec<&str> = IDS.into_iter().filter(|id| user.runs_as(id).is_some()).collect();
+    if stated.is_empty() {
         return None;
     }
     let of = |identity: Identity, id: &str| if id == IDS[0] { identity.user } else { identity.group };
     if let Some(proxy) = pod.container_mut(PROXY) {
         let context = object_in(proxy.fields_mut(), "securityContext");
-        text.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
+        stated.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
     }
     let starting = pod.items_mut(PodSpecList::InitContainers).iter_mut();
     for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
         if container.name() == VALIDATION {
             let context = object_in(container.fields_mut(), "securityContext");
-            text.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
+            stated.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
         }
         name_proxy(container, sidecar);
     }

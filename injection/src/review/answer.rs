@@ -39,16 +39,18 @@ pub enum ReviewOutcome {
     Malformed,
 }
 
+impl ReviewReport {
+    /// Of a call that is not a review.
+    pub(super) fn malformed(reason: String, uid: String) -> Self {
+        let (outcome, object) = (ReviewOutcome::Malformed, String::new());
+        Self { outcome, reason, object, uid, warnings: Vec::new() }
+    }
+}
+
 impl Answer {
     /// An answer that is not a review: an HTTP status and the reason.
     pub fn text(status: u16, reason: &str) -> Self {
-        let report = ReviewReport {
-            outcome: ReviewOutcome::Malformed,
-            reason: reason.to_owned(),
-            object: String::new(),
-            uid: String::new(),
-            warnings: Vec::new(),
-        };
+        let report = ReviewReport::malformed(reason.to_owned(), String::new());
         Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), report }
     }
 

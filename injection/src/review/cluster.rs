@@ -1,5 +1,5 @@
-//! What is known of the cluster that calls, beside what a review says. Who knows it, and how fresh it is, is left to the
-//! server.
+//! What is known of the cluster that calls, beside what a review says. Where that comes from, and how fresh it is, is left to
+//! the server.
 
 use crate::admission::Namespace;
 
@@ -15,19 +15,17 @@ pub trait Cluster {
     fn native_sidecars(&self, node: Option<&str>) -> bool;
 }
 
-/// A cluster about which nothing is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unknown {
-    pub native_sidecars: bool,
-}
+/// A cluster about which nothing is known, so that native sidecars count as unsupported.
+#[derive(Clone, Copy, Debug)]
+pub struct UnknownCluster;
 
-impl Cluster for Unknown {
+impl Cluster for UnknownCluster {
     fn namespace(&self, name: &str) -> Namespace {
         Namespace { name: name.to_owned(), ..Namespace::default() }
     }
 
     fn native_sidecars(&self, _: Option<&str>) -> bool {
-        self.native_sidecars
+        false
     }
 }
 

@@ -10,7 +10,7 @@ mod tree;
 
 pub(crate) use answer::JSON;
 pub use answer::{Answer, ReviewOutcome, ReviewReport};
-pub use cluster::{Cluster, Unknown, runs_native_sidecars};
+pub use cluster::{Cluster, UnknownCluster, runs_native_sidecars};
 pub(crate) use reading::{Request, Review};
 pub(crate) use reply::ReviewResponse;
 pub(crate) use tree::Depth;
@@ -107,8 +107,9 @@ fn answered(
     let reply = match inject(pod, &admission) {
         Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
             let Decision { reason, warning, .. } = decision;
-            let reply = reply(ReviewOutcome::Skipped, format!("not injected: {reason}"));
-            ReviewResponse { warnings: warning.into_iter().collect(), ..reply }
+            let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {reason}"));
+            reply.report.warnings.extend(warning);
+            reply
         }
         Ok(pipeline::InjectionOutcome::Injected(injected)) => {
             let patch = patch::between(pod, &injected.pod);
@@ -116,9 +117,9 @@ fn answered(
             if is_partial && (unread::has_mark(&patch) || !unread::is_kept(pod, &injected.pod)) {
                 return None;
             }
-            let reply = reply(ReviewOutcome::Injected, format!("injected: {}", injected.decision.reason));
-            let warnings = injected.decision.warning.into_iter().chain(injected.warnings).collect();
-            ReviewResponse { warnings, patch: Some(patch), ..reply }
+            let mut reply = reply(ReviewOutcome::Injected, format!("injected: {}", injected.decision.reason));
+            reply.report.warnings.extend(injected.decision.warning.into_iter().chain(injected.warnings));
+            ReviewResponse { patch: Some(patch), ..reply }
         }
         Err(_) if is_partial => return None,
         Err(problems) => {
@@ -159,12 +160,12 @@ mod tests {
         Ok(pipeline::InjectionOutcome::Injected(Box::new(Injected {
             decision: decision(true),
             pod: after,
-            warnings: vec!["careful".to_owned()],
+            warnings: vec!["with\ta tab".to_owned()],
         })))
     }
 
     fn answered(path: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
-        answer_by(&WebhookCall { method: "PUT", path, content_type, body }, &Unknown::default(), labels)
+        answer_by(&WebhookCall { method: "PUT", path, content_type, body }, &UnknownCluster, labels)
     }
 
     fn review(version: &str, request: &Value) -> Answer {
@@ -229,7 +230,7 @@ mod tests {
                 let response = &given["response"];
                 assert_eq!((&response["uid"], &response["allowed"]), (&"u1".into(), &true.into()));
                 assert_eq!(response["patchType"], "JSONPatch");
-                assert_eq!(response["warnings"], json!(["odd label", "careful"]));
+                assert_eq!(response["warnings"], json!(["odd label", "with a tab"]));
                 let patch =
                     BASE64.decode(response["patch"].as_str().expect("a patch").as_bytes()).expect("base64");
                 let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
@@ -340,7 +341,7 @@ mod tests {
         };
         let patched =
             |injector: fn(&Value, &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems>| {
-                let answer = answer_by(&call, &Unknown::default(), injector);
+                let answer = answer_by(&call, &UnknownCluster, injector);
                 let answer = body_of(&answer);
                 let patch = BASE64
                     .decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes())

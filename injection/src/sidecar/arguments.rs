@@ -30,7 +30,9 @@ impl Sidecar {
                 arguments.push(format!("{}={value}", setting.row().option()));
             }
         }
-        arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
+        if !self.log_level.is_empty() {
+            arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
+        }
         arguments.extend(self.init_switches.iter().map(|setting| setting.row().option()));
         arguments
     }

@@ -7,9 +7,10 @@ use mesh::istio::defaults::PROXY_ID;
 use mesh::settings::mapping::PROXY;
 use serde_json::Value;
 
-/// The users that OpenShift has given to a namespace, and its groups.
-const USERS: &str = "openshift.io/sa.scc.uid-range";
-const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
+/// The namespace's annotation with the users that OpenShift gives its pods.
+pub(crate) const OPENSHIFT_USERS: &str = "openshift.io/sa.scc.uid-range";
+/// The same of the groups.
+const OPENSHIFT_GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 
 /// The greatest number of a user or a group that the API takes.
 const MAX_ID: u32 = i32::MAX.unsigned_abs();
@@ -32,7 +33,7 @@ pub(super) struct Identities {
     pub(super) known_by: i64,
 }
 
-/// What they depend on.
+/// What the identities of a pod's containers depend on.
 pub(super) struct Determinants<'a> {
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a Namespace,
@@ -42,7 +43,7 @@ pub(super) struct Determinants<'a> {
 }
 
 impl Determinants<'_> {
-    /// Determines them, and appends to `problems` and `warnings`.
+    /// Determines the identities, and appends to `problems` and `warnings`.
     pub(super) fn identities(
         &self,
         problems: &mut Vec<InputProblem>,
@@ -60,8 +61,12 @@ impl Determinants<'_> {
             }
             last
         };
-        let users = range(USERS);
-        let groups = if self.namespace.annotations.contains_key(GROUPS) { range(GROUPS) } else { users };
+        let users = range(OPENSHIFT_USERS);
+        let groups = if self.namespace.annotations.contains_key(OPENSHIFT_GROUPS) {
+            range(OPENSHIFT_GROUPS)
+        } else {
+            users
+        };
         let of_namespace = Identity { user: users.unwrap_or(default), group: groups.unwrap_or(default) };
         let tproxy = self.mode == Mode::Tproxy;
         let mut proxy = match tproxy || self.binds_low_ports {
@@ -130,7 +135,8 @@ mod tests {
         expected: (i64, (i64, i64), (i64, i64)),
     ) {
         let pod = json!({"spec": {"containers": [{"name": PROXY, "securityContext": own}]}});
-        let annotations = range.map(|range| (USERS.to_owned(), range.to_owned())).into_iter().collect();
+        let annotations =
+            range.map(|range| (OPENSHIFT_USERS.to_owned(), range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
         let init = InitMode::Validation;
         let determinants =
@@ -206,17 +212,17 @@ mod tests {
             )
         };
         let sound = |of_namespace, proxy| (of_namespace, proxy, vec![], vec![]);
-        let both = [(USERS, "10/5"), (GROUPS, "20/5")];
+        let both = [(OPENSHIFT_USERS, "10/5"), (OPENSHIFT_GROUPS, "20/5")];
         assert_eq!(determined(&both, none()), sound((14, 24), (14, 24)));
         assert_eq!(determined(&both[..1], none()), sound((14, 14), (14, 14)));
         assert_eq!(determined(&both[1..], none()), sound((1337, 24), (1337, 24)));
         assert_eq!(
-            determined(&[(USERS, "10/5"), (GROUPS, "5")], none()),
-            ((14, 1337), (14, 1337), vec![], vec![warning(GROUPS)])
+            determined(&[(OPENSHIFT_USERS, "10/5"), (OPENSHIFT_GROUPS, "5")], none()),
+            ((14, 1337), (14, 1337), vec![], vec![warning(OPENSHIFT_GROUPS)])
         );
         assert_eq!(
-            determined(&[(USERS, "5")], none()),
-            ((1337, 1337), (1337, 1337), vec![], vec![warning(USERS)])
+            determined(&[(OPENSHIFT_USERS, "5")], none()),
+            ((1337, 1337), (1337, 1337), vec![], vec![warning(OPENSHIFT_USERS)])
         );
         assert_eq!(
             determined(&[], json!({"runAsUser": 2_147_483_647, "runAsGroup": null})),

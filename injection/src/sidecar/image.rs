@@ -19,7 +19,7 @@ pub(super) fn reference(hub: &str, name: &str, tag: &str, kind: &str) -> String 
     reference
 }
 
-/// A tag of a type of image; of none, the tag as it is.
+/// The tag with the suffix of an image type in place of its own; without a type, the tag as it is.
 fn typed(tag: &str, kind: &str) -> String {
     if kind.is_empty() || tag.is_empty() {
         return tag.to_owned();

@@ -13,8 +13,10 @@ mod traffic;
 mod volumes;
 
 pub use identity::Identity;
-pub(crate) use mode::{INIT, VALIDATION};
-pub use mode::{InitMode, Mode, OtherProxy, PROXY};
+pub(crate) use identity::OPENSHIFT_USERS;
+pub(crate) use mesh::pod::{INIT, VALIDATION};
+pub use mesh::settings::mapping::PROXY;
+pub use mode::{InitMode, Mode, OtherProxy};
 pub use traffic::Traffic;
 
 use crate::mesh_config::ProxyReadinessProbe;
@@ -67,7 +69,7 @@ pub struct Sidecar {
     pub resources: Value,
     /// `resources` of the init container; null where there are none.
     pub init_resources: Value,
-    /// For `--log_output_level`.
+    /// For `--log_output_level`; where it is empty, programs keep their own default.
     pub log_level: String,
     /// For `--proxyLogLevel` and `--proxyComponentLogLevel`.
     pub proxy_log_level: Option<String>,
@@ -104,7 +106,8 @@ impl Sidecar {
             }
         }
         // Nothing listens at the agent's port.
-        let agent = self.status_port.take();
+        self.status_port = None;
+        let agent = self.traffic.agent_port.take();
         self.traffic.exclude_inbound.retain(|port| Some(*port) != agent);
         if self.has_agent {
             self.traffic.own_ports.clear();

@@ -1,11 +1,7 @@
 //! How a pod's traffic reaches its proxy: the interception mode, the init container, and what another proxy than Istio's
 //! changes about that.
 
-pub const PROXY: &str = "istio-proxy";
-/// The init container that sets the capture rules.
-pub(crate) const INIT: &str = "istio-init";
-/// The init container that checks the rules of a plugin.
-pub(crate) const VALIDATION: &str = "istio-validation";
+use mesh::pod::{INIT, VALIDATION};
 
 /// How inbound traffic reaches the proxy (`sidecar.istio.io/interceptionMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

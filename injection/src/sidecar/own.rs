@@ -3,8 +3,7 @@
 use super::annotations::Annotations;
 use mesh::pod::{Pod, annotated};
 use mesh::settings::ANNOTATIONS;
-use mesh::sources::RemoteHost;
-use mesh::sources::{Given, Raw, Source};
+use mesh::sources::{Given, Raw, RemoteHost, Source};
 use mesh::{InputProblem, Problems, Setting};
 use std::collections::BTreeMap;
 
@@ -18,15 +17,8 @@ pub(super) fn settings(
     if ours.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let title = "";
-    let read = annotated(&Pod::annotated("", "", ours), title, &Raw::default());
-    if let Err(Problems(problems)) = read.resolve(&RemoteHost::Open) {
-        let untitled = |problem: InputProblem| InputProblem {
-            name: problem.name.trim_start_matches(": ").to_owned(),
-            ..problem
-        };
-        return Err(problems.into_iter().map(untitled).collect());
-    }
+    let read = annotated(&Pod::annotated("", "", ours), "", &Raw::default());
+    read.resolve(&RemoteHost::Open).map_err(|Problems(problems)| problems)?;
     let is_own =
         |source: &Source| matches!(source, Source::Annotation(name) if name.starts_with(ANNOTATIONS));
     let own = read.raw.iter().filter(|(_, given)| is_own(&given.source));

@@ -30,108 +30,100 @@ impl Sidecar {
         values: &IstioValues,
         mesh: &MeshConfig,
     ) -> Result<Self, Problems> {
-        read(pod, admission, values, mesh)
-    }
-}
-
-fn read(
-    pod: &Value,
-    admission: &AdmissionContext,
-    values: &IstioValues,
-    mesh: &MeshConfig,
-) -> Result<Sidecar, Problems> {
-    let mut annotations = Annotations::of(pod);
-    let labels: BTreeMap<&str, &str> = strings(pod, "labels").collect();
-    let own = own::settings(&annotations).unwrap_or_else(|problems| {
-        annotations.problems.extend(problems);
-        BTreeMap::new()
-    });
-    let proxy_config = config(&mut annotations, mesh.proxy_config());
-    let mode = mode(&mut annotations, &own, &proxy_config);
-    let init = match (mode, values.cni.enabled) {
-        (Mode::None, _) => InitMode::Nothing,
-        (_, true) => InitMode::Validation,
-        (_, false) => InitMode::Capture,
-    };
-    let status_port = status_port(&mut annotations, values);
-    let mut traffic = Traffic::read(&mut annotations, mode, status_port, &values.proxy.capture, mesh);
-    let binds_low_ports = binds_low_ports(&mut annotations).unwrap_or(values.proxy.binds_low_ports);
-    let determinants = Determinants { pod, namespace: &admission.namespace, mode, init, binds_low_ports };
-    let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
-    traffic.proxy = identities.known_by;
-    let word = |annotations: &mut Annotations<'_>, name: &str, default: &str| {
-        annotations.word(name).unwrap_or(default).to_owned()
-    };
-    let log_level = word(&mut annotations, known::AGENT_LOG_LEVEL, &values.log_level);
-    let proxy_log_level = word(&mut annotations, known::LOG_LEVEL, &values.proxy.log_level);
-    let components = word(&mut annotations, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
-    let (proxy_image, init_image) = images(&mut annotations, &proxy_config, values);
-    let resources = resources(&mut annotations).unwrap_or_else(|| values.proxy.resources.clone());
-    let native = native(&mut annotations, values, admission);
-    let metadata = metadata(&proxy_config);
-    let variable = |name: &str| {
-        let given =
-            admission.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
-        given.map(|(_, value)| value.clone())
-    };
-    let network = match labels.get(NETWORK) {
-        Some(&"") => variable(NETWORK_VARIABLE),
-        Some(text) => Some((*text).to_owned()),
-        None => variable(NETWORK_VARIABLE).or_else(|| Some(values.network.clone())),
-    };
-    let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
-    let given = traffic.given(&annotations, &own);
-    let sidecar = Sidecar {
-        mode,
-        init,
-        init_switches: init_switches(init, values),
-        init_variables: init_variables(&metadata, &own),
-        own_settings: own,
-        init_identity: identities.init,
-        has_plugin: values.cni.enabled,
-        traffic,
-        hold: values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts"),
-        proxy_config,
-        proxy_metadata: metadata,
-        proxy_uid: identities.of_namespace.user,
-        proxy_gid: identities.of_namespace.group,
-        proxy_identity: identities.proxy,
-        status_port,
-        readiness: readiness(&mut annotations, values),
-        startup_failures: values.proxy.startup_failures.filter(|_| status_port.is_some()),
-        native,
-        proxy_image,
-        init_image,
-        pull_policy: values.pull_policy.map(|policy| policy.name().to_owned()),
-        init_resources: match &values.init.resources {
-            Value::Null => resources.clone(),
-            given => given.clone(),
-        },
-        resources,
-        log_level,
-        proxy_log_level: Some(proxy_log_level).filter(|level| !level.is_empty()),
-        proxy_component_log_level: Some(components).filter(|levels| !levels.is_empty()),
-        log_as_json: values.log_as_json,
-        domain: values.proxy.domain.clone(),
-        cluster: variable(CLUSTER_VARIABLE).unwrap_or_else(|| values.cluster.clone()),
-        network: network.filter(|network| !network.is_empty()),
-        mesh_id: trust.cloned().unwrap_or_default(),
-        binds_low_ports,
-        user_volumes: volumes::read(&mut annotations, known::USER_VOLUMES, &["name"]),
-        user_mounts: volumes::read(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
-        has_agent: true,
-        warnings: Vec::new(),
-    };
-    check_agent(&mut annotations);
-    let Annotations { mut problems, mut warnings, .. } = annotations;
-    // Otherwise the same problem would be reported twice.
-    if problems.is_empty() && mode != Mode::None {
-        match own::check(given) {
-            Ok(found) => warnings.extend(found),
-            Err(found) => problems.extend(found),
+        let mut annotations = Annotations::of(pod);
+        let labels: BTreeMap<&str, &str> = strings(pod, "labels").collect();
+        let own = own::settings(&annotations).unwrap_or_else(|problems| {
+            annotations.problems.extend(problems);
+            BTreeMap::new()
+        });
+        let proxy_config = config(&mut annotations, mesh.proxy_config());
+        let mode = mode(&mut annotations, &own, &proxy_config);
+        let init = match (mode, values.cni.enabled) {
+            (Mode::None, _) => InitMode::Nothing,
+            (_, true) => InitMode::Validation,
+            (_, false) => InitMode::Capture,
+        };
+        let status_port = status_port(&mut annotations, values);
+        let mut traffic = Traffic::read(&mut annotations, mode, status_port, &values.proxy.capture, mesh);
+        let binds_low_ports = binds_low_ports(&mut annotations).unwrap_or(values.proxy.binds_low_ports);
+        let determinants = Determinants { pod, namespace: &admission.namespace, mode, init, binds_low_ports };
+        let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
+        traffic.proxy = identities.known_by;
+        let word = |annotations: &mut Annotations<'_>, name: &str, default: &str| {
+            annotations.word(name).unwrap_or(default).to_owned()
+        };
+        let log_level = word(&mut annotations, known::AGENT_LOG_LEVEL, &values.log_level);
+        let proxy_log_level = word(&mut annotations, known::LOG_LEVEL, &values.proxy.log_level);
+        let components =
+            word(&mut annotations, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
+        let (proxy_image, init_image) = images(&mut annotations, &proxy_config, values);
+        let resources = resources(&mut annotations).unwrap_or_else(|| values.proxy.resources.clone());
+        let native = native(&mut annotations, values, admission);
+        let metadata = metadata(&proxy_config);
+        let variable = |name: &str| {
+            let given =
+                admission.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
+            given.map(|(_, value)| value.clone())
+        };
+        let network = match labels.get(NETWORK) {
+            Some(&"") => variable(NETWORK_VARIABLE),
+            Some(text) => Some((*text).to_owned()),
+            None => variable(NETWORK_VARIABLE).or_else(|| Some(values.network.clone())),
+        };
+        let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
+        let given = traffic.given(&annotations, &own);
+        let sidecar = Self {
+            mode,
+            init,
+            init_switches: init_switches(init, values),
+            init_variables: init_variables(&metadata, &own),
+            own_settings: own,
+            init_identity: identities.init,
+            has_plugin: values.cni.enabled,
+            traffic,
+            hold: values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts"),
+            proxy_config,
+            proxy_metadata: metadata,
+            proxy_uid: identities.of_namespace.user,
+            proxy_gid: identities.of_namespace.group,
+            proxy_identity: identities.proxy,
+            status_port,
+            readiness: readiness(&mut annotations, values),
+            startup_failures: values.proxy.startup_failures.filter(|_| status_port.is_some()),
+            native,
+            proxy_image,
+            init_image,
+            pull_policy: values.pull_policy.map(|policy| policy.name().to_owned()),
+            init_resources: match &values.init.resources {
+                Value::Null => resources.clone(),
+                given => given.clone(),
+            },
+            resources,
+            log_level,
+            proxy_log_level: Some(proxy_log_level).filter(|level| !level.is_empty()),
+            proxy_component_log_level: Some(components).filter(|levels| !levels.is_empty()),
+            log_as_json: values.log_as_json,
+            domain: values.proxy.domain.clone(),
+            cluster: variable(CLUSTER_VARIABLE).unwrap_or_else(|| values.cluster.clone()),
+            network: network.filter(|network| !network.is_empty()),
+            mesh_id: trust.cloned().unwrap_or_default(),
+            binds_low_ports,
+            user_volumes: volumes::read(&mut annotations, known::USER_VOLUMES, &["name"]),
+            user_mounts: volumes::read(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
+            has_agent: true,
+            warnings: Vec::new(),
+        };
+        check_agent(&mut annotations);
+        let Annotations { mut problems, mut warnings, .. } = annotations;
+        // Otherwise the same problem would be reported twice.
+        if problems.is_empty() && mode != Mode::None {
+            match own::check(given) {
+                Ok(found) => warnings.extend(found),
+                Err(found) => problems.extend(found),
+            }
         }
+        if problems.is_empty() { Ok(Self { warnings, ..sidecar }) } else { Err(Problems(problems)) }
     }
-    if problems.is_empty() { Ok(Sidecar { warnings, ..sidecar }) } else { Err(Problems(problems)) }
 }
 
 /// The ProxyConfig: the pod's over the mesh's.

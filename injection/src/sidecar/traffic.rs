@@ -27,6 +27,8 @@ pub struct Traffic {
     pub include_inbound: Wildcard<u16>,
     /// The agent's port is among them; the proxy's own are not.
     pub exclude_inbound: Vec<u16>,
+    /// The agent's port, if nothing but the agent makes it one of `exclude_inbound`.
+    pub(super) agent_port: Option<u16>,
     /// Ports of the proxy, which are never captured either.
     pub own_ports: Vec<u16>,
     /// Settings that another proxy than Istio's has changed: a plugin does not know them.
@@ -50,7 +52,8 @@ impl Traffic {
         let exclude_inbound =
             annotations.list(known::EXCLUDE_INBOUND, AnnotationForm::Ports, list::port).map(items);
         let mut exclude_inbound = exclude_inbound.unwrap_or_else(|| values.exclude_inbound.clone());
-        exclude_inbound.extend(status_port.filter(|port| !exclude_inbound.contains(port)));
+        let agent_port = status_port.filter(|port| !exclude_inbound.contains(port));
+        exclude_inbound.extend(agent_port);
         let mut outbound = |name, default: &Vec<u16>| {
             let listed = annotations.list(name, AnnotationForm::Ports, list::port).map(items);
             listed.or_else(|| (!default.is_empty()).then(|| default.clone()))
@@ -76,6 +79,7 @@ impl Traffic {
             exclude_networks: exclude_networks.unwrap_or_else(|| values.exclude_networks.clone()),
             include_inbound: include_inbound.unwrap_or_else(|| values.include_inbound.clone()),
             exclude_inbound,
+            agent_port,
             own_ports: ISTIO_PORTS.to_vec(),
             of_other_proxy: Vec::new(),
             include_outbound,

@@ -3,7 +3,7 @@
 //! They become part of a patch, so that nothing in them may direct its merging. All else of them is Kubernetes' to check.
 
 use super::annotations::Annotations;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The items of an annotation, each with its name; `needs` are the texts without which an item means nothing.
 pub(super) fn read(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
@@ -36,15 +36,12 @@ pub(super) fn read(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]
     items
 }
 
-/// The value of a key, with the key as its name.
-fn named_item((name, item): (String, Value)) -> Value {
-    match item {
-        Value::Object(fields) => {
-            let name = [("name".to_owned(), Value::from(name))];
-            Value::Object(name.into_iter().chain(fields).collect::<Map<_, _>>())
-        }
-        other => other,
+/// The value of a key, with the key as its name unless it has one.
+fn named_item((name, mut item): (String, Value)) -> Value {
+    if let Value::Object(fields) = &mut item {
+        fields.entry("name").or_insert(name.into());
     }
+    item
 }
 
 /// A key by which a patch would say how it is merged.

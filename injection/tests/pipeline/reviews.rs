@@ -6,7 +6,7 @@ use crate::laws::entangled;
 use crate::rfc6902::apply;
 use data_encoding::BASE64;
 use injection::configuration::{ConfigurationText, Texts};
-use injection::review::{Answer, ReviewOutcome as Answered, Unknown, WebhookCall, answer};
+use injection::review::{Answer, ReviewOutcome as Answered, UnknownCluster, WebhookCall, answer};
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ fn answered(pod: &Value, configuration: &Configuration) -> Answer {
         content_type: Some("application/json"),
         body: body.as_bytes(),
     };
-    answer(&call, configuration, &Unknown::default())
+    answer(&call, configuration, &UnknownCluster)
 }
 
 fn check(pod: &Value, configuration: &Configuration) {

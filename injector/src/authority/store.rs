@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, thiserror::Error)]
 #[error("key {key}")]
 pub(super) struct Damaged {
-    key: &'static str,
+    key: String,
     #[source]
     source: CaError,
 }
@@ -30,15 +30,16 @@ pub(super) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
     if data.is_none_or(BTreeMap::is_empty) {
         return Ok(None);
     }
-    let pair = |certificate: &'static str, key: &'static str| {
-        Ca::read(bytes(certificate), bytes(key)).map_err(|source| Damaged { key: certificate, source })
+    let pair = |certificate: &str, key: &str| {
+        Ca::read(bytes(certificate), bytes(key))
+            .map_err(|source| Damaged { key: format!("{certificate} or {key}"), source })
     };
     let has_next = !bytes("next.crt").is_empty();
     let previous = read_all(bytes("previous.crt"));
     Ok(Some(Authorities {
         current: pair("ca.crt", "ca.key")?,
         next: has_next.then(|| pair("next.crt", "next.key")).transpose()?,
-        previous: previous.map_err(|source| Damaged { key: "previous.crt", source })?,
+        previous: previous.map_err(|source| Damaged { key: "previous.crt".to_owned(), source })?,
     }))
 }
 
@@ -94,6 +95,6 @@ mod tests {
         let mut secret = write(&known.expect("authorities"), "certificates", None);
         let data = secret.data.as_mut().expect("data");
         data.remove("ca.key");
-        assert_eq!(read(&secret).expect_err("half of it").to_string(), "key ca.crt");
+        assert_eq!(read(&secret).expect_err("half of it").to_string(), "key ca.crt or ca.key");
     }
 }

@@ -8,10 +8,9 @@ use super::{
     webhooks::{Configurations, ours},
 };
 use injection::webhook;
+use mesh::pod::{ENFORCE, Standard};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 /// The labels of an object.
 pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
@@ -49,21 +48,19 @@ pub(super) fn findings(
     });
     let webhooks: Vec<webhook::Webhook> =
         ours(checked, configurations).into_iter().flat_map(webhook::read).collect();
-    let has_cni = existing.iter().any(|found| {
-        let map = found.answer.as_ref().ok().and_then(Option::as_ref);
-        map.is_some_and(|map| map["kind"] == "ConfigMap" && sets_cni(map))
-    });
+    let has_cni = existing
+        .iter()
+        .any(|found| matches!(&found.answer, Ok(Some(map)) if map["kind"] == "ConfigMap" && sets_cni(map)));
     let none = BTreeMap::new();
     for namespace in namespaces {
-        let Some(level @ ("baseline" | "restricted")) = namespace["metadata"]["labels"][ENFORCE].as_str()
-        else {
+        let Some(standard) = Standard::enforced(namespace["metadata"]["labels"][ENFORCE].as_str()) else {
             continue;
         };
         let is_injected = webhooks.iter().any(|webhook| webhook.matches(&labels(namespace), &none));
         if is_injected && !has_cni {
             let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
             findings.push(topic.warn(
-                format!("namespace {name} enforces {level}, which forbids the init container istio-init"),
+                format!("namespace {name} enforces {standard}, which forbids the init container istio-init"),
                 "set the rules by the CNI plugin: pilot.cni.enabled: true in the values",
             ));
         }
@@ -71,9 +68,31 @@ pub(super) fn findings(
     findings
 }
 
-/// Whether the values of a ConfigMap leave the rules to the CNI plugin.
+/// Whether the values of a ConfigMap leave the rules to the CNI plugin: by `pilot.cni`, or by the older `istio_cni`.
 fn sets_cni(map: &Value) -> bool {
     let text = map["data"]["values"].as_str().unwrap_or_default();
     let documents = mesh::pod::values("values", text).unwrap_or_default();
-    documents.iter().any(|values| values["pilot"]["cni"]["enabled"] == true)
+    documents
+        .iter()
+        .any(|values| values["pilot"]["cni"]["enabled"] == true || values["istio_cni"]["enabled"] == true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_older_value_for_the_plugin_counts_too() {
+        for (values, expected) in [
+            ("pilot: {cni: {enabled: true}}", true),
+            ("istio_cni: {enabled: true}", true),
+            ("istio_cni: {enabled: false}", false),
+            ("global: {}", false),
+            ("a: [", false),
+        ] {
+            assert_eq!(sets_cni(&json!({"data": {"values": values}})), expected, "{values}");
+        }
+        assert!(!sets_cni(&json!({})));
+    }
 }

@@ -113,13 +113,21 @@ fn routed<'a>(
     let mut routed = Vec::new();
     let mut notes = Vec::new();
     for all in by_namespace.values() {
-        let Some(environment) = acting(all.iter().copied()) else { continue };
-        for other in all.iter().filter(|other| **other != environment) {
-            notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
-        }
         // What does not act is checked all the same.
         problems
             .extend(all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()));
+        let Some(environment) = acting(all.iter().copied()) else {
+            notes.extend(all.iter().map(|one| {
+                format!(
+                    "{}: it is being deleted (metadata.deletionTimestamp), so it makes no routes",
+                    one.title()
+                )
+            }));
+            continue;
+        };
+        for other in all.iter().filter(|other| **other != environment) {
+            notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
+        }
         let Ok(spec) = &environment.spec else { continue };
         let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, ISTIO) else { continue };
         for service in &plan.services {

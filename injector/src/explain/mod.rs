@@ -120,7 +120,7 @@ fn code(explained: &Explained) -> u8 {
     }
 }
 
-/// Under the words of a line, after what the line is about.
+/// The column under which a folded line goes on: where the text after a line's label begins.
 const HANG: usize = 14;
 
 fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
@@ -140,12 +140,12 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// The command that goes on, for a shell.
+/// The shell command that explains the traffic of the injected pods.
 fn command(flags: &ExplainFlags) -> String {
     if flags.cluster.is_asked() {
         // The cluster's configuration is in no file.
-        let words: Vec<String> = std::env::args().skip(1).collect();
-        let words = injection::explain::command(&words);
+        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let words = injection::explain::command(&words.collect::<Vec<_>>());
         return format!("sidecar-injector {words} --explain --matrix");
     }
     let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned()];
@@ -183,13 +183,11 @@ fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
         .stdin(Stdio::piped())
         .spawn()
         .map_err(|error| failed(&error))?;
-    if let Some(mut input) = child.stdin.take() {
-        // A program that ends without reading reports why.
-        match input.write_all(pods.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(failed(&error)),
-            Ok(()) | Err(_) => {}
-        }
-    }
+    let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(pods.as_bytes()));
     let status = child.wait().map_err(|error| failed(&error))?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(PROBLEMS))
+    match written {
+        // A program that ends without reading reports why.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failed(&error)),
+        Ok(()) | Err(_) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(PROBLEMS)),
+    }
 }

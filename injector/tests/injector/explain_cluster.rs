@@ -3,7 +3,7 @@
 use super::authority::Replica;
 use super::webhook::CONFIG;
 use serde_json::{Value, json};
-use std::{fs, path::Path, process::Command};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path, process::Command};
 use testkit::cluster::Cluster;
 use testkit::{until, word};
 
@@ -187,6 +187,27 @@ fn what_a_pod_security_standard_refuses_is_known_before() {
     let pod = cluster.find("pods", "shop", "web").expect("a pod");
     assert_eq!(pod["spec"]["initContainers"][0]["name"], "istio-validation");
     check(&cluster, &query, 0, &["injected, because"]);
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_was_a_panic() {
+    let cluster = Cluster::start();
+    cluster.namespace("shop", &json!({ "istio-injection": "enabled" }));
+    let service = ("mesh", "sidecar-injector");
+    cluster.put(&configuration("c", "default", service, ("istio-injection", "enabled")));
+    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG })));
+    let kubeconfig = cluster.kubeconfig();
+    let copy = kubeconfig.with_file_name(OsStr::from_bytes(b"config-\xff"));
+    fs::copy(&kubeconfig, &copy).expect("copied");
+    let pod = cluster.file("pod.json");
+    fs::write(&pod, POD).expect("written");
+    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["explain", "-f", word(&pod), "--kubeconfig"])
+        .arg(&copy)
+        .output()
+        .expect("the injector");
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stdout).contains("--explain --matrix"), "{out:?}");
 }
 
 /// The file of a kubeconfig is named where it can't be read.

@@ -28,7 +28,7 @@ pub struct LiveChain {
 /// How the kernel calls a base chain, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBase {
-    /// A chain before the hook (`ingress`) counts as its first, one after it (`egress`) as its last.
+    /// A chain at `ingress` is given as the first of PREROUTING, one at `egress` as the last of POSTROUTING.
     pub base: Base,
     /// What becomes of packets that no rule decides about.
     pub policy: Policy,

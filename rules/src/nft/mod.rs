@@ -27,8 +27,9 @@ pub use table::{
     Base, Effect, InetChain, InetRule, InetTable, Kind, LONGEST_COMMENT, NEVER_DAYS, Set, SetKind, Test,
 };
 
-use crate::Checked;
 use crate::model::ChainWrites;
+use crate::{Chain, Checked, Table};
+use std::collections::{BTreeMap, BTreeSet};
 use table::comment;
 
 /// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
@@ -37,21 +38,19 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable
     // Of both families together, so that rules which are equal in both stay equal.
     let written = ChainWrites::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
     let mut chains = Vec::new();
-    for table in crate::Table::LISTED {
+    for table in Table::LISTED {
         let mut of_v4 = v4.rules().chains(table);
         let mut of_v6 = v6.map(|rules| rules.rules().chains(table)).unwrap_or_default();
-        let mut names: Vec<crate::Chain> = of_v4.keys().chain(of_v6.keys()).cloned().collect();
-        names.sort();
-        names.dedup();
+        let names: BTreeSet<Chain> = of_v4.keys().chain(of_v6.keys()).cloned().collect();
         for chain in names {
-            let drafts = |chains: &mut std::collections::BTreeMap<_, _>| {
+            let drafts = |chains: &mut BTreeMap<_, _>| {
                 let statements = chains.remove(&chain).unwrap_or_default();
                 compact::compact(draft::drafts(table, statements, &written))
             };
             let of_v4 = drafts(&mut of_v4);
             let drafts = match v6 {
                 Some(_) => join::join(of_v4, drafts(&mut of_v6)),
-                None => join::alone(of_v4, matches!(chain, crate::Chain::Base(_))),
+                None => join::alone(of_v4, matches!(chain, Chain::Base(_))),
             };
             let name = draft::chain_name(table, chain.as_str());
             chains.extend(owners::split((name, draft::base(table, &chain), drafts)));

@@ -367,9 +367,9 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Completions,
         name: "completions",
         about: "Print shell completions",
-        long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values where they are \
-            few, and files. It completes istio-iptables too, where the program has that name. The script asks \
-            sidecar-init, which has to be on PATH: with the words of a line after --, the command prints what may \
+        long_about: "Prints a script by which bash, zsh, fish or PowerShell completes commands, flags, values \
+            where they are few, and files. It completes istio-iptables too, where the program has that name. The \
+            script asks sidecar-init, which has to be on PATH: with the words of a line after --, the command prints what may \
             stand in the place of the last one.",
         examples: &[
             "sidecar-init completions bash >/etc/bash_completion.d/sidecar-init",
@@ -466,8 +466,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         about: "Install the plugin on this node",
         long_about: "Copies this program to BIN-DIR/sidecar-cni, with sidecar-node if that is next to it, and puts \
             the plugin's entry into the first file of CONF-DIR that a runtime would use, last in its list of \
-            plugins; every other byte of the file is kept. A file with a single plugin becomes a list, X.conf \
-            X.conflist. Where there is no file yet, it waits. Files are exchanged as a whole: at any moment each \
+            plugins; every other byte of the file is kept. A file with a single plugin becomes a list: X.conf is \
+            replaced by X.conflist. Where there is no file yet, it waits. Files are exchanged as a whole: at any moment each \
             is the old one or the new one.\n\nThe entry is checked as the plugin will read it. Keys without a flag \
             are given by --entry: '{\"defaults\":{\"proxy-uid\":2102}}'. They are listed by sidecar-init cni \
             --help.\n\nWith --watch it keeps running, one on a node, and restores what other programs overwrite. \

@@ -258,7 +258,7 @@ impl<'a> ReportedCall<'a> {
         };
         let (reason, decided_by) = (call.because.as_str(), call.rule.as_ref());
         Self {
-            family: report::family(call.packet.family()),
+            family: call.packet.family().word(),
             protocol: call.protocol.to_string(),
             caller: call.caller.to_string(),
             uid: call.owner.0.number(),

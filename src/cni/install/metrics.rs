@@ -35,7 +35,7 @@ pub(super) fn text(counters: &CniCounters, installer: &Installer) -> String {
         text.value(name, &[("outcome", outcome)], count);
     }
     let name = "sidecar_cni_installations_total";
-    text.head(name, "counter", "How often the installer has put something in place since it runs.");
+    text.head(name, "counter", "How often the installer has put something in place since it started.");
     text.value(name, &[("what", "program")], installer.programs);
     text.value(name, &[("what", "entry")], installer.entries);
     let name = "sidecar_cni_installed";

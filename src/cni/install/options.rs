@@ -75,10 +75,10 @@ impl Folders {
         }
     }
 
+    /// Removes what killed runs have left. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
-        let swept = |folder: &Path| replace::sweep(folder);
-        swept(&self.configurations)
+        replace::sweep(&self.configurations)
             .map_err(|error| InstallError::Configurations(self.configurations.clone(), error))?;
-        swept(&self.programs).map_err(|error| InstallError::Programs(self.programs.clone(), error))
+        replace::sweep(&self.programs).map_err(|error| InstallError::Programs(self.programs.clone(), error))
     }
 }

@@ -28,7 +28,8 @@ impl Folders {
         self.programs.join(NODE_PROGRAM)
     }
 
-    /// Puts the programs among the plugins, that which is started by the other one first. Returns how many were missing.
+    /// Copies the programs to the plugins, `sidecar-node` first, because the plugin starts it. Returns how many were missing or
+    /// differed.
     pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
         let failed = |error| InstallError::Programs(self.programs.clone(), error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());

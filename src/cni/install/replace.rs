@@ -109,7 +109,8 @@ impl FileIdentity {
     }
 }
 
-/// Copies a program, unless the same is there. Says whether it was not. What was `seen` to be the same is not read again.
+/// Copies a program, unless the same is there. Returns whether it was copied. A file that was `seen` to be the same is not read
+/// again.
 ///
 /// # Errors
 /// When the folder can't be written. The old program is in place then.
@@ -218,7 +219,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Fails where it was renamed. What is left is swept by the next run.
+        // Fails where it was renamed. The next run sweeps what is left, unless a link has led to another folder.
         let _ = fs::remove_file(&self.0);
     }
 }

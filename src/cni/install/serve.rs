@@ -39,9 +39,6 @@ impl SharedStatus {
     }
 }
 
-/// An answer: status, type, text.
-type InstallerResponse = (&'static str, &'static str, String);
-
 /// Serves at an address from now on. Returns the address, whose port the kernel may have chosen.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
@@ -134,8 +131,7 @@ fn answer(head: &str, status: &SharedStatus) -> String {
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
     let plain = |status: &'static str, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
-    let (status, kind, body): InstallerResponse = match (method, target.split('?').next().unwrap_or_default())
-    {
+    let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
         _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
         ("GET" | "HEAD", "/metrics") => (
             "200 OK",

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<InputProblem>> {
     let fields = PluginFields::parse(value.get())
         .map_err(|error| vec![InputProblem::of(key, format!("{error}; expected an object of settings"))])?;
-    let mut problems: Vec<InputProblem> = fields.doubles().map(|name| twice(key, name)).collect();
+    let twice = |name: &str| InputProblem::of(&format!("{key}.{name}"), "is there twice; remove one");
+    let mut problems: Vec<InputProblem> = fields.doubles().map(twice).collect();
     let mut values = BTreeMap::new();
     for (name, value) in fields.iter() {
         match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
@@ -29,10 +30,6 @@ pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<InputProblem
     let read = configured(key, &values);
     problems.extend(read.problems());
     if problems.is_empty() { Ok(read.raw) } else { Err(problems) }
-}
-
-fn twice(key: &str, name: &str) -> InputProblem {
-    InputProblem::of(&format!("{key}.{name}"), "is there twice; remove one")
 }
 
 /// A value as its flag would be given.

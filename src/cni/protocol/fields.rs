@@ -5,7 +5,7 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 /// The fields in their order, doubles included.
 #[derive(Debug)]
@@ -34,12 +34,10 @@ impl<'a> PluginFields<'a> {
         self.iter().any(|(key, _)| key == name)
     }
 
-    /// The names that are there again.
+    /// The name of each field that repeats an earlier one's.
     pub(crate) fn doubles(&self) -> impl Iterator<Item = &str> {
-        let again = |(at, (name, _)): &(usize, &(String, &RawValue))| {
-            self.0[..*at].iter().any(|(earlier, _)| earlier == name)
-        };
-        self.0.iter().enumerate().filter(again).map(|(_, (name, _))| name.as_str())
+        let mut seen = HashSet::new();
+        self.0.iter().map(|(name, _)| name.as_str()).filter(move |name| !seen.insert(*name))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{CniError, CniErrorCode, Verb};
 
-/// A version that is spoken here.
+/// A version that the plugin supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CniVersion {
     V0_3_1,
@@ -25,18 +25,19 @@ impl CniVersion {
     }
 
     /// # Errors
-    /// When this version is not spoken here.
+    /// When the plugin does not support this version.
     pub(crate) fn parse(text: &str) -> Result<Self, CniError> {
         Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
             CniError::new(
                 CniErrorCode::IncompatibleVersion,
-                format!("cniVersion: {text:?} is not spoken here"),
-                format!("expected one of {}", Self::list()),
+                format!("cniVersion: {text:?} is not supported"),
+                format!("expected one of {}", Self::ALL.map(Self::name).join(", ")),
             )
         })
     }
 
-    /// Whether a verb is there in this version.
+    /// # Errors
+    /// When this version of the specification does not have the verb.
     pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
         let since = match verb {
             Verb::Add | Verb::Del | Verb::Version => Self::V0_3_1,
@@ -47,16 +48,13 @@ impl CniVersion {
             return Ok(());
         }
         let (msg, details) = (
-            format!("{} is not there in cniVersion {}", verb.name(), self.name()),
+            format!("cniVersion {} does not have {}", self.name(), verb.name()),
             format!("it came with {}; raise cniVersion in the network configuration", since.name()),
         );
         Err(CniError::new(CniErrorCode::IncompatibleVersion, msg, details))
     }
 
-    fn list() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-
+    /// The answer to VERSION, in this version.
     pub(crate) fn answer(self) -> String {
         serde_json::json!({
             "cniVersion": self.name(),

@@ -72,7 +72,7 @@ impl Packets {
                 (true, false) => "inbound",
                 (true, true) => "forwarded",
             },
-            families: vec![if space.family == Family::V4 { "ipv4" } else { "ipv6" }],
+            families: vec![space.family.word()],
             protocols: protocols.map(|(_, one)| protocol(one)).collect(),
             ports: values(space, region, Axis::Port),
             destinations,

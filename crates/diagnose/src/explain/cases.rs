@@ -47,8 +47,7 @@ pub struct List {
 impl List {
     /// The setting as people type it, by its letter where it has one.
     pub fn option(self) -> String {
-        let row = self.setting.row();
-        row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
+        self.setting.row().short_option()
     }
 }
 

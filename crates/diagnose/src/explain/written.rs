@@ -8,8 +8,11 @@ use rules::{ConnState, Protocol};
 use std::net::SocketAddr;
 
 /// The destination and the flags that [`super::packet`] reads as this packet. `None` where words can't describe it: to the
-/// pod itself while its address is unknown. The source is left out unless `source_matters`.
+/// pod itself while its address is unknown, or in a connection with a mark. The source is left out unless `source_matters`.
 pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Option<String> {
+    if packet.connmark != 0 {
+        return None;
+    }
     let to = packet.destination;
     let is_own = pod.addresses.contains(&to.ip());
     let mut words = Vec::new();
@@ -63,4 +66,27 @@ pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Optio
     }
     words.insert(0, destination);
     Some(words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_mark_has_no_words() {
+        let pod = PodContext::new(["10.1.0.9".parse().expect("an address")], None);
+        let (uid, gid) = pod.owner(Sender::App);
+        let packet = |connmark| Packet {
+            direction: Direction::Outbound { interface: OUTSIDE.to_owned(), uid, gid },
+            protocol: Protocol::Tcp,
+            source: "10.1.0.9:40000".parse().expect("an address"),
+            destination: "192.0.2.10:80".parse().expect("an address"),
+            mark: 0,
+            connmark,
+            state: ConnState::Established,
+        };
+        let expected = format!("192.0.2.10:80 {} established", Setting::CtState.row().option());
+        assert_eq!(written(&packet(0), &pod, true), Some(expected));
+        assert_eq!(written(&packet(0x111), &pod, true), None);
+    }
 }

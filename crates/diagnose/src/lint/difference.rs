@@ -19,8 +19,8 @@ pub(super) struct Difference<'a> {
 impl<'a> Difference<'a> {
     /// What differs between the two sets of rules; `reachability` are those through the rules before.
     pub(super) fn of(
-        (before, rule_view): (&'a Checked, &RuleView),
-        (after, scene_after): (&'a Checked, &RuleView),
+        (before, view_before): (&'a Checked, &RuleView),
+        (after, view_after): (&'a Checked, &RuleView),
         reachability: &Reachability,
     ) -> Self {
         let changed = changed(before, after);
@@ -28,7 +28,7 @@ impl<'a> Difference<'a> {
         let stays = |statement: &Statement| !changed.contains_key(&key(statement));
         let leads_on = |statement: &&Statement| matches!(statement.rule.target, Target::Jump(_));
         let is_local = changed.len() <= MAX_CHANGED
-            && rule_view.routing == scene_after.routing
+            && view_before.routing == view_after.routing
             && !changed.values().any(leads_on)
             && kept(before, stays) == kept(after, stays);
         let changed: Vec<&Statement> = changed.into_values().collect();

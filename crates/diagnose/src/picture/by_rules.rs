@@ -28,9 +28,9 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
         parts.into_iter().filter(|part| *part != TrafficPart::Machines || !machines.is_empty()).map(|part| {
             // What arrives has no mark yet.
             let marks = if part.is_sent_here() { &marks[..] } else { &[] };
-            let ground = Assumptions { part, machines: &machines, marks };
+            let assumed = Assumptions { part, machines: &machines, marks };
             let of_family = |rules: &Checked| {
-                let resolved = exceptions::resolved(join::joined(arrows(rules.rules(), &ground)));
+                let resolved = exceptions::resolved(join::joined(arrows(rules.rules(), &assumed)));
                 // Twice: arrows that the first pass merges may then be like their neighbours.
                 join::joined(join::joined(resolved))
             };
@@ -53,8 +53,8 @@ pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
         true => "Nothing is captured.".to_owned(),
         false => format!("{}: {families}{mode}.", capture.mesh().ownership().name),
     };
-    let picture =
-        Picture::new(note, panels, capture.ipv6(), machines).and_marked(marks).with_proxy(known.program.name);
+    let proxy = known.program.name;
+    let picture = Picture { marks, proxy, ..Picture::new(note, panels, capture.ipv6(), machines) };
     shown(picture, &rules, &known)
 }
 

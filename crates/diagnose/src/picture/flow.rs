@@ -54,7 +54,7 @@ impl FlowDisposition {
 
 /// Where an arrow starts or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowEndpoint {
+pub(crate) enum FlowEndpoint {
     /// Everything outside of the pod.
     Network,
     /// A virtual machine behind an interface of the pod.
@@ -66,7 +66,7 @@ pub enum FlowEndpoint {
 }
 
 impl FlowEndpoint {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
             Self::Machine => "virtual machine",

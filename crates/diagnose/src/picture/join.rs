@@ -2,7 +2,7 @@
 
 use super::flow::Is;
 use super::walk::Arrow;
-use rules::{Cidr, Family, PortRange, port::merge};
+use rules::{Cidr, Family, port::merge};
 
 /// The same in as few arrows as it takes.
 pub(super) fn joined(arrows: Vec<Arrow>) -> Vec<Arrow> {
@@ -12,8 +12,8 @@ pub(super) fn joined(arrows: Vec<Arrow>) -> Vec<Arrow> {
             if (last.disposition, last.origin) != (arrow.disposition, arrow.origin) {
                 break;
             }
-            if arrow.needs.iter().all(|need| last.needs.contains(need)) {
-                // All that the one before takes would come to this one.
+            if all_of(&arrow.needs, &last.needs) {
+                // This one takes all packets of the one before, to the same end.
                 joined.pop();
                 continue;
             }
@@ -29,11 +29,10 @@ pub(super) fn joined(arrows: Vec<Arrow>) -> Vec<Arrow> {
     }
     let mut kept: Vec<Arrow> = Vec::new();
     for mut arrow in joined {
-        let is_dead = |arrow: &Arrow| kept.iter().any(|before| all_of(&before.needs, &arrow.needs));
-        if is_dead(&arrow) {
+        if kept.iter().any(|before| all_of(&before.needs, &arrow.needs)) {
             continue;
         }
-        // What an arrow before it has taken need not be taken out.
+        // An exception is dropped where an earlier arrow takes all of its packets anyway.
         for need in arrow.needs.clone() {
             let Is::Not(taken) = &need else { continue };
             let rest = arrow.needs.iter().filter(|other| **other != need);
@@ -55,8 +54,8 @@ fn all_of(needs: &[Is], others: &[Is]) -> bool {
     needs.iter().all(|need| others.contains(need))
 }
 
-/// Makes the conditions those of packets that match the ones or the others, if lists can express those; else returns the
-/// others back.
+/// Widens `needs` to packets that fulfil `needs` or `others`, where the two differ in one list or in the protocol alone;
+/// else returns `others`.
 fn either(needs: &mut Vec<Is>, others: Vec<Is>) -> Result<(), Vec<Is>> {
     let differ: Vec<usize> =
         (0..needs.len().min(others.len())).filter(|at| needs[*at] != others[*at]).take(2).collect();
@@ -84,7 +83,7 @@ fn either(needs: &mut Vec<Is>, others: Vec<Is>) -> Result<(), Vec<Is>> {
 /// Brings joined lists into their form.
 fn tidy(need: &mut Is) {
     match need {
-        Is::Ports(ports) => *ports = once_in_order(ports),
+        Is::Ports(ports) | Is::FromPorts(ports) => *ports = merge(ports.iter().copied()),
         Is::Not(other) => tidy(other),
         Is::To(networks) | Is::From(networks) => once(networks),
         Is::Over(names) => once(names),
@@ -92,12 +91,8 @@ fn tidy(need: &mut Is) {
             once(users);
             once(groups);
         }
-        Is::Tcp | Is::Udp | Is::Family(_) | Is::FromPorts(_) | Is::Marked(_) | Is::Invalid => {}
+        Is::Tcp | Is::Udp | Is::Family(_) | Is::Marked(_) | Is::Invalid => {}
     }
-}
-
-fn once_in_order(ports: &[PortRange]) -> Vec<PortRange> {
-    merge(ports.iter().copied())
 }
 
 /// Drops repeated items.

@@ -14,12 +14,13 @@ pub(crate) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and
 /// Words, a list, and words after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// Before the list, `of` included.
+    /// Before the noun, with its own space.
     before: String,
-    /// One item, several.
+    /// The noun of one item, and of several.
     nouns: (&'static str, &'static str),
+    /// The first items, as many as may be shown and one more.
     items: Vec<String>,
-    /// How many there are.
+    /// How many items there are; of ports, each one in a range counts.
     count: usize,
     /// Behind the list, with its own space or comma.
     after: String,
@@ -78,7 +79,10 @@ impl Label {
     /// With every item, if those are known.
     fn whole(&self) -> Option<String> {
         let Self { before, nouns, items, after, .. } = self;
-        let single = items.len() == 1 && !items[0].contains('-');
+        // A range of ports or users is plural; interfaces have dashes in their names too.
+        let is_range =
+            |item: &str| item.contains('-') && item.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        let single = items.len() == 1 && !is_range(&items[0]);
         match items.len() {
             0 => Some(format!("{before}{after}")),
             1..=MAX => {
@@ -129,6 +133,12 @@ mod tests {
         check(3, 45, "to 3 networks: 10.0.0.0/16, 10.1.0.0/16, ...");
         check(61, 40, "to 61 networks: 10.0.0.0/16, ...");
         check(61, 20, "to 61 networks");
+    }
+
+    #[test]
+    fn an_interface_with_a_dash_in_its_name_is_one() {
+        let label = Label::list("over ", ("interface", "interfaces"), ["br-lan"]);
+        assert_eq!(label.text(|_| true), "over interface br-lan");
     }
 
     #[test]

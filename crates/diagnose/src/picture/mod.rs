@@ -25,7 +25,7 @@ mod walk;
 mod words;
 
 pub use by_rules::draw as of;
-pub use flow::{FlowDisposition, FlowEndpoint, PictureFlow};
+pub use flow::{FlowDisposition, PictureFlow};
 pub(crate) use label::grouped;
 pub(crate) use model::option;
 pub use model::{Picture, of_path, of_skipped};

@@ -1,6 +1,6 @@
 //! The model of a picture: its parts, and the path of a packet through them.
 
-use super::flow::{FlowDisposition, PictureFlow};
+use super::flow::{FlowDisposition, Is, PictureFlow};
 use super::label::Label;
 use super::panel::{Panel, TrafficPart};
 use crate::explain::Explanation;
@@ -20,10 +20,11 @@ pub struct Picture {
     pub(super) proxy: &'static str,
     /// Whether only the main paths are shown.
     pub(super) is_summary: bool,
-    /// Whether IPv6 is captured too, and which interfaces are virtual machines'.
+    /// Whether it covers IPv6 too.
     pub(super) ipv6: bool,
+    /// The interfaces by which virtual machines send.
     pub(super) machines: Vec<InterfaceName>,
-    /// Marks of packets that it speaks of, beside those that have none.
+    /// Marks that a sender may have set; packets with others are not covered.
     pub(super) marks: Vec<Mark>,
     pub(super) path: Option<PacketPath>,
 }
@@ -47,11 +48,7 @@ impl PacketPath {
 
 /// A setting as its author writes it: by its letter, where there is one.
 pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
-    match (dialect.name(setting), setting.row().short) {
-        (Some(name), _) => name.to_owned(),
-        (None, Some(letter)) => format!("-{letter}"),
-        (None, None) => setting.row().option(),
-    }
+    dialect.name(setting).map_or_else(|| setting.row().short_option(), str::to_owned)
 }
 
 impl Picture {
@@ -70,16 +67,6 @@ impl Picture {
             marks: Vec::new(),
             path: None,
         }
-    }
-
-    /// The same, with the name of the proxy.
-    pub(crate) fn with_proxy(self, proxy: &'static str) -> Self {
-        Self { proxy, ..self }
-    }
-
-    /// The same, that speaks of packets with these marks too.
-    pub(crate) fn and_marked(self, marks: Vec<Mark>) -> Self {
-        Self { marks, ..self }
     }
 
     /// Names whose traffic it is, such as a pod.
@@ -127,7 +114,7 @@ impl Picture {
             && matches!(packet.state, ConnState::New | ConnState::Invalid);
         let panel = self.panels.iter().position(|panel| spoken_of && panel.part == part)?;
         let flow = self.panels[panel].of(packet)?;
-        // What belongs to no connection is dropped at most; what captures never sees it.
+        // NAT never sees packets that conntrack calls invalid; arrows after the last drop are about others.
         let last =
             self.panels[panel].flows.iter().rposition(|flow| flow.disposition == FlowDisposition::Dropped);
         let seen = packet.state == ConnState::New || last.is_some_and(|last| flow <= last);
@@ -156,7 +143,7 @@ impl Picture {
         }
     }
 
-    /// Lights the path of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
+    /// Highlights the path of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
     /// otherwise, gets a separate arrow.
     pub fn with_path(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
@@ -179,28 +166,22 @@ impl Picture {
             self.panels.push(Panel { part, flows: Vec::new() });
             self.panels.len() - 1
         });
-        let (from, to) = part.ends();
-        let label = Label::plain("this packet");
-        let flow = PictureFlow { needs: Vec::new(), from, to, disposition, label, option: None, shown: true };
-        self.panels[panel].flows.insert(0, flow);
+        // A list of no ports: the picture with this path is asked about other packets too, and none of them takes this arrow.
+        let needs = vec![Is::Ports(Vec::new())];
+        self.panels[panel].flows.insert(0, shown_flow(part, needs, disposition, "this packet"));
         (panel, 0)
     }
+}
+
+fn shown_flow(part: TrafficPart, needs: Vec<Is>, disposition: FlowDisposition, label: &str) -> PictureFlow {
+    let (from, to) = part.ends();
+    PictureFlow { needs, from, to, disposition, label: Label::plain(label), option: None, shown: true }
 }
 
 /// The picture of a pod of which nothing is captured, whatever its settings.
 pub fn of_skipped(reason: &str) -> Picture {
     let panel = |part: TrafficPart| {
-        let (from, to) = part.ends();
-        let label = Label::plain("everything");
-        let flow = PictureFlow {
-            needs: Vec::new(),
-            from,
-            to,
-            disposition: FlowDisposition::Passing,
-            label,
-            option: None,
-            shown: true,
-        };
+        let flow = shown_flow(part, Vec::new(), FlowDisposition::Passing, "everything");
         Panel { part, flows: vec![flow] }
     };
     let note = format!("Nothing of the pod is captured: {reason}.");
@@ -209,10 +190,6 @@ pub fn of_skipped(reason: &str) -> Picture {
 
 /// The path of a packet through rules that no configuration describes.
 pub fn of_path(explanation: &Explanation<'_>) -> Picture {
-    Picture {
-        title: String::new(),
-        notes: Vec::new(),
-        ..Picture::new(String::new(), Vec::new(), true, Vec::new())
-    }
-    .with_path(explanation)
+    let empty = Picture::new(String::new(), Vec::new(), true, Vec::new());
+    Picture { notes: Vec::new(), ..empty }.with_path(explanation)
 }

@@ -66,13 +66,15 @@ impl Picture {
         self.proxy
     }
 
-    /// The drawn arrow that a packet takes: the first one that fits. `None` for packets that the picture does not cover.
+    /// The drawn arrow that a packet takes: the first one that fits. `None` for packets that the picture does not cover,
+    /// and for rare ones whose own arrow is hidden, where the next one ends otherwise.
     pub fn row_of(&self, packet: &Packet) -> Option<(usize, usize)> {
         let (panel, first) = self.at(packet)?;
-        let mut flows = self.panels[panel].flows.iter().enumerate().skip(first);
-        flows.find(|(_, flow)| flow.shown && flow.fits(packet)).map(|(at, _)| (panel, at))
+        let flows = &self.panels[panel].flows;
+        let at = (first..flows.len()).find(|at| flows[*at].shown && flows[*at].fits(packet))?;
+        (flows[at].disposition == flows[first].disposition).then_some((panel, at))
     }
 }
 
-/// A label has no more letters than this.
-const MAX_LABEL: usize = 120;
+/// As many letters of a label are read in one go, in a list of arrows or by a screen reader.
+pub(super) const MAX_LABEL: usize = 120;

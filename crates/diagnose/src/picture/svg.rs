@@ -5,10 +5,11 @@ use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke, Text};
 use super::flow::{FlowDisposition, FlowEndpoint};
 use super::layout::drawing;
 use super::model::Picture;
+use super::rows::MAX_LABEL;
 use std::fmt::Write;
 
 impl Picture {
-    /// The picture as an SVG document, whose classes start with `t-`. It stays below 40 kB, however long lists are.
+    /// The picture as an SVG document, whose classes start with `t-`. Long lists are folded, so their length does not matter.
     pub fn svg(&self) -> String {
         let drawing = drawing(self);
         let Drawing { width, height, items, rows: _ } = &drawing;
@@ -39,13 +40,11 @@ impl Picture {
 
     /// The picture in sentences, for who does not see it.
     fn description(&self) -> String {
-        /// What a screen reader reads in one go; a picture of long lists has no more.
-        const MAX: usize = 120;
         let mut out = self.notes.join(" ");
         for (number, panel) in self.shown_panels() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
             for (place, (at, flow)) in panel.shown_rows().enumerate() {
-                let label = flow.label.text(|text| text.len() <= MAX);
+                let label = flow.label.text(|text| text.len() <= MAX_LABEL);
                 let to = match flow.disposition {
                     FlowDisposition::Captured(ports) => {
                         format!(" by {} at {}", self.proxy, ports.dashed())

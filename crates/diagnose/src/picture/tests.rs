@@ -13,7 +13,8 @@ use mesh::settings::mapping;
 use mesh::sources::{Dialect, Given, Raw, Source};
 use mesh::{Capture, Mesh};
 use proptest::{collection::vec, prelude::*};
-use rules::simulate::{Packet, walk};
+use rules::simulate::{Direction, Packet, walk};
+use rules::{ConnState, Family, Protocol};
 use std::net::IpAddr;
 
 /// The names of settings given by annotations: long ones.
@@ -126,9 +127,36 @@ proptest! {
                 let Some(flow) = picture.flow_of(packet) else { continue };
                 let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
                 prop_assert_eq!(flow.disposition(), FlowDisposition::from(verdict), "{:?}\n{:?}", packet, flow);
+                if let Some((panel, at)) = picture.row_of(packet) {
+                    let drawn = &picture.panels[panel].flows[at];
+                    prop_assert_eq!(drawn.disposition, flow.disposition(), "{:?}\n{:?}", packet, drawn);
+                }
             }
         }
     }
+}
+
+#[test]
+fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
+    let config = nothing();
+    let new = Packet {
+        direction: Direction::Inbound { interface: "eth0".to_owned(), local: false },
+        protocol: Protocol::Tcp,
+        source: parsed("192.0.2.1:40000"),
+        destination: parsed("10.1.0.9:80"),
+        mark: 0,
+        connmark: 0,
+        state: ConnState::New,
+    };
+    let established = Packet { state: ConnState::Established, ..new.clone() };
+    let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
+    let rule_view = RuleView::of_config(&config, Family::V4, &pod);
+    let picture = of(&config.clone().into(), &Dialect::default());
+    let arrow = picture.flow_of(&new).cloned();
+    assert!(arrow.is_some() && picture.flow_of(&established).is_none());
+    let with_path = picture.with_path(&explain(&rule_view.view, &rule_view.routing, &established));
+    assert_eq!(with_path.path.as_ref().map(|path| path.at), Some((0, 0)));
+    assert_eq!(with_path.flow_of(&new).cloned(), arrow);
 }
 
 const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];

@@ -59,7 +59,7 @@ fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, 
     let indent = 2 + WORD + 1 + 3 + 1 + place_width + 1;
     let rest = width - indent;
     let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-    let label = flow.label.text(|label| lines(&format!("{label}{option}"), rest) <= 2);
+    let label = flow.label.text(|label| wrapped(&format!("{label}{option}"), rest).len() <= 2);
     let label = wrapped(&format!("{label}{option}"), rest);
     for (number, line) in label.iter().enumerate() {
         let line: Box<dyn std::fmt::Display> = match lit {
@@ -79,10 +79,6 @@ fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, 
 
 fn line_of(text: &mut String, line: &dyn std::fmt::Display) {
     writeln!(text, "{line}").expect("writing to a string can't fail");
-}
-
-fn lines(text: &str, width: usize) -> usize {
-    wrapped(text, width).len()
 }
 
 /// The text in lines of so many columns.

@@ -32,9 +32,9 @@ pub(super) struct Assumptions<'a> {
 
 /// The arrows of a part. The last one speaks of all packets that are left. Packets that belong to no connection have their
 /// arrows first, where any are dropped.
-pub(super) fn arrows(rules: &RuleSet, ground: &Assumptions<'_>) -> Vec<Arrow> {
+pub(super) fn arrows(rules: &RuleSet, assumed: &Assumptions<'_>) -> Vec<Arrow> {
     let of_state = |state| {
-        let mut walker = PictureWalker::new(rules, ground, state);
+        let mut walker = PictureWalker::new(rules, assumed, state);
         let needs = if state == ConnState::Invalid { vec![Is::Invalid] } else { Vec::new() };
         walker.stage(0, WalkState { needs, ..WalkState::default() });
         walker.arrows
@@ -74,13 +74,13 @@ struct ChainFrame<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Walked {
     ToTheEnd,
-    ToTheFloor,
+    BackInCaller,
 }
 
 type WalkedChains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
 
 struct PictureWalker<'a> {
-    ground: &'a Assumptions<'a>,
+    assumed: &'a Assumptions<'a>,
     connection: ConnState,
     chains: BTreeMap<Table, WalkedChains<'a>>,
     stages: Vec<(Hook, Table)>,
@@ -88,8 +88,8 @@ struct PictureWalker<'a> {
 }
 
 impl<'a> PictureWalker<'a> {
-    fn new(rules: &'a RuleSet, ground: &'a Assumptions<'a>, connection: ConnState) -> Self {
-        let hooks: &[Hook] = match ground.part {
+    fn new(rules: &'a RuleSet, assumed: &'a Assumptions<'a>, connection: ConnState) -> Self {
+        let hooks: &[Hook] = match assumed.part {
             TrafficPart::Inbound | TrafficPart::Machines => &[Hook::Prerouting, Hook::Input],
             TrafficPart::Outbound => &[Hook::Output, Hook::Postrouting],
             TrafficPart::Within => &[Hook::Output, Hook::Postrouting, Hook::Prerouting, Hook::Input],
@@ -102,7 +102,7 @@ impl<'a> PictureWalker<'a> {
             let asks = move |table: &Table| *table != Table::Nat || (starts && number == 0);
             Table::ALL.into_iter().filter(asks).map(|table| (*hook, table))
         });
-        Self { ground, connection, stages: stages.collect(), chains, arrows: Vec::new() }
+        Self { assumed, connection, stages: stages.collect(), chains, arrows: Vec::new() }
     }
 
     fn chain(&self, table: Table, chain: &Chain) -> Vec<&'a Statement> {
@@ -120,15 +120,16 @@ impl<'a> PictureWalker<'a> {
         self.walk(number, &[ChainFrame { rules: &rules, next: 0, led_by: None }], state, None);
     }
 
-    /// Packets go on in the innermost of these chains. The walk ends where only `floor` chains are left and no mark has
-    /// changed, and returns that: the caller of the inner chain goes on from there with all packets, as those that the chain has
-    /// decided about have their arrows already. Else each rule that calls a chain would double the ways.
+    /// Follows packets through the innermost of these chains and then through those that called it. With `callers`, it
+    /// stops where only that many chains are left and no mark has changed: the caller then goes on with all packets, as those
+    /// that the called chain has decided about have their arrows already. Without this, each rule that calls a chain would
+    /// double the number of walks.
     fn walk(
         &mut self,
         number: usize,
         frames: &[ChainFrame<'_>],
         mut state: WalkState,
-        floor: Option<usize>,
+        callers: Option<usize>,
     ) -> Walked {
         let (hook, table) = self.stages[number];
         let mut frames = frames.to_vec();
@@ -141,8 +142,8 @@ impl<'a> PictureWalker<'a> {
             };
             let Some(statement) = frame.rules.get(frame.next) else {
                 frames.pop();
-                if floor == Some(frames.len()) && marks(&state) == before {
-                    return Walked::ToTheFloor;
+                if callers == Some(frames.len()) && marks(&state) == before {
+                    return Walked::BackInCaller;
                 }
                 continue;
             };
@@ -170,7 +171,7 @@ impl<'a> PictureWalker<'a> {
                     let led_by = if is_end { decider } else { None };
                     let mut inner = frames.clone();
                     inner.push(ChainFrame { rules: &rules, next: 0, led_by });
-                    if self.walk(number, &inner, taken, Some(frames.len())) == Walked::ToTheFloor {
+                    if self.walk(number, &inner, taken, Some(frames.len())) == Walked::BackInCaller {
                         continue;
                     }
                 }
@@ -220,7 +221,7 @@ impl<'a> PictureWalker<'a> {
             }
             // The kernel takes no such packet from outside, and sends none there.
             Match::Destination(operand)
-                if self.ground.part != TrafficPart::Within && is_loopback(*operand.value()) =>
+                if self.assumed.part != TrafficPart::Within && is_loopback(*operand.value()) =>
             {
                 Settled(operand.holds(false))
             }
@@ -249,14 +250,14 @@ impl<'a> PictureWalker<'a> {
 
     fn interface(&self, operand: &Negatable<InterfaceName>) -> Requirement {
         let name = operand.value();
-        let settled = match self.ground.part {
+        let settled = match self.assumed.part {
             TrafficPart::Within => Some(name.covers(InterfaceName::loopback().as_str())),
             TrafficPart::Outbound => (*name == InterfaceName::loopback()).then_some(false),
             TrafficPart::Inbound => {
-                let is_elsewhere = self.ground.machines.contains(name) || *name == InterfaceName::loopback();
+                let is_elsewhere = self.assumed.machines.contains(name) || *name == InterfaceName::loopback();
                 is_elsewhere.then_some(false)
             }
-            TrafficPart::Machines => (self.ground.machines == [name.clone()]).then_some(true),
+            TrafficPart::Machines => (self.assumed.machines == [name.clone()]).then_some(true),
         };
         match settled {
             Some(has) => Requirement::Settled(operand.holds(has)),
@@ -267,7 +268,7 @@ impl<'a> PictureWalker<'a> {
     fn mark(&self, operand: &Negatable<Mark>, state: &WalkState) -> Requirement {
         let condition = operand.value();
         let has = |mark: u32| condition.covers(mark);
-        let marks = self.ground.marks;
+        let marks = self.assumed.marks;
         match state.mark {
             Some(mark) => Requirement::Settled(operand.holds(has(mark))),
             None if marks.iter().all(|mark| has(mark.value) == has(0)) => {

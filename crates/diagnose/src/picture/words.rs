@@ -67,7 +67,8 @@ impl Known {
         // Who sends it comes last, as its name has a comma.
         let is_sender = |need: &&Is| matches!(need, Is::Of(..) | Is::Marked(_));
         let (senders, others): (Vec<&Is>, Vec<&Is>) = needs.iter().partition(is_sender);
-        let is_forwarded = needs.iter().any(|need| self.is_handed_on(need));
+        let is_forwarded =
+            needs.iter().any(|need| matches!(need, Is::From(networks) if self.is_passthrough(networks)));
         let senders = senders.into_iter().filter(|_| !is_forwarded);
         let pieces: Vec<Piece> =
             others.into_iter().chain(senders).filter_map(|need| self.piece(need, part)).collect();
@@ -103,7 +104,7 @@ impl Known {
         let is_proxys = needs.iter().any(|need| match need {
             Is::Of(users, groups) => self.is_owner(users, groups),
             Is::Marked(mark) => self.proxy.mark == Some(*mark),
-            Is::From(_) => self.is_handed_on(need),
+            Is::From(networks) => self.is_passthrough(networks),
             _ => false,
         });
         if is_proxys && part.is_sent_here() { FlowEndpoint::Proxy } else { part.ends().0 }
@@ -159,8 +160,8 @@ impl Known {
             [Is::Marked(mark)] if self.proxy.mark == Some(*mark) => {
                 Some(format!("calls from {name}, mark {mark}"))
             }
-            [handed @ Is::From(_)] if self.is_handed_on(handed) => {
-                Some(format!("calls that {name} forwards, from {}", from(handed)))
+            [Is::From(networks)] if self.is_passthrough(networks) => {
+                Some(format!("calls that {name} forwards, from {}", addresses(networks).join(" or ")))
             }
             [Is::Tcp, Is::Of(users, groups)] if self.is_owner(users, groups) => {
                 Some(format!("TCP calls from {name}, {}", owners(users, groups)))
@@ -178,8 +179,8 @@ impl Known {
         };
         match need {
             Is::To(networks) => list(" to ", nouns(networks), addresses(networks)),
-            Is::From(_) if self.is_handed_on(need) => {
-                instead(format!(" that {name} forwards, from {}", from(need)))
+            Is::From(networks) if self.is_passthrough(networks) => {
+                instead(format!(" that {name} forwards, from {}", addresses(networks).join(" or ")))
             }
             Is::From(networks) => list(" from ", nouns(networks), addresses(networks)),
             Is::FromPorts(ports) => {
@@ -190,7 +191,7 @@ impl Known {
                     TrafficPart::Inbound | TrafficPart::Machines => " that arrives by ",
                     TrafficPart::Outbound | TrafficPart::Within => " that leaves by ",
                 };
-                list(before, ("interface", "interfaces"), texts(names))
+                list(before, ("interface", "interfaces"), names.iter().map(ToString::to_string).collect())
             }
             Is::Of(users, groups) if self.is_owner(users, groups) => {
                 instead(format!(" from {name}, {}", owners(users, groups)))
@@ -229,14 +230,10 @@ impl Known {
         users.iter().all(is_user) && groups.iter().all(|gid| self.proxy.gids.contains(gid))
     }
 
-    fn is_handed_on(&self, need: &Is) -> bool {
+    /// Whether these are the addresses from which the proxy itself calls the application (127.0.0.6 of Istio's).
+    fn is_passthrough(&self, sources: &[Cidr]) -> bool {
         let own = Family::BOTH.map(|family| self.proxy.passthrough(family));
-        match need {
-            Is::From(networks) => {
-                networks.iter().all(|network| is_host(network) && own.contains(&Some(network.address())))
-            }
-            _ => false,
-        }
+        sources.iter().all(|network| network.is_host() && own.contains(&Some(network.address())))
     }
 }
 
@@ -292,32 +289,18 @@ impl Piece {
     }
 }
 
-/// What networks are called of which all may be hosts.
+/// What a list of networks is called: addresses, where each holds one only.
 fn nouns(networks: &[Cidr]) -> (&'static str, &'static str) {
-    match networks.iter().all(is_host) {
+    match networks.iter().all(Cidr::is_host) {
         true => ("address", "addresses"),
         false => ("network", "networks"),
     }
 }
 
 fn addresses(networks: &[Cidr]) -> Vec<String> {
-    let hosts = networks.iter().all(is_host);
+    let hosts = networks.iter().all(Cidr::is_host);
     let text = |network: &Cidr| if hosts { network.address().to_string() } else { network.to_string() };
     networks.iter().map(text).collect()
-}
-
-fn is_host(network: &Cidr) -> bool {
-    network.length() == network.family().bits()
-}
-
-fn texts<T: ToString>(items: &[T]) -> Vec<String> {
-    items.iter().map(ToString::to_string).collect()
-}
-
-fn from(need: &Is) -> String {
-    let Is::From(networks) = need else { return String::new() };
-    let addresses: Vec<String> = networks.iter().map(|network| network.address().to_string()).collect();
-    addresses.join(" or ")
 }
 
 fn owners(users: &[UidRange], groups: &[Gid]) -> String {

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 pub struct FindingReport<'a> {
     /// How much it matters: warning (it may be intended) or failure (traffic fails, or bypasses the proxy).
     level: &'static str,
-    /// The topic: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
+    /// The topic: `ipv4`, `ipv6`, `foreign`, `addresses`, `listeners`, `rules`, `routing`, `drift`.
     topic: &'static str,
     text: &'a str,
     remedy: Option<&'a str>,

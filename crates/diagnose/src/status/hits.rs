@@ -1,7 +1,6 @@
 //! What rules have counted, in groups that mean the same.
 
-use super::family::word;
-use super::parts::{option, shown};
+use super::parts::shown;
 use mesh::reason::{About, MeaningRow, Phrase};
 use mesh::recognition::RecognizedRule;
 use mesh::recognition::summary::{FieldValues, RuleSummary};
@@ -57,7 +56,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
             let row = recognized.meaning().unwrap_or(reason.meaning()).row();
             let (fate, text) = (row.effect.word(), counted_as(row, &recognized.summary));
             let rule = Counted {
-                family: word(family),
+                family: family.word(),
                 table: recognized.chain.table.to_string(),
                 chain: recognized.chain.chain.clone(),
                 rule: recognized.at.rule + 1,
@@ -65,7 +64,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
                 packets,
                 bytes,
             };
-            let option = recognized.setting.map(option);
+            let option = recognized.setting.map(|setting| setting.row().short_option());
             let same = |group: &&mut Hit| {
                 (group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
             };
@@ -79,8 +78,9 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
             match at {
                 Some(group) if is_shared(group) => {}
                 Some(group) => {
-                    group.packets += packets;
-                    group.bytes += bytes;
+                    // Counters can be set to any number (`iptables-restore -c`).
+                    group.packets = group.packets.saturating_add(packets);
+                    group.bytes = group.bytes.saturating_add(bytes);
                     group.rules.push(rule);
                 }
                 None => groups.push(Hit {

@@ -1,8 +1,8 @@
 //! Who gets what the rules capture: the ports that they name, and the sockets there.
 
 use super::claims::claim;
-use super::family::word;
-use super::observation::{Observation, Socket, is_put_there};
+use super::observation::{Observation, Socket};
+use crate::explain::PodContext;
 use mesh::Mesh;
 use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, recognized};
@@ -165,8 +165,8 @@ fn listening_at(
         port,
         protocol,
         purposes: sent.purposes.iter().copied().collect(),
-        families: sent.families.iter().copied().map(word).collect(),
-        missing: sockets.is_some().then(|| missing.into_iter().map(word).collect()),
+        families: sent.families.iter().copied().map(Family::word).collect(),
+        missing: sockets.is_some().then(|| missing.into_iter().map(Family::word).collect()),
         by,
         text,
         fault,
@@ -176,14 +176,10 @@ fn listening_at(
 /// The address that captured packets are sent to: REDIRECT gives what processes send to loopback, and what comes in to the
 /// interface's own address; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
 fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
-    let is_own = |address: &&IpAddr| {
-        let address = **address;
-        let is_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
-        Family::of(address) == family && !address.is_loopback() && !is_put_there(address) && !is_local
-    };
     let comes_in = sent.purposes.contains("inbound");
-    let own = seen.addresses.iter().find(is_own).filter(|_| comes_in);
-    own.copied().unwrap_or(mesh::loopback(family))
+    let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
+    let own = reachable.into_iter().find(|address| comes_in && Family::of(*address) == family);
+    own.unwrap_or(mesh::loopback(family))
 }
 
 fn name(protocol: Protocol) -> &'static str {

@@ -6,7 +6,6 @@
 //! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
 
 mod claims;
-mod family;
 mod finding;
 mod hits;
 mod listeners;
@@ -18,18 +17,14 @@ mod text;
 mod witness;
 
 pub use claims::proxy;
-pub use family::word as family_word;
 pub use finding::{FindingReport, serialize_findings};
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};
-pub use mesh::recognition::reasons;
 pub use observation::{InstalledRules, Observation, Record, Socket};
 pub use parts::StatusPart;
 
-use family::word;
 use mesh::Mesh;
 use mesh::recognition;
-use observation::is_put_there;
 use rules::finding::NamespaceFinding;
 use rules::{ByFamily, Family};
 use serde::Serialize;
@@ -87,7 +82,7 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
         capturing: !families.is_empty(),
         summary,
         meshes: meshes.into_iter().map(Mesh::name).collect(),
-        families: families.iter().copied().map(word).collect(),
+        families: families.iter().copied().map(Family::word).collect(),
         made: held.iter().find_map(|held| held.made.clone()),
         held_by: held,
         captured: parts.captured,
@@ -160,7 +155,7 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Nam
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
-        let own = |address: &&IpAddr| Family::of(**address) == family && !is_put_there(**address);
+        let own = |address: &&IpAddr| Family::of(**address) == family;
         reachable.iter().find(own).map(|address| (family, *address))
     };
     let finding = |(family, address): (Family, IpAddr)| {
@@ -168,7 +163,7 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Nam
         let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
             format!("{family} bypasses the proxy: the pod has {address}, and no rule captures {family}");
-        NamespaceFinding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
+        NamespaceFinding::fail(family.word(), text, remedy)
     };
     missing.filter_map(of).map(finding).collect()
 }

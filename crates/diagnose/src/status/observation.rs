@@ -73,8 +73,3 @@ pub struct Socket {
     /// Whether TPROXY can hand packets to it; `None` where that can't be seen.
     pub is_transparent: Option<bool>,
 }
-
-/// Whether an address is one that a policy puts on `lo`, for the proxy alone.
-pub(super) fn is_put_there(address: IpAddr) -> bool {
-    Mesh::ALL.iter().any(|mesh| mesh.ownership().address.map(IpAddr::V6) == Some(address))
-}

@@ -1,12 +1,10 @@
 //! What becomes of traffic, part by part, by the rules: captured, excluded, dropped.
 
 use super::claims::{Claim, claim};
-use super::family::word;
 use super::observation::Observation;
 use mesh::Mesh;
 use mesh::reason::{Meaning, Phrase, TrafficEffect};
 use mesh::recognition::RecognizedRule;
-use mesh::settings::Setting;
 use rules::{ByFamily, Family, PortRange};
 use serde::Serialize;
 
@@ -44,7 +42,7 @@ const SHOWN: usize = 6;
 
 impl StatusPart {
     pub(super) fn is_of(&self, family: Family) -> bool {
-        self.families.contains(&word(family))
+        self.families.contains(&family.word())
     }
 
     /// Whether a reader learns nothing new from the other part, whichever rule or option it comes from.
@@ -122,7 +120,7 @@ fn place(direction: &str) -> usize {
 }
 
 /// What no rule is about.
-fn rests(captured: &[&Claim]) -> Vec<(&'static str, Phrase)> {
+fn rests(captured: &[&Claim]) -> [(&'static str, Phrase); 2] {
     let of = |meaning: Meaning| captured.iter().filter(move |claim| claim.meaning == meaning);
     let any = |meaning: Meaning| of(meaning).next().is_some();
     let whole = |meaning: Meaning| of(meaning).any(|claim| claim.items.is_empty());
@@ -134,18 +132,14 @@ fn rests(captured: &[&Claim]) -> Vec<(&'static str, Phrase)> {
     } else {
         "everything: nothing captures what the pod sends"
     };
-    let mut rests = vec![rest("outbound", outbound)];
-    if !whole(Meaning::InboundPort) {
-        let all = if any(Meaning::InboundPort) {
-            "all other ports"
-        } else {
-            "everything: nothing captures what comes in"
-        };
-        rests.push(rest("inbound", all));
+    let inbound = if whole(Meaning::InboundPort) {
+        "all but TCP"
+    } else if any(Meaning::InboundPort) {
+        "all other ports"
     } else {
-        rests.push(rest("inbound", "all but TCP"));
-    }
-    rests
+        "everything: nothing captures what comes in"
+    };
+    [rest("outbound", outbound), rest("inbound", inbound)]
 }
 
 /// A part that no rule is about.
@@ -160,7 +154,7 @@ fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -
         port: None,
         last_port: None,
         is_transparent: None,
-        families: vec![word(family)],
+        families: vec![family.word()],
         sentence,
     }
 }
@@ -170,7 +164,7 @@ fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
     let last_port = claim.listener.map(|listener| listener.ports.last().number());
     StatusPart {
         items: claim.items.clone(),
-        option: claim.setting.map(option),
+        option: claim.setting.map(|setting| setting.row().short_option()),
         reason: Some(claim.reason.name()),
         port,
         last_port: last_port.filter(|last| Some(*last) != port),
@@ -201,21 +195,12 @@ fn add(list: &mut Vec<StatusPart>, new: StatusPart, is_shared: bool) {
             part.families.push(family);
         }
     }
-    let known = part.option.get_or_insert_default();
-    match new.option {
-        Some(more) if !known.split(", ").any(|one| one == more) => {
-            let comma = if known.is_empty() { "" } else { ", " };
-            known.push_str(&format!("{comma}{more}"));
+    part.option = match (part.option.take(), new.option) {
+        (Some(known), Some(more)) if !known.split(", ").any(|one| one == more) => {
+            Some(format!("{known}, {more}"))
         }
-        _ => {}
-    }
-    part.option.take_if(|known| known.is_empty());
-}
-
-/// The option as people write it: its letter, or else its name.
-pub(super) fn option(setting: Setting) -> String {
-    let row = setting.row();
-    row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
+        (known, more) => known.or(more),
+    };
 }
 
 fn sentence(part: &StatusPart) -> String {

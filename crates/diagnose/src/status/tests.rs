@@ -288,6 +288,21 @@ fn what_one_family_excludes_is_shown_with_its_family_unless_addresses_show_it() 
 }
 
 #[test]
+fn sums_of_counters_stop_at_the_largest_number() {
+    let rule = "-A ISTIO_OUTPUT -d 127.0.0.1/32 -j RETURN\n";
+    let most = u64::MAX;
+    let text = format!(
+        "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n\
+         -A OUTPUT -j ISTIO_OUTPUT\n\
+         [{most}:{most}] {rule}[1:60] {rule}-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
+         -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n"
+    );
+    let hits = status_of(&text).hits;
+    let loopback = hits.iter().find(|hit| hit.rules.len() == 2).expect("two rules of one meaning");
+    assert_eq!((loopback.packets, loopback.bytes), (most, most));
+}
+
+#[test]
 fn a_range_of_ports_counts_as_its_ports() {
     let check = |items: &str, expected: &str| {
         let items: Vec<String> = items.split(' ').map(str::to_owned).collect();

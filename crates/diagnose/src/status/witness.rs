@@ -92,7 +92,7 @@ fn contradiction(
     if is_own && !explanation.rules_met().any(|at| is_changed(&at)) {
         return None;
     }
-    let option = claim.setting.map(|setting| format!(" ({})", super::parts::option(setting)));
+    let option = claim.setting.map(|setting| format!(" ({})", setting.row().short_option()));
     let claimed = match (port, claim.listener) {
         (Some(_), Some(listener)) => format!("is to go to port {}", listener.ports),
         _ => "is to be captured".to_owned(),
@@ -216,7 +216,7 @@ fn witness(
             EndpointNames::default().with_destination_name(POD_ADDRESS_NAME)
         }
         (Sender::External, _) => EndpointNames::default(),
-        (_, Some(network)) if network.length() == family.bits() => EndpointNames::default(),
+        (_, Some(network)) if network.is_host() => EndpointNames::default(),
         (_, Some(network)) => {
             EndpointNames::default().with_destination_name(format!("an address in {network}"))
         }

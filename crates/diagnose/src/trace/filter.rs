@@ -1,8 +1,7 @@
 //! Which packets and rules to show.
 
 use super::Block;
-use mesh::Mesh;
-use mesh::RuleReason;
+use mesh::{Mesh, RuleReason};
 use rules::Cidr;
 use std::{
     net::{IpAddr, SocketAddr},

@@ -8,8 +8,7 @@ use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::summary::FieldValues;
 use crate::recognition::{Role, RuleContext, TableKind, captures, is_loopback};
-use rules::Family;
-use rules::Hook;
+use rules::{Family, Hook};
 
 /// What is known of the mesh's rules.
 pub(crate) struct Known;

@@ -12,29 +12,39 @@ pub fn block(tree: &Tree) -> String {
     match tree {
         Tree::List(items) if !items.is_empty() => list(&mut out, items, 0),
         Tree::Map(fields) if !fields.is_empty() => map(&mut out, fields, 0),
-        scalar => value(&mut out, scalar, 0),
+        other => leaf(&mut out, other, 0),
     }
     out
 }
 
-/// What follows a key or a dash, up to the end of its last line.
+/// What follows the colon of a key or a dash, up to the end of its last line.
 fn value(out: &mut String, tree: &Tree, depth: usize) {
+    match tree {
+        Tree::List(items) if !items.is_empty() => {
+            out.push('\n');
+            list(out, items, depth);
+        }
+        Tree::Map(fields) if !fields.is_empty() => {
+            out.push('\n');
+            map(out, fields, depth);
+        }
+        other => {
+            out.push(' ');
+            leaf(out, other, depth);
+        }
+    }
+}
+
+/// A scalar, or an empty list or map, up to the end of its last line.
+fn leaf(out: &mut String, tree: &Tree, depth: usize) {
     match tree {
         Tree::Null => out.push_str("null"),
         Tree::Bool(is) => push(out, is),
         Tree::Number(number) => push(out, number),
         Tree::Text(text) if has_plain_lines(text) => return lines(out, text, depth),
         Tree::Text(text) => scalar(out, text),
-        Tree::List(items) if items.is_empty() => out.push_str("[]"),
-        Tree::Map(fields) if fields.is_empty() => out.push_str("{}"),
-        Tree::List(items) => {
-            out.push('\n');
-            return list(out, items, depth);
-        }
-        Tree::Map(fields) => {
-            out.push('\n');
-            return map(out, fields, depth);
-        }
+        Tree::List(_) => out.push_str("[]"),
+        Tree::Map(_) => out.push_str("{}"),
     }
     out.push('\n');
 }
@@ -43,11 +53,10 @@ fn value(out: &mut String, tree: &Tree, depth: usize) {
 fn has_plain_lines(text: &str) -> bool {
     let is_print = |c: char| c == ' ' || c.is_ascii_graphic();
     let body = text.strip_suffix('\n').unwrap_or(text);
-    let mut all = body.split('\n');
     body.contains('\n')
         && !body.starts_with([' ', '\n'])
         && !body.ends_with('\n')
-        && all.all(|line| line.chars().all(is_print) && !line.ends_with(' '))
+        && body.split('\n').all(|line| line.chars().all(is_print) && !line.ends_with(' '))
 }
 
 fn lines(out: &mut String, text: &str, depth: usize) {
@@ -68,14 +77,6 @@ fn map(out: &mut String, fields: &[(String, Tree)], depth: usize) {
         }
         scalar(out, key);
         out.push(':');
-        let has_lines = match tree {
-            Tree::List(items) => !items.is_empty(),
-            Tree::Map(fields) => !fields.is_empty(),
-            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => false,
-        };
-        if !has_lines {
-            out.push(' ');
-        }
         value(out, tree, depth + 1);
     }
 }
@@ -83,13 +84,12 @@ fn map(out: &mut String, fields: &[(String, Tree)], depth: usize) {
 fn list(out: &mut String, items: &[Tree], depth: usize) {
     for item in items {
         indent(out, depth);
-        out.push_str("- ");
+        out.push('-');
         match item {
             // The first field follows the dash.
-            Tree::Map(fields) if !fields.is_empty() => map(out, fields, depth + 1),
-            Tree::List(inner) if !inner.is_empty() => {
-                out.pop();
-                value(out, item, depth + 1);
+            Tree::Map(fields) if !fields.is_empty() => {
+                out.push(' ');
+                map(out, fields, depth + 1);
             }
             other => value(out, other, depth + 1),
         }

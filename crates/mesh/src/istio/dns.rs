@@ -4,11 +4,10 @@ use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{AGENT_PORT, DNS_PORT};
 use super::reason::Reason;
 use super::words::{
-    ChainPlace, INBOUND, OUTBOUND, OUTPUT, PREROUTING, ProxyOwner, from, from_port, jump, own, port, tcp, to,
-    udp,
+    ChainPlace, INBOUND, OUTBOUND, OUTPUT, PREROUTING, from, from_port, jump, own, port, tcp, to, udp,
 };
 use super::writer::Writer;
-use rules::{Cidr, Match, Origin, Table, Target, Zone, desired::StaleFlows};
+use rules::{Cidr, Origin, Table, Target, Zone, desired::StaleFlows};
 
 const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
 
@@ -20,10 +19,14 @@ const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 /// Writes redirects and zones, if DNS is captured.
 pub(super) fn write(writer: &mut Writer<'_>) {
     let origin = Reason::Dns.origin();
-    let servers: Vec<Option<Cidr>> = match writer.config.dns {
+    // Each is a rule; one rule for all of them where any server counts.
+    let servers: Vec<Option<Cidr>> = match &writer.config.dns {
         DnsCapture::Off => return,
         DnsCapture::All => vec![None],
-        DnsCapture::Servers(_) => writer.dns_servers().into_iter().map(Some).collect(),
+        DnsCapture::Servers(servers) => {
+            let servers: Vec<Cidr> = servers.iter().copied().map(Cidr::host).collect();
+            writer.own_family(&servers).into_iter().map(Some).collect()
+        }
     };
     writer.append(Table::Raw, OUTPUT, [], jump(DNS), origin);
     if !servers.is_empty() {
@@ -42,14 +45,11 @@ pub(super) fn write(writer: &mut Writer<'_>) {
 /// for a redirected query to the same resolver. In one zone the two would be one connection to conntrack,
 /// and an answer would go to the wrong one.
 fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
-    let zone = |matches: &[Match], zone| (matches.to_vec(), Target::SetZone(zone));
     for owner in writer.owners() {
-        for (matches, target) in [
-            zone(&[udp(), port(DNS_PORT), ProxyOwner::is(owner)], AGENT_ZONE),
-            zone(&[udp(), from_port(AGENT_PORT), ProxyOwner::is(owner)], CLIENT_ZONE),
-        ] {
-            writer.append(Table::Raw, DNS, matches, target, origin);
-        }
+        let query = [udp(), port(DNS_PORT), owner.is()];
+        writer.append(Table::Raw, DNS, query, Target::SetZone(AGENT_ZONE), origin);
+        let answer = [udp(), from_port(AGENT_PORT), owner.is()];
+        writer.append(Table::Raw, DNS, answer, Target::SetZone(CLIENT_ZONE), origin);
     }
     if !servers.is_empty() {
         writer.append(Table::Raw, PREROUTING, [], jump(INBOUND), origin);

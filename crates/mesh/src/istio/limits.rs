@@ -1,4 +1,4 @@
-//! What to know of settings that work as they are given.
+//! Cautions: valid settings whose effect may surprise their author, for `lint`.
 
 use crate::Setting;
 use crate::finding::Code;

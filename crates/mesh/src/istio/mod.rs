@@ -30,7 +30,6 @@ pub use ownership::{OWNERSHIP, PREDECESSOR, PREFIX};
 pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
-pub use routing::{IstioRouting, PolicyRoute, routing};
 pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
@@ -68,7 +67,7 @@ impl CapturePolicy for CaptureConfig {
     }
 
     fn routing(&self) -> BTreeSet<Object> {
-        routing(self).objects()
+        if self.captures_nothing() { BTreeSet::new() } else { routing::objects(self) }
     }
 
     fn stale_flows(&self) -> Option<StaleFlows> {

@@ -1,12 +1,12 @@
 //! The writer of this policy's rules, and what they need of the configuration by family.
 
-use super::config::{CaptureConfig, DnsCapture};
+use super::config::CaptureConfig;
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use super::ownership::OWNERSHIP;
 use super::words::ProxyOwner;
 use crate::writing::Comments;
 use rules::{Cidr, Family};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// The rules written so far.
 pub(super) type Writer<'a> = crate::writing::RuleWriter<'a, CaptureConfig>;
@@ -31,14 +31,6 @@ impl<'a> Writer<'a> {
             Family::V4 => PASSTHROUGH_V4.into(),
             Family::V6 => PASSTHROUGH_V6.into(),
         })
-    }
-
-    pub(super) fn dns_servers(&self) -> Vec<Cidr> {
-        let servers: &[IpAddr] = match &self.config.dns {
-            DnsCapture::Servers(servers) => servers,
-            DnsCapture::Off | DnsCapture::All => &[],
-        };
-        self.own_family(&servers.iter().copied().map(Cidr::host).collect::<Vec<_>>())
     }
 
     /// The proxy's users, then its groups.

@@ -139,8 +139,7 @@ fn network(cidr: &Cidr) -> String {
         PASSTHROUGH_V4.into(),
         PASSTHROUGH_V6.into(),
     ];
-    let is_single_address = cidr.length() == cidr.family().bits();
-    match is_single_address && !with_length.contains(&cidr.address()) {
+    match cidr.is_host() && !with_length.contains(&cidr.address()) {
         true => cidr.address().to_string(),
         false => cidr.to_string(),
     }

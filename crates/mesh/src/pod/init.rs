@@ -10,7 +10,7 @@ use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Source, boolean};
 
 /// The container that only validates what a plugin has set.
-pub(super) const VALIDATION: &str = "istio-validation";
+pub const VALIDATION: &str = "istio-validation";
 /// The names that Istio gives such containers.
 const NAMES: [&str; 2] = [super::decision::INIT, VALIDATION];
 /// Programs and commands that such arguments follow.

@@ -50,8 +50,10 @@ impl Form {
     /// Why a plugin captures nothing of the pod; `None` if it does.
     pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
         let refused = self.refusals.iter().find(|word| sign_of(pod, word).is_some());
-        if let Some((name, _)) = refused {
-            return Some(Skip::OfMesh { text: format!("its {name} says no"), before: false });
+        if let Some((name, values)) = refused {
+            let text =
+                if values.is_empty() { format!("it has {name}") } else { format!("its {name} says no") };
+            return Some(Skip::OfMesh { text, before: false });
         }
         let Some(spec) = &pod.spec else {
             let is_injected =
@@ -267,6 +269,9 @@ mod tests {
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &["app"])), None);
         let refused = pod(&[("linkerd.io/inject", "disabled")], &["linkerd-proxy"]);
         assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject says no".to_owned())));
+        // Istio's record of an injected sidecar refuses by being there: its value is JSON.
+        let with_sidecar = Some((false, "it has sidecar.istio.io/status".to_owned()));
+        assert_eq!(skip(Mesh::Ambient, &pod(&[(STATUS, "{}")], &[])), with_sidecar);
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_u
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use given::GivenSettings;
 pub use holders::{Document, Holder, holders};
+pub use init::VALIDATION;
 pub use known::{nearest_annotation, unknown};
 pub use manifest::{ManifestObject, objects, objects_in};
 pub use mesh::{MeshSign, signs};

@@ -14,12 +14,13 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// The one that a value of the label names; `None` where nothing is refused.
+    /// The one that is enforced by a value of the label; `None` where nothing is refused.
     pub fn enforced(label: Option<&str>) -> Option<Self> {
         match label? {
+            "privileged" => None,
             "baseline" => Some(Self::Baseline),
-            "restricted" => Some(Self::Restricted),
-            _ => None,
+            // The API server evaluates what is not a level as `restricted`.
+            _ => Some(Self::Restricted),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::reason::About;
 use rules::nft::{self, Field};
-use rules::{Cidr, ListedCondition, Match, render};
+use rules::{Cidr, ListedCondition, Mark, Match, render};
 use std::borrow::Cow;
 
 /// The field that a listed condition looks at and the values that it matches, however the backend writes it; `None` where
@@ -37,7 +37,7 @@ pub struct RuleSummary {
     pub destination_port: Option<FieldValues>,
     pub uid: Option<FieldValues>,
     pub gid: Option<FieldValues>,
-    /// The mark of the packet, as `VALUE/MASK`.
+    /// The mark of the packet, as [`Mark`] is written.
     pub mark: Option<FieldValues>,
     /// Whether it matches TCP; UDP. Neither, if it matches no protocol.
     pub tcp: bool,
@@ -65,8 +65,11 @@ impl RuleSummary {
                     }
                 }
                 ListedCondition::Nft(values) => {
-                    let items = render::nft::values(values);
-                    let items = items.iter().map(|item| item.trim_matches('"').to_owned()).collect();
+                    let item = |item: &String| match (values.field, item.parse::<u32>()) {
+                        (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),
+                        _ => item.trim_matches('"').to_owned(),
+                    };
+                    let items = render::nft::values(values).iter().map(item).collect();
                     summary.field(values.field, FieldValues { negated: values.negated, items });
                 }
                 ListedCondition::Always(_) | ListedCondition::Protocol(_) => {}
@@ -142,7 +145,7 @@ fn items(known: &Match) -> Vec<String> {
 
 /// A network; of one address alone, that.
 fn host(network: &Cidr) -> String {
-    match network.length() == network.family().bits() {
+    match network.is_host() {
         true => network.address().to_string(),
         false => network.to_string(),
     }
@@ -184,6 +187,16 @@ mod tests {
         assert!(!summary.tcp && !summary.udp && summary.more);
         assert_eq!(summary.mark, Some(FieldValues { negated: false, items: vec!["0x1/0x3".to_owned()] }));
         assert_eq!(summary.comment.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn marks_have_their_masks_in_either_backend() {
+        for mark in ["1337", "0x539/0xfff"] {
+            let (summary, conditions) = summarized(&format!("-m mark ! --mark {mark}"));
+            assert_eq!(summary.mark, Some(FieldValues { negated: true, items: vec![mark.to_owned()] }));
+            let condition = conditions.iter().find_map(field_condition).expect("a field").into_owned();
+            assert_eq!(RuleSummary::of(&[ListedCondition::Nft(condition)]).mark, summary.mark);
+        }
     }
 
     #[test]

@@ -81,9 +81,9 @@ impl Raw {
         self
     }
 
-    /// Sets whose values they are, for [`Raw::named`].
+    /// Sets whose values they are, for [`Raw::named`]; an empty name is that of no pod.
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
-        Self { pod: Some(pod.into()), ..self }
+        Self { pod: Some(pod.into()).filter(|pod| !pod.is_empty()), ..self }
     }
 
     /// These values, and for every other setting those `below`.

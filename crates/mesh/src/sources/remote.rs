@@ -20,7 +20,7 @@ pub enum RemoteHost {
 }
 
 impl RemoteHost {
-    /// That of a pod with these settings.
+    /// The assumed host of a pod with these settings.
     pub fn host(raw: &Raw) -> Box<dyn Host> {
         Box::new(Self::Assumed { dual_stack: raw.is_on(Setting::DualStack) })
     }
@@ -68,7 +68,7 @@ impl Host for RemoteHost {
     }
 }
 
-/// Whether a group may be called so: what starts like a number is none.
+/// Whether a text has the form of a group's name, and not of a number.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-$".contains(&byte))

@@ -163,6 +163,16 @@ fn services_without_routes_were_passed_over_in_silence() {
 }
 
 #[test]
+fn environments_that_are_being_deleted_were_passed_over_in_silence() {
+    let deleted = "{name: demo, deletionTimestamp: '2026-01-01T00:00:00Z'}";
+    let deleted = MANIFEST.replace("{name: demo}", deleted);
+    let expected = "warning: -:1: VirtualEnvironment default/demo: it is being deleted (metadata.deletionTimestamp), so it makes no routes\n";
+    assert_eq!(warned(&[], &deleted), expected);
+    let bad = deleted.replace("defaultSubset: base", "splitter: ab");
+    assert!(refused(&bad).contains("spec.envLabel.splitter: \"ab\""));
+}
+
+#[test]
 fn services_and_environments_of_different_namespaces_were_passed_over_in_silence() {
     let apart = MANIFEST.replace("metadata: {name: demo}", "metadata: {name: demo, namespace: shop}");
     let expected = "\
