@@ -29,7 +29,10 @@ impl Namespaces {
         let items = document.get("items").and_then(Value::as_array).into_iter().flatten();
         for object in std::iter::once(document).chain(items) {
             let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            if object["kind"] == "Namespace"
+            // Other groups have a kind of this name too, such as that of Azure Service Bus.
+            let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
+            if is_core
+                && object["kind"] == "Namespace"
                 && let Some(name) = name
             {
                 let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
@@ -89,9 +92,10 @@ mod tests {
         let mut all = Namespaces::new("shop", None, BTreeMap::new());
         let shop = json!({"kind": "Namespace",
             "metadata": {"name": "shop", "labels": {"a": "1", "b": "1"}, "annotations": {"c": "1"}}});
-        all.describe(
-            &json!({"kind": "List", "items": [shop, {"kind": "Pod", "metadata": {"name": "other"}}]}),
-        );
+        let bus = json!({"apiVersion": "servicebus.azure.com/v1api20211101", "kind": "Namespace",
+            "metadata": {"name": "shop", "labels": {"a": "2"}}});
+        let pod = json!({"kind": "Pod", "metadata": {"name": "other"}});
+        all.describe(&json!({"kind": "List", "items": [shop, pod, bus]}));
         assert!(all.knows_labels_of("shop") && !all.knows_labels_of("other"));
         all.labels = Some(pairs(&[("b", "2")]));
         all.annotations = pairs(&[("d", "2")]);

@@ -146,6 +146,15 @@ fn what_nobody_knows_warns_and_no_policy_injects_nothing() {
 }
 
 #[test]
+fn a_text_that_cannot_be_read_was_warned_of_as_an_empty_one() {
+    let text = ConfigurationText { name: "config", text: "policy: [" };
+    let texts = Texts { config: Some(text), ..Texts::default() };
+    let (configuration, problems) = Configuration::read_in_part(&texts);
+    assert_eq!((problems.len(), configuration.warnings), (1, Vec::new()));
+    assert_eq!(configuration.rules.policy, Some(InjectionPolicy::Enabled));
+}
+
+#[test]
 fn all_problems_come_at_once_and_each_has_its_path() {
     let config = "policy: [enabled]\ndefaultTemplates: [nosuch]\ntemplates: {one: 1, two: {sidecars: []}}\naliases: {a: 1}";
     let values = "

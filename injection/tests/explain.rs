@@ -139,7 +139,10 @@ fn problems_are_reported_where_no_webhook_is_called() {
     assert_eq!((found.verdict, found.problems.len()), (InjectionVerdict::NotCalled, 1));
     let shown = plain(&text(&[found]));
     assert!(shown.contains("  problem     sidecar.istio.io/interceptionMode: \"HALF\""), "{shown}");
-    assert!(shown.contains("if one were called, it would be refused: "), "{shown}");
+    assert!(
+        shown.contains("if one were called, it would be refused: it has the problems above\n"),
+        "{shown}"
+    );
 }
 
 /// In a namespace with this label, with these values: how it ends, and what is told of it.

@@ -62,8 +62,8 @@ fn collect(into: &mut Vec<ReferenceSection>, name: &str, command: &Command) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let flags = command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help");
     let flags = flags.map(|flag| {
-        let short_name = flag.get_long().map(|long| format!("`--{long}`")).unwrap_or_default();
-        (short_name, line(flag))
+        let long_name = flag.get_long().map(|long| format!("`--{long}`")).unwrap_or_default();
+        (long_name, line(flag))
     });
     into.push(ReferenceSection { name: name.to_owned(), about: cell(&about), flags: flags.collect() });
 }

@@ -1,5 +1,5 @@
 //! The configuration, read once from the files that flags name, or from a cluster's ConfigMaps: for commands that answer one question
-//! and ends.
+//! and end.
 //!
 //! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
 
@@ -63,10 +63,11 @@ pub(crate) fn configuration(
     read(sources, None, revision)
 }
 
-/// ConfigMaps of a cluster: their names, and their data.
+/// ConfigMaps of a file or of a cluster.
 pub(crate) struct Maps {
-    /// What names the cluster in problems.
+    /// What names the file or the cluster in problems.
     pub(crate) name: String,
+    /// The name and the data of each.
     pub(crate) maps: Vec<(String, Value)>,
 }
 
@@ -75,13 +76,12 @@ pub(crate) fn configuration_over(
     sources: &ConfigurationSources,
     cluster: &Maps,
 ) -> (Configuration, Vec<InputProblem>) {
-    let whole = NamedText { name: cluster.name.clone(), text: String::new() };
-    read(sources, Some(&SourceFile { whole, maps: cluster.maps.clone() }), None)
+    read(sources, Some(cluster), None)
 }
 
 fn read(
     sources: &ConfigurationSources,
-    cluster: Option<&SourceFile>,
+    cluster: Option<&Maps>,
     revision: Option<&str>,
 ) -> (Configuration, Vec<InputProblem>) {
     let mut problems = Vec::new();
@@ -95,8 +95,8 @@ fn read(
 
     // A ConfigMap holds the values beside the configuration.
     let values = match (values, &config) {
-        (Some(file), _) => Some(file).map(|file| file.text(&VALUES)).transpose(),
-        (None, Some(file)) => Ok(file.beside(&VALUES)),
+        (Some(file), _) => file.text(&VALUES).map(Some),
+        (None, Some(file)) => Ok(file.maps.beside(&VALUES)),
         (None, None) => Ok(None),
     };
     let config = config.map(|file| file.text(&CONFIG)).transpose();
@@ -124,9 +124,8 @@ fn read(
 
 /// A file's text, and the ConfigMaps in it, if that is what it holds.
 struct SourceFile {
-    whole: NamedText,
-    /// The name and the data of each.
-    maps: Vec<(String, Value)>,
+    text: String,
+    maps: Maps,
 }
 
 fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
@@ -137,7 +136,7 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
         Problems(vec![InputProblem::of(&name, text)])
     })?;
     let maps = maps(&name, &text)?;
-    Ok(SourceFile { maps, whole: NamedText { name, text } })
+    Ok(SourceFile { text, maps: Maps { name, maps } })
 }
 
 /// The ConfigMaps of a text, alone or in lists: the name and the data of each.
@@ -178,21 +177,18 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
     };
     let mut take = |part: &ConfigurationPart, is_needed: bool| {
         let maps = found.iter().filter(|(name, data)| is_of(part, name) && data.get(part.key).is_some());
-        let file = SourceFile {
-            maps: maps.cloned().collect(),
-            whole: NamedText { name: FLAG.to_owned(), text: String::new() },
-        };
-        if file.maps.is_empty() && !is_needed {
+        let of_part = Maps { name: FLAG.to_owned(), maps: maps.cloned().collect() };
+        if of_part.maps.is_empty() && !is_needed {
             return None;
         }
-        let text = if file.maps.is_empty() {
+        let text = if of_part.maps.is_empty() {
             let text = format!(
                 "holds no ConfigMap {} with {:?}; expected it as it is in the cluster",
                 part.map, part.key
             );
             Err(InputProblem::of(FLAG, text))
         } else {
-            file.text(part)
+            of_part.text(part)
         };
         text.map_err(|problem| problems.push(problem)).ok()
     };
@@ -209,12 +205,19 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
 }
 
 impl SourceFile {
+    /// The text of a part: that of a ConfigMap, or the file itself.
+    fn text(self, part: &ConfigurationPart) -> Result<NamedText, InputProblem> {
+        match self.maps.maps.is_empty() {
+            true => Ok(NamedText { name: self.maps.name, text: self.text }),
+            false => self.maps.text(part),
+        }
+    }
+}
+
+impl Maps {
     /// The text of a part.
     fn text(&self, part: &ConfigurationPart) -> Result<NamedText, InputProblem> {
-        if self.maps.is_empty() {
-            return Ok(self.whole.clone());
-        }
-        let name = &self.whole.name;
+        let name = &self.name;
         let found = self.found(part);
         match &found[..] {
             [one] => Ok(one.clone()),
@@ -234,7 +237,7 @@ impl SourceFile {
         }
     }
 
-    /// The text of a part from the file of another one, if it has it.
+    /// The text of a part, if exactly one ConfigMap has it.
     fn beside(&self, part: &ConfigurationPart) -> Option<NamedText> {
         match &self.found(part)[..] {
             [one] => Some(one.clone()),
@@ -245,7 +248,7 @@ impl SourceFile {
     fn found(&self, part: &ConfigurationPart) -> Vec<NamedText> {
         let of = |(map, data): &(String, Value)| {
             let text = data.get(part.key)?.as_str()?.to_owned();
-            Some(NamedText { name: format!("{}: ConfigMap {map}: data.{}", self.whole.name, part.key), text })
+            Some(NamedText { name: format!("{}: ConfigMap {map}: data.{}", self.name, part.key), text })
         };
         self.maps.iter().filter_map(of).collect()
     }
@@ -260,15 +263,18 @@ fn with_revision(
     let NamedText { name, text } =
         values.unwrap_or_else(|| NamedText { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
     match mesh::pod::values(&name, &text) {
-        Ok(documents) => match documents.into_iter().next().unwrap_or(Value::Null) {
-            Value::Null => Some(serde_json::json!({ "revision": revision }).to_string()),
-            Value::Object(mut fields) => {
-                fields.insert("revision".to_owned(), revision.into());
-                Some(Value::Object(fields).to_string())
+        Ok(mut documents) => {
+            documents.retain(|document| !document.is_null());
+            match &mut documents[..] {
+                [] => Some(serde_json::json!({ "revision": revision }).to_string()),
+                [document @ Value::Object(_)] => {
+                    document["revision"] = revision.into();
+                    Some(document.to_string())
+                }
+                // Its reader reports what is wrong with it.
+                _ => Some(text),
             }
-            // Its reader reports what is wrong with it.
-            _ => Some(text),
-        },
+        }
         Err(Problems(found)) => {
             problems.extend(found);
             None

@@ -64,8 +64,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFa
     let DiffArguments { connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
-    let kernel = PodKernel::find(&kubectl, kernel, &pod)?;
-    let kernel = kernel.map_err(|reason| CaptureFailure::NoKernel { pod: pod.title(), reason })?;
+    let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let manifest = manifest(&pod);
     let RemoteDocument { document, remarks } = kernel.document(&kubectl, "check", &[], Some(&manifest))?;
     let read = CheckDocument::deserialize(&document).map_err(|error| {

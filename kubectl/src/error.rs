@@ -19,11 +19,8 @@ pub(crate) enum CaptureFailure {
     #[error("sidecar-init in pod {pod}: {}", visible(.message))]
     Remote { pod: String, message: String },
     /// There is no route to the kernel, and the question is about nothing else.
-    #[error(
-        "the kernel of pod {pod} can't be reached: {reason}; install the node agents (docs/cni.md#pods-that-started-too-early), or give an \
-         --image with sidecar-init"
-    )]
-    NoKernel { pod: String, reason: String },
+    #[error("the kernel of pod {pod} can't be reached: {reason}{remedy}")]
+    NoKernel { pod: String, reason: String, remedy: &'static str },
     #[error("can't be printed: {0}")]
     Print(#[from] std::io::Error),
 }

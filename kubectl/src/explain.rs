@@ -3,7 +3,7 @@
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm};
 use crate::error::CaptureFailure;
 use crate::explanation::{ExplainedPacket, PacketVerdict};
-use crate::failure::{CallCause, visible};
+use crate::failure::{CallCause, visible, visible_lines};
 use crate::kernel::{PodKernel, Reached, RemoteDocument, versioned};
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
@@ -33,11 +33,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
         }
         Err(_) => None,
     };
-    let by_manifest = manifest::explained(&pod, packet, &addresses, width);
-    let by_manifest = match (by_manifest, &by_kernel) {
-        (Ok(answers), _) => Ok(answers),
-        (Err(problems), Some(_)) => Err(problems),
-        (Err(problems), None) => return Err(problems.into()),
+    let by_manifest = match manifest::explained(&pod, packet, &addresses, width) {
+        Err(problems) if by_kernel.is_none() => return Err(problems.into()),
+        by_manifest => by_manifest,
     };
     let answer = PodAnswer { pod: &pod, targets: &targets, reached: &reached, by_kernel, by_manifest };
     match output {
@@ -127,9 +125,8 @@ impl PodAnswer<'_> {
         &self,
     ) -> impl Iterator<Item = (&PacketTarget, Option<&ExplainedPacket>, Option<&ExplainedPacket>)> {
         self.targets.iter().enumerate().map(|(at, target)| {
-            let of = |answers: &[ExplainedPacket]| -> Option<usize> { (at < answers.len()).then_some(at) };
-            let kernel = self.by_kernel.as_deref().and_then(|all| Some(&all[of(all)?]));
-            let manifest = self.by_manifest.as_deref().ok().and_then(|all| Some(&all[of(all)?]));
+            let kernel = self.by_kernel.as_ref().and_then(|answers| answers.get(at));
+            let manifest = self.by_manifest.as_ref().ok().and_then(|answers| answers.get(at));
             (target, kernel, manifest)
         })
     }
@@ -175,6 +172,7 @@ impl PodAnswer<'_> {
             }
         }
         if let (Some(_), Err(problems)) = (&self.by_kernel, &self.by_manifest) {
+            let problems = visible_lines(&problems.to_string());
             text.push_str(&format!("\nThe manifest can't be compared: {problems}\n"));
         }
         text
@@ -214,8 +212,12 @@ fn agree(kernel: &ExplainedPacket, manifest: &ExplainedPacket) -> bool {
 }
 
 fn compared(kernel: &ExplainedPacket, manifest: &ExplainedPacket, width: usize) -> String {
+    let quiet = |text: &str| fold(&format!("{}\n", Style::Quiet.paint(text)), 2, width);
+    if kernel.verdict == manifest.verdict {
+        return quiet("The manifest agrees.");
+    }
     if agree(kernel, manifest) {
-        return fold(&format!("{}\n", Style::Quiet.paint("The manifest agrees.")), 2, width);
+        return quiet(&format!("by the manifest: {}", manifest.sentence));
     }
     let line = format!("{}: {}\n", Style::Dropped.paint("the manifest disagrees"), manifest.sentence);
     fold(&line, 2, width) + &fold("kubectl capture diff shows the rules that differ\n", 2, width)

@@ -1,6 +1,7 @@
 //! Why a call of kubectl failed, as a sentence with its remedy.
 
 use crate::call::{CallKind, KubectlCall};
+pub(crate) use diagnose::trace::visible;
 use std::{fmt, io, time::Duration};
 
 /// A failed call.
@@ -9,6 +10,7 @@ pub(crate) struct CallFailure {
     /// The command, to copy.
     pub(crate) command: String,
     kind: CallKind,
+    lists_all_namespaces: bool,
     pub(crate) cause: CallCause,
 }
 
@@ -34,7 +36,8 @@ pub(crate) enum CallCause {
 
 impl CallFailure {
     pub(crate) fn new(command: String, call: &KubectlCall, cause: CallCause) -> Self {
-        Self { command, kind: call.kind, cause }
+        let lists_all_namespaces = call.words.iter().any(|word| word == "--all-namespaces");
+        Self { command, kind: call.kind, lists_all_namespaces, cause }
     }
 
     /// Whether the object is not in the cluster.
@@ -50,6 +53,12 @@ impl CallFailure {
                 );
             }
             CallCause::Late(_) => return Some("check the connection, or raise --timeout".to_owned()),
+            CallCause::TooMuch(_) if self.lists_all_namespaces => {
+                return Some("lint one namespace at a time (-n)".to_owned());
+            }
+            CallCause::TooMuch(_) if self.kind == CallKind::ListPods => {
+                return Some("name one of its pods: pod/NAME".to_owned());
+            }
             CallCause::TooMuch(_) => return None,
             CallCause::Unread { .. } => return self.remedy_of_output(),
             CallCause::Ended { stderr, .. } => stderr,
@@ -58,6 +67,13 @@ impl CallFailure {
         let is_remote = matches!(self.kind, CallKind::ExecInAgent | CallKind::DebugPod);
         if says(&["(NotFound)"]) {
             Some("check the name, and the namespace (-n)".to_owned())
+        } else if says(&["violates PodSecurity", "denied the request", "denied request"]) {
+            // Admission control refuses it, whatever the rights.
+            (self.kind == CallKind::DebugPod).then(|| {
+                "install the node agents, or let the namespace's admission policies accept NET_ADMIN \
+                 (pod-security.kubernetes.io/enforce: privileged)"
+                    .to_owned()
+            })
         } else if says(&["(Forbidden)", "is forbidden"]) {
             let rights: Vec<String> = self.kind.rights().iter().map(ToString::to_string).collect();
             Some(format!(
@@ -67,6 +83,8 @@ impl CallFailure {
             ))
         } else if says(&["(Unauthorized)", "must be logged in", "getting credentials"]) {
             Some("log in to the cluster, or select another --context or --user".to_owned())
+        } else if is_remote && says(&["executable file not found", "no such file or directory"]) {
+            self.remedy_of_output()
         } else if says(&["context was not found", "does not exist", "stat ", "invalid configuration"]) {
             Some(
                 "check --context, --cluster, --user and --kubeconfig (kubectl config get-contexts)"
@@ -80,8 +98,6 @@ impl CallFailure {
                 "kubectl debug --profile=netadmin needs kubectl 1.27 or newer; name it with --kubectl"
                     .to_owned(),
             )
-        } else if is_remote && says(&["executable file not found", "no such file or directory"]) {
-            self.remedy_of_output()
         } else {
             None
         }
@@ -144,7 +160,32 @@ fn said(f: &mut fmt::Formatter<'_>, stderr: &str) -> fmt::Result {
     }
 }
 
-/// A text of another program without what would move a terminal's cursor.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+/// A text of several lines, each without what would move a terminal's cursor.
+pub(crate) fn visible_lines(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use injection::cluster_lint::RESOURCES;
+
+    #[test]
+    fn what_prints_too_much_is_asked_for_less() {
+        let pods = RESOURCES.iter().find(|resource| resource.name == "pods").expect("pods are linted");
+        let failed = |kind, namespace, words: &[&str]| {
+            let call = KubectlCall::get(kind, namespace, words);
+            CallFailure::new("kubectl".to_owned(), &call, CallCause::TooMuch(9)).to_string()
+        };
+        let lint = CallKind::ListForLint(pods);
+        assert_eq!(
+            failed(lint, None, &["pods", "--all-namespaces"]),
+            "kubectl: printed more than 9 bytes; lint one namespace at a time (-n)"
+        );
+        assert_eq!(failed(lint, Some("shop"), &["pods"]), "kubectl: printed more than 9 bytes");
+        assert_eq!(
+            failed(CallKind::ListPods, Some("shop"), &["pods", "-l", "app=web"]),
+            "kubectl: printed more than 9 bytes; name one of its pods: pod/NAME"
+        );
+    }
 }

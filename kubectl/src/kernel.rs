@@ -22,6 +22,9 @@ const VERSION: u64 = 1;
 const ARGUMENT_LIMIT: usize = 128 << 10;
 const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
 const AGENT_CONTAINER: &str = "repair";
+/// What leads to the kernel of a pod that runs.
+const ROUTES: &str = "; install the node agents (docs/cni.md#pods-that-started-too-early), or give an --image with \
+                      sidecar-init";
 /// What an ephemeral container may take to be started, with its image.
 const PULL: Duration = Duration::from_secs(120);
 
@@ -81,6 +84,19 @@ impl PodKernel {
             image: image.clone(),
             target: container.name.clone(),
         })))
+    }
+
+    /// Finds the route for a question that only the kernel answers.
+    pub(crate) fn required(
+        kubectl: &Kubectl,
+        access: &KernelAccess,
+        pod: &TargetPod,
+    ) -> Result<Self, CaptureFailure> {
+        Self::find(kubectl, access, pod)?.map_err(|reason| {
+            let has_namespace = !pod.uses_host_network && pod.node.is_some() && pod.container.is_some();
+            let remedy = if has_namespace { ROUTES } else { "" };
+            CaptureFailure::NoKernel { pod: pod.title(), reason, remedy }
+        })
     }
 
     /// What an answer is based on.

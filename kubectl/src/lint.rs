@@ -38,7 +38,9 @@ fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<ClusterOb
         objects.extend(ClusterObject::unpacked(listed));
     }
     for (namespace, name) in config_maps(&objects) {
-        let call = KubectlCall::get(CallKind::GetConfigMap, Some(&namespace), &["configmap", &name]);
+        // In one word, so that no name is taken for a flag: the API server does not check those of webhooks.
+        let map = format!("configmap/{name}");
+        let call = KubectlCall::get(CallKind::GetConfigMap, Some(&namespace), &[map.as_str()]);
         match kubectl.object(&call) {
             Ok(map) => objects.extend(ClusterObject::unpacked(map)),
             // An injector has not all of the names.

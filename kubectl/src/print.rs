@@ -1,6 +1,6 @@
 //! What is printed: answers on standard output, everything else on standard error.
 
-use crate::failure::visible;
+use crate::failure::{visible, visible_lines};
 use crate::pod::TargetPod;
 use diagnose::{Style, fold};
 use std::io::{self, Write};
@@ -38,5 +38,6 @@ pub(crate) fn remark(text: &str) {
 /// Why there is no answer.
 pub(crate) fn failure(error: &dyn std::error::Error) {
     // The exit code is left.
-    let _ = writeln!(anstream::stderr(), "{} {error}", Style::Dropped.paint("error:"));
+    let text = visible_lines(&error.to_string());
+    let _ = writeln!(anstream::stderr(), "{} {text}", Style::Dropped.paint("error:"));
 }

@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<CommandOutcome, Capture
     let StatusArguments { connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
-    let kernel = PodKernel::find(&kubectl, kernel, &pod)?;
-    let kernel = kernel.map_err(|reason| CaptureFailure::NoKernel { pod: pod.title(), reason })?;
+    let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let RemoteDocument { document, remarks } = kernel.document(&kubectl, "status", &[], None)?;
     remarks.iter().for_each(|text| remark(text));
     let read = StatusDocument::deserialize(&document).map_err(|error| {
@@ -91,7 +90,7 @@ impl StatusDocument {
                 text.push_str(&format!("\n{}\n", Style::Strong.paint(title)));
             }
             for (word, line) in lines {
-                let line = format!("  {:<1$}{2}\n", visible(word), COLUMN - 2, visible(line));
+                let line = format!("  {:<1$} {2}\n", visible(word), COLUMN - 3, visible(line));
                 text.push_str(&fold(&line, COLUMN, width));
             }
         };

@@ -43,8 +43,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
     let TraceArguments { connection, kernel, output, time, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
-    let kernel = PodKernel::find(&kubectl, kernel, &pod)?;
-    let kernel = kernel.map_err(|reason| CaptureFailure::NoKernel { pod: pod.title(), reason })?;
+    let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let width = sections::width();
     if *output == OutputForm::Text {
         print(&basis_line(&kernel.basis(), &pod, width))?;

@@ -129,7 +129,9 @@ impl Controller<'_> {
                 self.update(pod);
             }
             Event::InitDone => {
-                self.queue.end();
+                for _ in 0..self.queue.end() {
+                    self.metrics.recovered.inc();
+                }
                 self.pods.borrow_mut().complete();
                 (self.unlisted, self.failures) = (None, 0);
                 self.metrics.lists.inc();
@@ -191,6 +193,7 @@ impl Controller<'_> {
             Ok(PodActionOutcome::Gone) => {
                 tracing::info!(pod = %name, action, milliseconds, "it is gone");
                 self.queue.forget(&uid);
+                self.metrics.recovered.inc();
                 "gone"
             }
             Err(error) => {

@@ -59,11 +59,13 @@ impl RepairQueue {
         self.seen = Some(BTreeSet::new());
     }
 
-    /// The list of pods is complete.
-    pub(crate) fn end(&mut self) {
+    /// The list of pods is complete. Returns how many broken pods it lacks, which are gone.
+    pub(crate) fn end(&mut self) -> usize {
+        let before = self.pods.len();
         if let Some(seen) = self.seen.take() {
             self.pods.retain(|uid, _| seen.contains(uid));
         }
+        before - self.pods.len()
     }
 
     /// A pod is as it is now.
@@ -176,7 +178,7 @@ mod tests {
         queue.update(pod("b", 0, 126), now);
         queue.begin();
         queue.update(pod("b", 0, 126), now);
-        queue.end();
+        assert_eq!(queue.end(), 1);
         assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
         assert_eq!(queue.len(), 1);
         assert_eq!(queue.forget("b"), QueueChange::Left);

@@ -3,10 +3,10 @@
 use crate::edit::joined;
 use crate::request::{MANIFEST, PageRequest};
 use crate::words::{is_program, split_words, variable};
+use mesh::data::{Tree, yaml::block};
 use mesh::pod::{self, values};
-use serde::Serialize;
-use serde_json::Value;
-use std::fmt::Write;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The fields as a link holds them; the packet is there as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -98,19 +98,16 @@ fn flags(text: &str, omitted: &mut Omitted) -> Option<String> {
 
 /// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.
 fn manifest(text: &str, omitted: &mut Omitted) -> Option<String> {
-    let before = omitted.variables + omitted.objects + omitted.copies;
+    let count = |of: &Omitted| of.variables + of.objects + of.copies;
+    let before = count(omitted);
     let mut documents = values(MANIFEST, text).ok()?;
     documents.iter_mut().for_each(|document| object(document, omitted));
-    let left = |of: &Omitted| of.variables + of.objects + of.copies;
-    if left(omitted) == before {
+    if count(omitted) == before {
         return Some(text.to_owned());
     }
-    let mut out = String::new();
-    for (at, document) in documents.iter().filter(|document| !document.is_null()).enumerate() {
-        out.push_str(if at > 0 { "---\n" } else { "" });
-        write_yaml(&mut out, document, 0);
-    }
-    Some(out)
+    let kept = documents.iter().filter(|document| !document.is_null());
+    let kept = kept.map(|document| block(&Tree::deserialize(document).expect("JSON is data")));
+    Some(kept.collect::<Vec<_>>().join("---\n"))
 }
 
 /// Takes values of variables and of secrets out of an object and all that it holds.
@@ -118,9 +115,14 @@ fn object(value: &mut Value, omitted: &mut Omitted) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| object(item, omitted)),
         Value::Object(map) => {
-            if matches!(map.get("kind").and_then(Value::as_str), Some("Secret" | "ConfigMap")) {
-                let data = ["data", "stringData", "binaryData"].map(|key| map.remove(key));
-                omitted.objects += usize::from(data.iter().any(Option::is_some));
+            match map.get("kind").and_then(Value::as_str) {
+                Some("Secret" | "ConfigMap") => omit_data(map, omitted),
+                // Items of a typed list have no kind.
+                Some("SecretList" | "ConfigMapList") => {
+                    let items = map.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten();
+                    items.filter_map(Value::as_object_mut).for_each(|item| omit_data(item, omitted));
+                }
+                Some(_) | None => {}
             }
             if let Some(annotations) = map.get_mut("annotations").and_then(Value::as_object_mut) {
                 omitted.copies += usize::from(annotations.remove(LAST_APPLIED).is_some());
@@ -137,55 +139,10 @@ fn object(value: &mut Value, omitted: &mut Omitted) {
     }
 }
 
-/// Writes a value as YAML, lists and mappings in lines of their own.
-fn write_yaml(out: &mut String, value: &Value, indent: usize) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map {
-                let _ = write!(out, "{:indent$}{}:", "", scalar(&Value::String(key.clone())));
-                nested(out, value, indent + 2);
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for item in items {
-                let start = out.len();
-                write_yaml(out, item, indent + 2);
-                out.replace_range(start + indent..start + indent + 1, "-");
-            }
-        }
-        value => {
-            let _ = writeln!(out, "{:indent$}{}", "", scalar(value));
-        }
-    }
-}
-
-fn nested(out: &mut String, value: &Value, indent: usize) {
-    let is_block = match value {
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    };
-    if is_block {
-        out.push('\n');
-        write_yaml(out, value, indent);
-    } else {
-        let _ = writeln!(out, " {}", scalar(value));
-    }
-}
-
-/// A scalar, or what is empty, in one line: quoted unless it is a word that can't be anything else.
-fn scalar(value: &Value) -> String {
-    let is_plain = |text: &str| {
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-        let other = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
-        text.starts_with(|c: char| c.is_ascii_alphabetic())
-            && text.chars().all(is_letter)
-            && !other.contains(&text.to_ascii_lowercase().as_str())
-    };
-    match value {
-        Value::String(text) if is_plain(text) => text.clone(),
-        value => value.to_string(),
-    }
+/// Takes the data of a Secret or a ConfigMap out.
+fn omit_data(map: &mut Map<String, Value>, omitted: &mut Omitted) {
+    let data = ["data", "stringData", "binaryData"].map(|key| map.remove(key));
+    omitted.objects += usize::from(data.iter().any(Option::is_some));
 }
 
 #[cfg(test)]
@@ -232,6 +189,11 @@ mod tests {
         }
         let again = of("", &manifest);
         assert_eq!(again.manifest, manifest, "it is read and left as it is");
+        let list = "kind: SecretList\nitems:\n- {metadata: {name: \"a\\u007f\"}, data: {p: aHVudGVy}}\n\
+            - {data: {q: aHVudGVy}}\n";
+        let Link { manifest, holds, .. } = of("", list);
+        assert!(!manifest.contains("aHVudGVy") && manifest.contains("\"a\\u007f\""), "{manifest}");
+        assert!(holds.contains("data of 2 Secrets or ConfigMaps"), "{holds}");
         assert_eq!(of("", "a: [").manifest, "");
     }
 

@@ -34,8 +34,7 @@ pub struct Made {
 impl Desired {
     /// The families that the rules are for.
     pub fn families(&self) -> impl Iterator<Item = Family> {
-        let v6 = self.v6.as_ref().map(|_| Family::V6);
-        [Some(Family::V4), v6].into_iter().flatten()
+        Family::captured(self.v6.is_some())
     }
 
     /// The rules of both families as one table of nf_tables; `None` where nothing is captured.

@@ -17,6 +17,11 @@ impl Family {
     /// Both families, in the order in which they are rendered and applied.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
+    /// The families that are captured: IPv4 always is.
+    pub fn captured(ipv6: bool) -> impl Iterator<Item = Self> {
+        Self::BOTH.into_iter().filter(move |family| *family == Self::V4 || ipv6)
+    }
+
     /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }

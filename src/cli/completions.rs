@@ -124,7 +124,7 @@ fn commands(group: Option<&str>) -> Vec<(String, String)> {
     let of = COMMANDS.iter().filter(|entry| entry.within().0 == group);
     let mut found: Vec<_> = of.map(|entry| (entry.within().1, entry.about)).collect();
     if group.is_none() {
-        found.push((cni::COMMAND, tree::GROUP));
+        found.push((cni::COMMAND, tree::CNI_ABOUT));
         found.extend(tree::BASIC);
     }
     found.into_iter().map(|(name, about)| (name.to_owned(), about.to_owned())).collect()

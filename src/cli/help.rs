@@ -68,7 +68,7 @@ fn unknown(name: &str) -> String {
 /// What may follow `sidecar-init help`, each with its meaning.
 pub(super) fn words() -> Vec<(String, String)> {
     let commands = COMMANDS.iter().map(|entry| (entry.name.to_owned(), entry.about.to_owned()));
-    let commands = commands.chain([(cni::COMMAND.to_owned(), tree::GROUP.to_owned())]);
+    let commands = commands.chain([(cni::COMMAND.to_owned(), tree::CNI_ABOUT.to_owned())]);
     let topics = topics::all().into_iter().map(|topic| (topic.name, topic.title));
     let all = (ALL.to_owned(), "List the topics".to_owned());
     commands.chain([all]).chain(topics).collect()

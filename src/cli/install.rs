@@ -10,7 +10,7 @@ use serde_json::Value;
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};
 
-/// Puts the plugin in place.
+/// Installs the plugin, and with `--watch` keeps it installed.
 pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let entry = entry(raw).unwrap_or_else(|mut found| {
         problems.append(&mut found);
@@ -37,7 +37,7 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit
     })
 }
 
-/// Takes it back.
+/// Undoes an installation.
 pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
@@ -64,13 +64,13 @@ pub(super) fn survive_file_size_limit() {
 
 fn log_removed(RemovedInstallation { configurations, programs }: &RemovedInstallation) {
     for path in configurations {
-        tracing::info!(target: "install", "{} is without the plugin", path.display());
+        tracing::info!(target: "install", "the plugin's entry is removed from {}", path.display());
     }
     for path in programs {
         tracing::info!(target: "install", "{} is removed", path.display());
     }
     if configurations.is_empty() && programs.is_empty() {
-        tracing::info!(target: "install", "nothing was there");
+        tracing::info!(target: "install", "there was nothing to remove");
     }
 }
 
@@ -86,7 +86,7 @@ fn path(reader: &mut SettingReader<'_>, setting: Setting) -> Option<PathBuf> {
     reader.one_of(setting, "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
-/// What belongs to staying, which without it would be lost in silence.
+/// The options of `--watch`. Without it they would have no effect, so they are refused.
 fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     let form = "an address and a port, such as 127.0.0.1:15014 or [::1]:15014";
     let mut address = |setting| reader.one_of(setting, form, |text| text.parse::<SocketAddr>().ok());
@@ -95,8 +95,7 @@ fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     addresses.dedup();
     let ready_file = path(reader, Setting::ReadyFile);
     let uninstall = reader.switch(Setting::UninstallOnExit);
-    let is_wished = reader.switch(Setting::Watch);
-    if is_wished {
+    if reader.switch(Setting::Watch) {
         return Some(WatchOptions { ready_file, addresses, uninstall });
     }
     if uninstall {

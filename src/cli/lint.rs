@@ -11,7 +11,7 @@ use diagnose::{Basis, basis};
 use mesh::sources::SettingReader;
 use mesh::{Problems, Setting};
 use serde::Serialize;
-use std::{fs, slice};
+use std::{fs, path::Path, slice};
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     match subjects {
@@ -58,18 +58,20 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     }
     let mut answer = LintAnswer::new(prepared.first().map_or(LintFormat::Text, |((_, _, form), _)| *form));
     let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
-    let file = given.map(|given| given.value.as_str()).filter(|file| *file != "-");
-    // What can't be read again has no lines to name.
+    // Standard input, a pipe and a document among the arguments can't be read again, so findings name no lines of them.
+    let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
     let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
     let mut is_denied = false;
     for (subject, ((deny, notes, _), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
-        let mut findings = match namespace_to_enter(&subject.raw) {
+        let is_in_pod = noted.is_some() || namespace_to_enter(&subject.raw).is_some();
+        let mut findings = if subject.skip().is_some() {
             // The reason is reported as a finding.
-            _ if subject.skip().is_some() => Vec::new(),
-            _ if noted.is_some() => ipv6::lint(lint, &subject.raw, &call.capture),
-            Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
-            None => lint(&subject.raw, &call.capture, &[]),
+            Vec::new()
+        } else if is_in_pod {
+            ipv6::lint(lint, &subject.raw, &call.capture)
+        } else {
+            lint(&subject.raw, &call.capture, &[])
         };
         findings.extend(runs_as_proxy(subject, &call.capture));
         let mut items = items(subject, &call.warnings, &findings);

@@ -1,5 +1,5 @@
 //! `sidecar-init man`: the manual, a page for each command, made from the tables of commands and of settings.
-//!
+
 use super::command::{COMMANDS, CommandEntry};
 use super::{Exit, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
@@ -78,7 +78,7 @@ fn first_page() -> String {
 
 fn plugin() -> String {
     let name = format!("{PROGRAM}-{}", cni::COMMAND);
-    let mut text = head(&name, tree::GROUP);
+    let mut text = head(&name, tree::CNI_ABOUT);
     text.push_str(&format!("{}.B {}\n", heading("Synopsis"), escaped(cni::PLUGIN)));
     text.push_str(&format!("{}{}", heading("Description"), paragraphs(tree::PLUGIN)));
     text.push_str(&format!("{}{}", heading("Network configuration"), paragraphs(&cni::help())));
@@ -87,9 +87,13 @@ fn plugin() -> String {
 
 fn page(command: &CommandEntry) -> String {
     let mut text = head(&name(command), command.about);
-    let word: String = command.words().map(|word| format!(" [\\fI{}\\fP]", tree::name_of(word))).collect();
-    let call = escaped(command.name);
-    text.push_str(&format!("{}.B {PROGRAM} {call}\n[\\fIOPTIONS\\fP]{word}\n", heading("Synopsis")));
+    let more = if command.repeats { "..." } else { "" };
+    let words = command.words().map(|word| format!(" [\\fI{}\\fP]{more}", tree::name_of(word)));
+    let words: String = words.collect();
+    let trailing = command.trailing.map(|(name, _)| format!(" [\\-\\- \\fI{name}\\fP...]"));
+    let trailing = trailing.unwrap_or_default();
+    let call = escaped(&format!("{PROGRAM} {}", command.name));
+    text.push_str(&format!("{}.B {call}\n[\\fIOPTIONS\\fP]{words}{trailing}\n", heading("Synopsis")));
     text.push_str(&format!("{}{}", heading("Description"), paragraphs(command.long_about)));
     let mut above = "";
     for row in tree::rows(command, Mesh::default()) {
@@ -137,4 +141,23 @@ fn described(term: &str, row: &SettingRow, short: Option<char>) -> String {
 
 fn head(name: &str, about: &str) -> String {
     roff::head(name, about, PROGRAM, env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_synopsis_has_repeated_words_and_the_command_line_after_dashes() {
+        for (name, synopsis) in [
+            ("cni install", ".B sidecar\\-init cni install\n[\\fIOPTIONS\\fP]\n"),
+            ("explain", ".B sidecar\\-init explain\n[\\fIOPTIONS\\fP] [\\fIDESTINATION\\fP]...\n"),
+            ("man", ".B sidecar\\-init man\n[\\fIOPTIONS\\fP] [\\fIDIRECTORY\\fP]\n"),
+            ("sandbox", ".B sidecar\\-init sandbox\n[\\fIOPTIONS\\fP] [\\-\\- \\fICOMMAND\\fP...]\n"),
+        ] {
+            let command = COMMANDS.iter().find(|entry| entry.name == name).expect("a command");
+            let page = page(command);
+            assert!(page.contains(synopsis), "{page}");
+        }
+    }
 }

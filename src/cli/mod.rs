@@ -226,14 +226,17 @@ fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), speaks_unicode()))
+    Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), is_locale_utf8()))
 }
 
-/// Whether the terminal shows more than ASCII: the first of these variables that is set decides
-/// (`locale(7)`).
-fn speaks_unicode() -> bool {
+/// Whether the locale's codeset is UTF-8: the first of these variables that is set decides (`locale(7)`).
+fn is_locale_utf8() -> bool {
     let values = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     let mut locales =
         values.map(|value| value.to_string_lossy().to_ascii_lowercase()).filter(|value| !value.is_empty());
-    locales.next().is_some_and(|locale| locale.ends_with("utf-8") || locale.ends_with("utf8"))
+    locales.next().is_some_and(|locale| {
+        // A modifier may follow: `ca_ES.UTF-8@valencia`.
+        let name = locale.split('@').next().unwrap_or_default();
+        name.ends_with("utf-8") || name.ends_with("utf8")
+    })
 }

@@ -13,14 +13,14 @@ pub(super) fn enter_namespace(raw: &Raw) -> Option<InputProblem> {
 
 /// Enters the namespace with this name, or returns what is wrong with it.
 pub(super) fn enter(word: &str) -> Result<(), String> {
-    let form = "expected a name of ip netns, a container's id or 4 of its first digits, pid:N, or a network namespace such as \
+    let form = "expected a name of ip netns, a container's id or at least its first 4 digits, pid:N, or a network namespace such as \
                 /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
-    let lost = |error: &LookupError| {
+    let text = |error: &LookupError| {
         let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
         format!("{error}{}; {form}", nearest.unwrap_or_default())
     };
-    let found = lookup::find(word, &LookupPlaces::default()).map_err(|error| lost(&error))?;
-    found.enter().map_err(|error| lost(&LookupError::Open(error)))
+    let found = lookup::find(word, &LookupPlaces::default()).map_err(|error| text(&error))?;
+    found.enter().map_err(|error| text(&LookupError::Open(error)))
 }
 
 /// The namespace to enter, if any. A preview whose facts are all declared does not read it, and so needs no right to enter.

@@ -45,7 +45,7 @@ fn read(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
             )),
         },
         [(_, None)] => NotedSettings::Unknown(
-            "they were too long to be noted beside the rules, or nft has loaded those".to_owned(),
+            "they were too long to be noted beside the rules, or the rules were loaded by nft".to_owned(),
         ),
         [] => unnoted(&snapshot, run),
         [..] => {
@@ -61,7 +61,7 @@ fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&
     Some((owner.mesh.parse().ok()?, record.settings.as_deref()))
 }
 
-/// The owners of the rules that are there, if any.
+/// The answer where no table has a note. It names the meshes whose rules are there, if any.
 fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
     let known: Vec<String> = run.every_owner().each().filter_map(known).collect();

@@ -51,9 +51,10 @@ pub(super) fn log_line(line: &str) -> String {
 /// An error, with the differences that it may hold.
 pub(super) fn error(text: &str, width: usize) -> String {
     let head = "error: ";
-    match text.strip_prefix(head) {
-        Some(rest) => format!("{}{}", Style::Dropped.paint(head), diff(rest, width)),
-        None => diff(text, width),
+    let folded = diff(text, width);
+    match folded.strip_prefix(head) {
+        Some(rest) => format!("{}{rest}", Style::Dropped.paint(head)),
+        None => folded,
     }
 }
 
@@ -61,6 +62,13 @@ pub(super) fn error(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use diagnose::plain;
+
+    #[test]
+    fn the_first_line_of_an_error_is_no_longer_than_the_others() {
+        let shown = error("error: one two three four\n", 12);
+        assert_ne!(plain(&shown), shown);
+        assert!(plain(&shown).lines().all(|line| line.len() <= 12), "{shown}");
+    }
 
     #[test]
     fn nothing_but_colours_is_added() {

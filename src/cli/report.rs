@@ -31,7 +31,7 @@ struct Unprinted {
 /// Prints an answer. Colours are removed without a terminal and by `NO_COLOR`. A reader that closes its end early, such as
 /// `head`, is not a failure.
 pub(super) fn text(text: &str) -> Exit {
-    match write(text) {
+    match at_once(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         done => printed(done, "the answer", String::new()),
     }
@@ -45,7 +45,7 @@ pub(super) fn advice(text: &str) {
 
 /// Prints an answer that has to arrive completely, such as rules to be set.
 pub(super) fn whole(text: &str) -> Exit {
-    printed(write(text), "the answer", String::new())
+    printed(at_once(text), "the answer", String::new())
 }
 
 /// Prints an answer for programs.
@@ -55,7 +55,7 @@ pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
 
 /// Prints the report of a change. If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
-    printed(write(&data::document(encoding, answer)), "the report", format!(", but {done}"))
+    printed(at_once(&data::document(encoding, answer)), "the report", format!(", but {done}"))
 }
 
 /// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
@@ -69,18 +69,14 @@ pub(super) fn line_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
-/// Prints a part of an answer, without buffering.
+/// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.
 pub(super) fn at_once(text: &str) -> io::Result<()> {
-    write(text)?;
-    io::stdout().flush()
-}
-
-fn write(text: &str) -> io::Result<()> {
     // Looking for colours takes as long as making a long list of rules, which has none.
     match text.contains('\u{1b}') {
         true => anstream::stdout().write_all(text.as_bytes()),
         false => io::stdout().write_all(text.as_bytes()),
-    }
+    }?;
+    io::stdout().flush()
 }
 
 fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {

@@ -32,6 +32,8 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) enum StatusFailure {
     #[error("what is here can't be read")]
     Read(#[from] backend::Error),
+    #[error("the network namespaces of this machine can't be listed")]
+    List(#[source] io::Error),
     #[error("the status can't be shown any more")]
     Show(#[from] io::Error),
 }
@@ -86,7 +88,8 @@ fn once(run: &Run) -> Result<Exit, StatusFailure> {
 }
 
 fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
-    let overview = NodeObserver::new(view(run), LookupPlaces::default()).look()?;
+    let overview =
+        NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
     let printed = match run.format {
         Format::Text => report::text(&overview.text(report::width(), SystemTime::now())),
         Format::Data(encoding) => report::data(encoding, &overview),
@@ -97,13 +100,13 @@ fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     })
 }
 
-/// The same, until a signal ends it.
+/// Shows the status of all namespaces again and again, until a signal ends it.
 fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
     let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
     let mut screen = Screen::open(run.format, interval)?;
     loop {
-        let overview = observer.look()?;
+        let overview = observer.look().map_err(StatusFailure::List)?;
         screen.show(&overview, |overview, width| overview.text(width, SystemTime::now()))?;
         if requests.pause(Instant::now() + interval)? == Woken::Asked {
             return Ok(Exit::Done);
@@ -111,7 +114,7 @@ fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     }
 }
 
-/// Repeats until a signal ends it.
+/// Shows the status of this namespace again and again, until a signal ends it.
 fn watch(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
     let mut observer = NamespaceObserver::open(&view(run))?;

@@ -7,15 +7,15 @@ use super::command::{COMMANDS, CommandEntry, is_global};
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
 use command_line::sections::{Exits, described, width};
-use mesh::Mesh;
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
+use mesh::{Mesh, quoted};
 
 /// The command that prints the version.
 pub(super) const VERSION: &str = "version";
 pub(super) const VERSION_ABOUT: &str = "Print the version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
-/// What commands of two words are a part of.
-pub(super) const GROUP: &str = "Serve a container runtime as a CNI plugin";
+/// The meaning of the command `cni`, whose subcommands are the commands of two words.
+pub(super) const CNI_ABOUT: &str = "Serve a container runtime as a CNI plugin";
 pub(super) const HELP: &str = "help";
 const HELP_ABOUT: &str = "Show help on a command or a topic";
 /// What the meaning of a flag without effect begins with.
@@ -65,7 +65,7 @@ pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
         .subcommands(of(None))
         .subcommand(
             Command::new(cni::COMMAND)
-                .about(GROUP)
+                .about(CNI_ABOUT)
                 .long_about(described(PLUGIN, PLUGIN_EXAMPLES, PLUGIN_EXITS, width()))
                 .subcommands(of(Some(cni::COMMAND)))
                 .arg(help_flag())
@@ -194,15 +194,6 @@ pub(super) fn example(row: &SettingRow, short: Option<char>) -> Option<String> {
         (None, "") => format!("{}={value}", row.variables[0]),
         (None, long) => format!("--{long} {value}"),
     })
-}
-
-/// A word, quoted for a shell where it has to be.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Where calls are to come from.
+/// The source addresses that the host's calls get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
     pub v4: Ipv4Addr,

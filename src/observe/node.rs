@@ -11,7 +11,8 @@ use diagnose::status::CaptureStatus;
 use std::{
     collections::BTreeMap,
     error::Error,
-    io,
+    io, iter,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread,
     time::{Duration, Instant},
@@ -113,8 +114,12 @@ impl NodeObserver {
         let (number, settings, done) = (self.next, self.settings.clone(), self.done.0.clone());
         self.next += 1;
         let work = move || {
+            // A reading that sends nothing would count as late for ever.
+            let status = catch_unwind(AssertUnwindSafe(|| read(found, &settings))).unwrap_or_else(|_| {
+                Err("reading it panicked; please report the panic in the log".to_owned())
+            });
             // The receiver is gone where nothing more is waited for.
-            let _ = done.send((number, read(found, &settings)));
+            let _ = done.send((number, status));
         };
         thread::Builder::new().spawn(work).map_err(|error| format!("no thread can be started: {error}"))?;
         Ok((number, id))
@@ -124,8 +129,8 @@ impl NodeObserver {
 fn read(found: FoundNamespace, settings: &ObserverSettings) -> Result<CaptureStatus, String> {
     found.namespace.enter().map_err(|error| format!("can't be entered: {error}"))?;
     let mut observer =
-        NamespaceObserver::open(settings).map_err(|error| whole(&error))?.among(found.processes);
-    observer.look().map_err(|error| whole(&error))
+        NamespaceObserver::open(settings).map_err(|error| with_causes(&error))?.among(found.processes);
+    observer.look().map_err(|error| with_causes(&error))
 }
 
 fn label(found: &FoundNamespace) -> NamespaceLabel {
@@ -135,11 +140,7 @@ fn label(found: &FoundNamespace) -> NamespaceLabel {
 }
 
 /// An error with its causes, in a line.
-fn whole(error: &dyn Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
+fn with_causes(error: &dyn Error) -> String {
+    let chain = iter::successors(Some(error), |&error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

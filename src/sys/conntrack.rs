@@ -78,27 +78,20 @@ impl Conntrack {
         (from, to): (SocketAddr, SocketAddr),
         zones: &[u16],
     ) -> io::Result<()> {
-        let head = nfgenmsg(nfproto(Family::of(to.ip())), 0);
-        let request = NetlinkRequest { kind: DELETE, flags: 0, head: &head };
-        for zone in zones {
-            let outcome = self.0.request(&request, |message| {
-                message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
-                message.attribute(CTA_ZONE, &zone.to_be_bytes());
-            });
-            match outcome {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => other?,
-            }
-        }
-        Ok(())
+        let family = Family::of(to.ip());
+        zones.iter().try_for_each(|zone| self.delete(family, *zone, |nest| tuple(nest, protocol, from, to)))
     }
 
     /// Forgets a flow; one that is gone already is fine.
     pub fn forget(&mut self, flow: &ConntrackFlow) -> io::Result<()> {
-        let request = NetlinkRequest { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(flow.family), 0) };
-        let outcome = self.0.request(&request, |message: &mut Messages| {
-            message.nest(CTA_TUPLE_ORIG, |nest| nest.raw(&flow.tuple));
-            message.attribute(CTA_ZONE, &flow.zone.to_be_bytes());
+        self.delete(flow.family, flow.zone, |nest| nest.raw(&flow.tuple))
+    }
+
+    fn delete(&mut self, family: Family, zone: u16, original: impl FnOnce(&mut Messages)) -> io::Result<()> {
+        let request = NetlinkRequest { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
+        let outcome = self.0.request(&request, |message| {
+            message.nest(CTA_TUPLE_ORIG, original);
+            message.attribute(CTA_ZONE, &zone.to_be_bytes());
         });
         match outcome {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -134,12 +127,17 @@ fn tuple(nest: &mut Messages, protocol: Protocol, from: SocketAddr, to: SocketAd
 fn answerer(family: Family, attributes: &[u8]) -> Option<SocketAddr> {
     let tuple = attribute(attributes, CTA_TUPLE_REPLY)?;
     let port = attribute(attribute(tuple, CTA_TUPLE_PROTO)?, CTA_PROTO_SRC_PORT)?;
-    let addresses = attribute(tuple, CTA_TUPLE_IP)?;
-    let address = match family {
-        Family::V4 => IpAddr::from(<[u8; 4]>::try_from(attribute(addresses, CTA_IP_V4_SRC)?).ok()?),
-        Family::V6 => IpAddr::from(<[u8; 16]>::try_from(attribute(addresses, CTA_IP_V6_SRC)?).ok()?),
-    };
+    let address = address(family, tuple, CTA_IP_V4_SRC, CTA_IP_V6_SRC)?;
     Some(SocketAddr::new(address, u16::from_be_bytes(port.try_into().ok()?)))
+}
+
+/// An address of a tuple, in the attribute of the family.
+fn address(family: Family, tuple: &[u8], v4: u16, v6: u16) -> Option<IpAddr> {
+    let addresses = attribute(tuple, CTA_TUPLE_IP)?;
+    Some(match family {
+        Family::V4 => <[u8; 4]>::try_from(attribute(addresses, v4)?).ok()?.into(),
+        Family::V6 => <[u8; 16]>::try_from(attribute(addresses, v6)?).ok()?.into(),
+    })
 }
 
 fn flow(family: Family, attributes: &[u8]) -> Option<ConntrackFlow> {
@@ -148,16 +146,11 @@ fn flow(family: Family, attributes: &[u8]) -> Option<ConntrackFlow> {
     if attribute(protocol, CTA_PROTO_NUM)? != [IPPROTO_UDP] {
         return None;
     }
-    let addresses = attribute(tuple, CTA_TUPLE_IP)?;
-    let destination = match family {
-        Family::V4 => IpAddr::from(<[u8; 4]>::try_from(attribute(addresses, CTA_IP_V4_DST)?).ok()?),
-        Family::V6 => IpAddr::from(<[u8; 16]>::try_from(attribute(addresses, CTA_IP_V6_DST)?).ok()?),
-    };
     let number = |payload: &[u8]| payload.try_into().ok().map(u16::from_be_bytes);
     // Numbers of netfilter are in network order.
     let status = u32::from_be(u32_at(attribute(attributes, CTA_STATUS)?, 0)?);
     Some(ConntrackFlow {
-        destination,
+        destination: address(family, tuple, CTA_IP_V4_DST, CTA_IP_V6_DST)?,
         port: number(attribute(protocol, CTA_PROTO_DST_PORT)?)?,
         zone: attribute(attributes, CTA_ZONE).and_then(number).unwrap_or(0),
         nated: status & IPS_NAT_MASK != 0,

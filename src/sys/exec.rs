@@ -114,6 +114,7 @@ impl Runner {
         let (mut reader, mut writer) = fork::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
+            self.group().iter_mut().for_each(ProcessGroup::close_in_child);
             let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
             let _ = writer.write_all(returned.as_ref().err().map_or("", |error| tail(error)).as_bytes());

@@ -11,15 +11,16 @@ use nix::{
         prctl,
         resource::{Resource, setrlimit},
         signal::{Signal, kill},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid},
 };
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
+    os::unix::process::ExitStatusExt,
     panic::{AssertUnwindSafe, catch_unwind},
-    process, thread,
+    process::{self, ExitStatus},
+    thread,
     time::Duration,
 };
 
@@ -116,13 +117,8 @@ impl Child {
     /// When it is not a child of ours any more.
     pub fn wait(self) -> io::Result<u8> {
         loop {
-            match waitpid(self.0, None) {
-                Err(Errno::EINTR) => {}
-                other => {
-                    if let Some(ended) = ended(other?) {
-                        return Ok(ended.code);
-                    }
-                }
+            if let Some(ended) = end_of(self.0, 0)? {
+                return Ok(ended.code);
             }
         }
     }
@@ -130,28 +126,27 @@ impl Child {
 
 /// A child that has ended, or one that was left to us, if there is any.
 pub fn reap() -> Option<Ended> {
-    loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Err(Errno::EINTR) => {}
-            Ok(WaitStatus::StillAlive) | Err(_) => return None,
-            Ok(status) => {
-                if let Some(ended) = ended(status) {
-                    return Some(ended);
-                }
-            }
-        }
-    }
+    end_of(Pid::from_raw(-1), libc::WNOHANG).ok().flatten()
 }
 
-fn ended(status: WaitStatus) -> Option<Ended> {
-    let low_byte = |number: i32| u8::try_from(number & 0xff).unwrap_or(u8::MAX);
-    match status {
-        WaitStatus::Exited(child, code) => Some(Ended { child: Child(child), code: low_byte(code) }),
-        WaitStatus::Signaled(child, signal, _) => {
-            Some(Ended { child: Child(child), code: low_byte(128 + signal as i32) })
+/// The end of a child, or with -1 of any; `None` if none has ended.
+#[expect(unsafe_code, reason = "nix turns an end by a real-time signal into an error")]
+fn end_of(child: Pid, options: libc::c_int) -> io::Result<Option<Ended>> {
+    let mut status = 0;
+    let found = loop {
+        // SAFETY: the call writes to a number that outlives it.
+        let found = unsafe { libc::waitpid(child.as_raw(), &raw mut status, options) };
+        match Errno::result(found) {
+            Err(Errno::EINTR) => {}
+            other => break other?,
         }
-        _ => None,
-    }
+    };
+    let status = ExitStatus::from_raw(status);
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).filter(|_| found > 0);
+    Ok(code.map(|code| Ended {
+        child: Child(Pid::from_raw(found)),
+        code: u8::try_from(code).unwrap_or(u8::MAX),
+    }))
 }
 
 /// Gives our next children a new process namespace. The first of them is its process 1: when that ends, the
@@ -203,7 +198,18 @@ pub fn leave_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// The number by which the kernel knows this process here.
-pub fn own_number() -> libc::pid_t {
-    nix::unistd::getpid().as_raw()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn ends_have_the_numbers_of_shells_with_any_signal() {
+        for (script, code) in [("exit 7", 7), ("kill -9 $$", 137), ("kill -40 $$", 168), ("kill -64 $$", 192)]
+        {
+            let started = Command::new("sh").args(["-c", script]).spawn().map(|started| started.id());
+            let child = Child(Pid::from_raw(started.expect("sh starts").cast_signed()));
+            assert_eq!(child.wait().expect("a child of ours"), code, "{script}");
+        }
+    }
 }

@@ -27,7 +27,7 @@ use std::{
 pub(super) struct ProcessGroup {
     leader: Pid,
     /// Closed when this process ends.
-    _alive: OwnedFd,
+    alive: Option<OwnedFd>,
 }
 
 impl ProcessGroup {
@@ -42,7 +42,7 @@ impl ProcessGroup {
             ForkResult::Parent { child: leader } => {
                 // The leader does so too. A program that joins needs a group, whichever of the two is first.
                 let _ = setpgid(leader, leader);
-                Ok(Self { leader, _alive: alive })
+                Ok(Self { leader, alive: Some(alive) })
             }
         }
     }
@@ -50,6 +50,11 @@ impl ProcessGroup {
     /// The number by which a program joins.
     pub(super) fn number(&self) -> libc::pid_t {
         self.leader.as_raw()
+    }
+
+    /// Closes the copy of the pipe's end that a forked child has: it would hide from the leader that the parent has ended.
+    pub(super) fn close_in_child(&mut self) {
+        drop(self.alive.take());
     }
 }
 
@@ -84,12 +89,12 @@ fn lead(alive: BorrowedFd<'_>) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// What kernels before 5.9 need.
+/// What kernels before 5.9 need. The limit of open files can be 2^30 in a container, and so many calls would take minutes.
 #[expect(unsafe_code, reason = "nix closes what it owns")]
 fn close_one_by_one() {
-    // SAFETY: it returns a number and touches no memory.
-    let max = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
-    for number in 1..libc::c_int::try_from(max).unwrap_or(libc::c_int::MAX) {
+    // Far more than this program ever opens.
+    const DESCRIPTORS: libc::c_int = 1 << 16;
+    for number in 1..DESCRIPTORS {
         // SAFETY: this process uses none of the descriptors that are closed.
         unsafe { libc::close(number) };
     }

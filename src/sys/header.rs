@@ -102,8 +102,9 @@ pub(crate) const NFNL_BATCH_GENID: u16 = 1;
 
 // linux/netfilter/nf_nat.h
 
-/// The registers hold ports.
+/// The registers hold addresses.
 pub(crate) const NF_NAT_RANGE_MAP_IPS: u32 = 1;
+/// The registers hold ports.
 pub(crate) const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 
 // linux/netfilter/nfnetlink_conntrack.h
@@ -225,6 +226,7 @@ pub(crate) const INET_DIAG_SOCKOPT: u16 = 22;
 /// Of UDP: not connected.
 pub(crate) const TCP_CLOSE: u8 = 7;
 pub(crate) const TCP_LISTEN: u8 = 10;
+
 // linux/veth.h
 
 /// Holds the other end of the pair, as a message about a link.

@@ -1,6 +1,6 @@
-//! Veth pairs between network namespaces, with addresses and routes, over rtnetlink.
+//! Veth pairs between network namespaces, with addresses and routes, and the names of bridges, over rtnetlink.
 //!
-//! For new namespaces: links are not read, and nothing is removed; everything ends with the namespace.
+//! The pairs are for new namespaces: nothing is removed; everything ends with the namespace.
 
 use super::header::*;
 use super::message::{Messages, attribute, text};
@@ -89,15 +89,15 @@ impl NamespaceLinks {
     }
 }
 
-/// The names of a namespace's links of a kind, such as `bridge`.
-pub fn of_kind(kind: &str) -> io::Result<Vec<String>> {
-    let request = NetlinkRequest { kind: RTM_GETLINK, flags: 0, head: &ifinfomsg(0, 0) };
+/// The names of a namespace's bridges.
+pub fn bridges() -> io::Result<Vec<String>> {
+    let head = ifinfomsg(0, 0);
+    let request = NetlinkRequest { kind: RTM_GETLINK, flags: 0, head: &head };
     NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
-        let attributes = payload.get(size_of_val(&ifinfomsg(0, 0))..)?;
-        let info = attribute(attributes, IFLA_LINKINFO)?;
-        let is_such = attribute(info, IFLA_INFO_KIND).is_some_and(|of| text(of) == kind);
-        let name = attribute(attributes, IFLA_IFNAME).map(text)?;
-        is_such.then(|| name.to_owned())
+        let attributes = payload.get(head.len()..)?;
+        let kind = attribute(attribute(attributes, IFLA_LINKINFO)?, IFLA_INFO_KIND)?;
+        let name = attribute(attributes, IFLA_IFNAME)?;
+        (text(kind) == "bridge").then(|| text(name).to_owned())
     })
 }
 

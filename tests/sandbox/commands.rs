@@ -47,6 +47,8 @@ fn ends_are_told_as_shells_tell_them() {
     let code = |words: &[&str]| sandbox(RunAs::Root, words).code;
     assert_eq!(code(&["--", "true"]), Some(0));
     assert_eq!(code(&["--", "sh", "-c", "kill -9 $$"]), Some(137));
+    // A real-time signal, which has no name.
+    assert_eq!(code(&["--", "sh", "-c", "kill -64 $$"]), Some(192));
     assert_eq!(code(&["--", "/no/such/program"]), Some(127));
     assert_eq!(code(&["--", "/etc/passwd"]), Some(126));
     assert_eq!(code(&["--", "sh", "-c", "sleep 300 & exit 3"]), Some(3));

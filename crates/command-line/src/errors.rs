@@ -2,7 +2,7 @@
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use mesh::settings::{nearest, nearest_value};
+use mesh::settings::{alternatives, nearest, nearest_value};
 use mesh::{InputProblem, Problems};
 use std::{error::Error as _, ffi::OsString};
 
@@ -75,7 +75,7 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
         }
         ErrorKind::MissingSubcommand => {
             let within = context_text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            let subcommands = list(&context_texts(error, ContextKind::ValidSubcommand));
+            let subcommands = alternatives(&context_texts(error, ContextKind::ValidSubcommand));
             InputProblem::of(&within, format!("needs a command: {subcommands}"))
         }
         ErrorKind::InvalidValue if value().is_empty() => InputProblem::of(&arg, "needs a value"),
@@ -124,14 +124,7 @@ fn not_among(error: &Error, value: &str) -> String {
         return "is not valid (see --help)".to_owned();
     }
     let intended = nearest_value(value, &known).map(|intended| format!("; did you mean {intended}?"));
-    format!("is not {}{}", list(&known), intended.unwrap_or_default())
-}
-
-fn list(words: &[&str]) -> String {
-    match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => words.concat(),
-    }
+    format!("is not {}{}", alternatives(&known), intended.unwrap_or_default())
 }
 
 fn context_text(error: &Error, kind: ContextKind) -> Option<String> {

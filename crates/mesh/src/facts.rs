@@ -4,7 +4,8 @@
 use crate::settings::Setting;
 use rules::nft::Condition;
 use rules::{
-    Cidr, Family, Gid, InterfaceName, Mark, Match, Negatable, Port, PortRange, Protocol, Uid, UidRange,
+    Cidr, Family, Gid, InterfaceName, Mark, Match, Negatable, Port, PortRange, Protocol, Uid, UidRange, Zone,
+    desired::StaleFlows,
 };
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,32 @@ pub fn loopback(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::LOCALHOST.into(),
         Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
+/// Which DNS queries are captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DnsCapture {
+    Off,
+    Servers(Vec<IpAddr>),
+    /// Those to every server.
+    All,
+}
+
+impl DnsCapture {
+    /// Queries that the rules capture and that conntrack may know from before. The proxy's own, which have their zone, are
+    /// excluded.
+    pub(crate) fn stale_flows(
+        &self,
+        except_zone: Zone,
+        families: impl Iterator<Item = Family>,
+    ) -> Option<StaleFlows> {
+        let destinations = match self {
+            Self::Off => return None,
+            Self::All => None,
+            Self::Servers(servers) => Some(servers.iter().copied().collect()),
+        };
+        Some(StaleFlows { port: DNS_PORT.number(), destinations, except_zone, families: families.collect() })
     }
 }
 

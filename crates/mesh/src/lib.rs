@@ -34,7 +34,7 @@ pub use policy::{CapturePolicy, Reasons};
 pub use problem::{InputProblem, Problems};
 pub use reason::RuleReason;
 pub use registry::{
-    Capture, OWNERS, Resolved, configure, made, of, parse_settings_text, resolve, settings_text,
+    Capture, OWNERS, Resolved, configure, made, of, parse_settings_text, quoted, resolve, settings_text,
 };
 pub use settings::Setting;
 pub use sources::Host;

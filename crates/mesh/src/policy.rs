@@ -95,8 +95,7 @@ impl dyn CapturePolicy + '_ {
 
     /// The families whose traffic is captured.
     pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
-        let ipv6 = self.ipv6();
-        Family::BOTH.into_iter().filter(move |family| *family == Family::V4 || ipv6)
+        Family::captured(self.ipv6())
     }
 }
 

@@ -28,22 +28,16 @@ impl InputProblem {
 /// What a text begins with where the name itself is unknown.
 const UNKNOWN: [&str; 3] = ["unknown flag", "unknown command", "unknown topic"];
 
-impl InputProblem {
-    /// The remainder of a text that says of a bare name that it is unknown.
-    fn unknown(&self) -> Option<(&'static str, &str)> {
-        let is_bare = self.item.is_none() && !self.name.contains(": ");
-        UNKNOWN.into_iter().filter(|_| is_bare).find_map(|what| Some((what, self.text.strip_prefix(what)?)))
-    }
-}
-
 impl fmt::Display for InputProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((what, rest)) = self.unknown() {
-            return write!(f, "{what} {}{rest}", self.name);
+        let Self { name, item, text } = self;
+        if let Some(item) = item {
+            return write!(f, "{name}: {item:?} {text}");
         }
-        match self {
-            Self { name, item: Some(item), text } => write!(f, "{name}: {item:?} {text}"),
-            Self { name, item: None, text } => write!(f, "{name}: {text}"),
+        match UNKNOWN.into_iter().find_map(|what| Some((what, text.strip_prefix(what)?))) {
+            // A name that begins with its place is no part of a sentence.
+            Some((what, rest)) if !name.contains(": ") => write!(f, "{what} {name}{rest}"),
+            Some(_) | None => write!(f, "{name}: {text}"),
         }
     }
 }
@@ -53,6 +47,9 @@ impl fmt::Display for InputProblem {
 pub struct Problems(pub Vec<InputProblem>);
 
 impl Problems {
+    /// How many items of one list are reported at most: a value of some megabytes can have millions of wrong ones.
+    pub const MAX_ITEMS: usize = 32;
+
     /// The problems as a command reports them that would have changed something.
     pub fn unchanged(&self) -> String {
         self.headed("; nothing was changed")

@@ -6,7 +6,7 @@
 
 mod made;
 
-pub use made::{made, parse_settings_text, settings_text};
+pub use made::{made, parse_settings_text, quoted, settings_text};
 
 use crate::facts::ProxyProgram;
 use crate::mesh::{Mesh, meshes};
@@ -128,18 +128,9 @@ impl Mesh {
 
 /// The mesh that is named. A name that none has is a problem.
 pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
-    let complaint = format!("is not a mesh; expected {}", names());
+    let complaint = format!("is not a mesh; expected {}", settings::alternatives(Mesh::NAMES));
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
-}
-
-/// The names of all, for sentences.
-fn names() -> String {
-    match Mesh::NAMES.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
 }
 
 /// A configuration, and warnings about the settings that made it.

@@ -208,6 +208,14 @@ impl SettingRow {
     }
 }
 
+/// Alternatives in a sentence: `a, b or c`.
+pub fn alternatives(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// The name that is most like a misspelt one, by the measure and the threshold that clap has for commands.
 pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
@@ -282,6 +290,15 @@ mod tests {
         assert_eq!(nearest_value("txxxxy", &["TPROXY"]), None);
         assert_eq!(nearest_value("ipv4x", &["dualstack", "ipv4"]), Some("ipv4"));
         assert_eq!(nearest_value("redirct", &["REDIRECT", "TPROXY"]), Some("REDIRECT"));
+    }
+
+    #[test]
+    fn alternatives_are_joined_by_commas_and_or() {
+        for (words, expected) in
+            [(&[][..], ""), (&["a"], "a"), (&["a", "b"], "a or b"), (&["a", "b", "c"], "a, b or c")]
+        {
+            assert_eq!(alternatives(words), expected);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::template::InjectionTemplate;
 use crate::{Namespaces, decision};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 pub struct PodComparison {
@@ -86,22 +87,23 @@ pub fn compare(
 
 /// A template of the configuration, tried with pods that ask for nothing special.
 #[derive(Clone, Debug)]
-pub struct Tried {
+pub struct TriedTemplate {
     pub template: String,
     /// Why it makes no pod, each once.
     pub problems: Vec<InputProblem>,
 }
 
 /// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
-pub fn try_templates(configuration: &Configuration) -> Vec<Tried> {
+pub fn try_templates(configuration: &Configuration) -> Vec<TriedTemplate> {
     let enabled = decision::InjectionRules {
         policy: Some(decision::InjectionPolicy::Enabled),
         never: Vec::new(),
         always: Vec::new(),
     };
-    let configuration = Configuration { rules: enabled, ..configuration.clone() };
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
+    // An alias may have the name of a template, and would be tried in its place.
+    let configuration = Configuration { rules: enabled, aliases: BTreeMap::new(), ..configuration.clone() };
     let is_used = |(name, template): &(&String, &InjectionTemplate)| {
         named.contains(name) || !matches!(template, InjectionTemplate::BuiltIn(_))
     };
@@ -116,7 +118,7 @@ pub fn try_templates(configuration: &Configuration) -> Vec<Tried> {
                 }
             }
         }
-        Tried { template: template.clone(), problems }
+        TriedTemplate { template: template.clone(), problems }
     });
     tried.collect()
 }

@@ -74,31 +74,28 @@ impl Configuration {
     /// finding problems elsewhere and for nothing else.
     pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
-        let mut tree = |text: Option<ConfigurationText<'_>>| match text.map(of) {
-            Some(Ok(tree)) => tree,
-            Some(Err(Problems(found))) => {
-                problems.extend(found);
-                Value::Object(serde_json::Map::new())
-            }
-            None => Value::Object(serde_json::Map::new()),
+        let mut tree = |text: Option<ConfigurationText<'_>>| -> Option<Value> {
+            of(text?).map_err(|Problems(found)| problems.extend(found)).ok()
         };
         let (config, values, mesh) = (tree(texts.config), tree(texts.values), tree(texts.mesh));
-        let name = |text: Option<ConfigurationText<'_>>, default: &'static str| {
-            text.map_or(default.to_owned(), |text| text.name.to_owned())
-        };
-        let injector = match texts.config {
-            Some(text) => {
-                let (injector, found) = Injector::read(text.name, &config);
+        let injector = match (texts.config, &config) {
+            (Some(text), Some(config)) => {
+                let (injector, found) = Injector::read(text.name, config);
                 problems.extend(found);
                 injector
             }
-            None => Injector::absent(),
+            // Of a text that can't be read, nothing but that is reported.
+            _ => Injector::absent(),
         };
-        let mut warnings = typos::of_values(&name(texts.values, "values"), &values);
-        warnings.extend(typos::of_mesh(&name(texts.mesh, "mesh"), &mesh));
-        let (values, found) = IstioValues::read(&name(texts.values, "values"), &values);
+        let empty = Value::Object(serde_json::Map::new());
+        let [values, mesh] = [&values, &mesh].map(|tree| tree.as_ref().unwrap_or(&empty));
+        let [values_name, mesh_name] = [(texts.values, "values"), (texts.mesh, "mesh")]
+            .map(|(text, default)| text.map_or(default, |text| text.name));
+        let mut warnings = typos::of_values(values_name, values);
+        warnings.extend(typos::of_mesh(mesh_name, mesh));
+        let (values, found) = IstioValues::read(values_name, values);
         problems.extend(found);
-        let (mesh, found, notes) = MeshConfig::read(&name(texts.mesh, "mesh"), &mesh);
+        let (mesh, found, notes) = MeshConfig::read(mesh_name, mesh);
         problems.extend(found);
         warnings.extend(notes);
         (Self::of(injector, values, mesh, warnings), problems)

@@ -2,10 +2,8 @@
 //! mistake; one that differs from a known one by a letter or two is.
 
 use crate::mesh_config::{camel, defaults};
+use mesh::settings::nearest_value;
 use serde_json::Value;
-
-/// Mappings whose keys are their author's: variables, quantities, fields of Kubernetes.
-const FREE: [&str; 4] = ["env", "meshConfig", "resources", "seccompProfile"];
 
 /// Warnings about values; `name` is that of the text.
 pub(super) fn of_values(name: &str, given: &Value) -> Vec<String> {
@@ -28,21 +26,19 @@ fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut 
     for (key, value) in given {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match known.get(key) {
-            Some(known) if !FREE.contains(&key.as_str()) => compare(name, &path, value, known, warnings),
-            Some(_) => {}
+            // These are Kubernetes' fields, not Istio's settings.
+            Some(_) if key == "resources" => {}
+            Some(known) => compare(name, &path, value, known, warnings),
             None => {
-                let near = known.keys().find(|known| is_almost(key, known) && !given.contains_key(*known));
+                let names = known.keys().map(String::as_str);
+                let absent: Vec<&str> = names.filter(|name| !given.contains_key(*name)).collect();
+                let near = nearest_value(key, &absent);
                 warnings.extend(
                     near.map(|near| format!("{name}: {path} is an unknown setting; did you mean {near}?")),
                 );
             }
         }
     }
-}
-
-/// One letter of a short word may be wrong, two of a longer one.
-fn is_almost(key: &str, known: &str) -> bool {
-    strsim::osa_distance(key, known) <= if known.len() < 6 { 1 } else { 2 }
 }
 
 #[cfg(test)]
@@ -62,6 +58,10 @@ mod tests {
             "file: global.proxy.imge is an unknown setting; did you mean image?",
         ];
         check(&of_values("file", &given), &expected);
+        let given = json!({"global": {"proxy": {"ancludeInboundPorts": "x"}}});
+        let nearest =
+            "file: global.proxy.ancludeInboundPorts is an unknown setting; did you mean includeInboundPorts?";
+        check(&of_values("file", &given), &[nearest]);
         let globl = "file: globl is an unknown setting; did you mean global?";
         check(&of_values("file", &json!({"globl": {}})), &[globl]);
         let given = json!({"defaultConfg": {}, "root_namespac": "x"});

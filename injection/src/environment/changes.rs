@@ -45,6 +45,8 @@ pub struct Changes {
     pub steps: Vec<ChangeStep>,
     /// What is the user's own and keeps us from a Service, in words.
     pub foreign: Vec<String>,
+    /// How many Services get no routes because of that.
+    pub left_out: usize,
 }
 
 /// The writes that lead from what there is in a namespace to the plan of the first of its VirtualEnvironments, which acts.
@@ -70,6 +72,7 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
                 let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 let foreign: Vec<&str> = kinds.into_iter().filter(|kind| is_foreign(kind, name)).collect();
                 if !foreign.is_empty() {
+                    changes.left_out += 1;
                     let whose = foreign.join(" and ");
                     let namespace = &environment.namespace;
                     changes.foreign.push(format!(

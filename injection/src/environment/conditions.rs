@@ -70,18 +70,20 @@ pub fn conditions(
         .flatten()
         .map(ToString::to_string)
         .collect();
-    let routed = plan
+    let planned = plan
         .services
         .iter()
         .filter(|service| matches!(service.disposition, RouteDisposition::Routed { .. }))
         .count();
+    let routed = planned.saturating_sub(changes.left_out);
     let (holds, reason) = match (failed.is_empty(), refused.is_empty() && changes.foreign.is_empty()) {
         (false, _) => (false, "WriteRefused"),
         (true, false) => (false, "ServicesLeftOut"),
         (true, true) if !plan.warnings.is_empty() => (true, "Warnings"),
         (true, true) => (true, "Routed"),
     };
-    let summary = format!("{routed} of {} Services have routes", plan.services.len());
+    let have = if failed.is_empty() { "have" } else { "should have" };
+    let summary = format!("{routed} of {} Services {have} routes", plan.services.len());
     let details = failed.iter().chain(&refused).chain(&changes.foreign).chain(&plan.warnings).cloned();
     let message = lines([summary].into_iter().chain(details));
     vec![acts, EnvironmentCondition { kind: COMPLETE, holds, reason, message }]

@@ -1,7 +1,7 @@
 //! The CustomResourceDefinition of VirtualEnvironment.
 //!
-//! The same name, group, version and spec as upstream's, so that what is written for that is taken. The status is ours: what
-//! consists of conditions. It is a subresource, so writing it changes no generation.
+//! The same name, group, version and spec as upstream's, so that objects written for upstream are accepted. The status is
+//! ours, and has conditions alone. It is a subresource, so writing it changes no generation.
 
 use super::resource::{GROUP, HEADER, KIND, LABEL, PLACEHOLDER, SPLITTER, VERSION};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-fn some_text(description: &str) -> Value {
+fn nonempty_text(description: &str) -> Value {
     json!({"type": "string", "minLength": 1, "description": description})
 }
 
@@ -56,7 +56,7 @@ fn schema() -> Value {
         "type": "object",
         "required": ["name"],
         "properties": {
-            "name": some_text("The header."),
+            "name": nonempty_text("The header."),
             "pattern": text("A regular expression for its value, with the placeholder in place of the environment; without it, the value is the environment."),
             "placeholder": text(&format!("Placeholder for the environment in the pattern: {PLACEHOLDER} by default.")),
         },
@@ -65,7 +65,7 @@ fn schema() -> Value {
         "type": "object",
         "description": "How requests name their environment.",
         "properties": {
-            "name": some_text(&format!("The header: {HEADER} by default.")),
+            "name": nonempty_text(&format!("The header: {HEADER} by default.")),
             "autoInject": {"type": "boolean", "description": "Whether sidecars add the header to requests that lack it."},
             "aliases": {"type": "array", "items": alias, "description": "Further headers that name it in requests without the header itself; of several the first one counts."},
         },
@@ -74,12 +74,12 @@ fn schema() -> Value {
         "type": "object",
         "description": "How pods name their environment.",
         "properties": {
-            "name": some_text(&format!("The label: {LABEL} by default.")),
+            "name": nonempty_text(&format!("The label: {LABEL} by default.")),
             "splitter": {
                 "type": "string", "minLength": 1, "maxLength": 1,
                 "description": format!("Separator between an environment and those derived from it: {SPLITTER} by default."),
             },
-            "defaultSubset": some_text("The environment of requests that name none; all pods by default."),
+            "defaultSubset": nonempty_text("The environment of requests that name none; all pods by default."),
         },
     });
     let condition = json!({

@@ -16,8 +16,8 @@ const PREFIX: &str = "kt-virtual-environment/";
 const KINDS: [(&str, &str); 4] =
     [(KIND, GROUP), ("Service", ""), ("Deployment", "apps"), ("StatefulSet", "apps")];
 
-/// The known word that a misspelt one resembles: with up to two letters other, more, less or exchanged, but no more than
-/// one of four; and in another case. Words that are alike by chance, such as `version` and `region`, are further apart.
+/// The known word that a misspelt one resembles: at most two letters are wrong, missing, added or exchanged, and at most one
+/// in four; case does not count. Words that are alike by chance, such as `version` and `region`, are further apart.
 fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const MAX_DISTANCE: usize = 2;
     let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), &known.to_lowercase());
@@ -48,7 +48,7 @@ pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
 }
 
 /// What to say of an object that is passed over, but is like one that is read.
-pub fn stranger(object: &Value) -> Option<String> {
+pub fn passed_over(object: &Value) -> Option<String> {
     let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str().unwrap_or_default());
     if let Some(known) = closest(kind, KINDS.map(|(known, _)| known)) {
         return Some(format!("the kind {kind} is not known and is passed over; did you mean {known}?"));
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn kinds_that_are_passed_over() {
-        let shown = |version: &str, kind: &str| stranger(&json!({"apiVersion": version, "kind": kind}));
+        let shown = |version: &str, kind: &str| passed_over(&json!({"apiVersion": version, "kind": kind}));
         for (version, kind, expected) in [
             ("apps/v1", "Deploymnet", "did you mean Deployment?"),
             ("apps/v1", "Statefulset", "did you mean StatefulSet?"),

@@ -17,8 +17,8 @@ pub struct Explained {
     pub because: String,
     /// Each webhook, and what keeps it from being called.
     pub webhooks: Vec<WebhookMatch>,
-    /// Who decides where one is called.
-    pub decision: Decided,
+    /// Of the webhook that is called; where none is, what the first one would decide.
+    pub decision: ExplainedDecision,
     /// The init container that sets the rules or checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<CaptureInitContainer>,
@@ -61,9 +61,9 @@ pub struct WebhookMatch {
     pub misses: Vec<String>,
 }
 
-/// What decides where a webhook is called.
+/// What a webhook decides about the pod, and why.
 #[derive(Clone, Debug, Serialize)]
-pub struct Decided {
+pub struct ExplainedDecision {
     pub inject: bool,
     pub because: String,
 }

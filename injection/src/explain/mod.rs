@@ -6,7 +6,7 @@ mod security;
 mod text;
 
 pub use explained::{
-    AddedContainer, CaptureInitContainer, Decided, Explained, InjectionVerdict, WebhookMatch,
+    AddedContainer, CaptureInitContainer, Explained, ExplainedDecision, InjectionVerdict, WebhookMatch,
 };
 pub use text::{command, text};
 
@@ -176,7 +176,7 @@ impl<'a> AdmissionSubject<'a> {
                     misses: misses.iter().map(ToString::to_string).collect(),
                 })
                 .collect(),
-            decision: Decided { inject: decision.inject, because: because(decision.reason) },
+            decision: ExplainedDecision { inject: decision.inject, because: because(decision.reason) },
             init: None,
             added: Vec::new(),
             warnings: decision.warning.iter().cloned().collect(),

@@ -54,12 +54,13 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
         }
     }
     if one.verdict == InjectionVerdict::NotCalled {
-        let would = match (one.problems.is_empty(), one.decision.inject) {
-            (false, _) => "would be refused",
-            (true, true) => "would be injected",
-            (true, false) => "would not be injected",
+        let because = &*one.decision.because;
+        let (would, because) = match (one.problems.is_empty(), one.decision.inject) {
+            (false, _) => ("would be refused", "it has the problems above"),
+            (true, true) => ("would be injected", because),
+            (true, false) => ("would not be injected", because),
         };
-        writeln!(out, "  decision    if one were called, it {would}: {}", one.decision.because)?;
+        writeln!(out, "  decision    if one were called, it {would}: {because}")?;
     } else {
         let answer = if one.decision.inject { "yes" } else { "no" };
         writeln!(out, "  decision    {answer}: {}", one.decision.because)?;

@@ -39,10 +39,14 @@ fn fault(image: &str, of_pods: bool) -> Option<&'static str> {
         return Some("has no slash, so it would be sought in the hub of the values");
     }
     if let Some((_, digest)) = image.split_once('@') {
-        let is_digest = digest.split_once(':').is_some_and(|(kind, hash)| {
-            !kind.is_empty() && hash.len() >= 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        // The algorithms and forms of OCI's go-digest; container runtimes refuse any other.
+        let is_digest = digest.split_once(':').is_some_and(|(algorithm, hash)| {
+            matches!((algorithm, hash.len()), ("sha256", 64) | ("sha384", 96) | ("sha512", 128))
+                && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         });
-        return (!is_digest).then_some("has a digest that is not one, such as sha256:HASH");
+        return (!is_digest).then_some(
+            "has a digest that is not one, such as sha256: and 64 hexadecimal digits in small letters",
+        );
     }
     // A colon before the last slash precedes the port of a registry.
     let last = image.rsplit('/').next().unwrap_or_default();
@@ -75,6 +79,9 @@ mod tests {
             ("mesh/proxy:latest", "the tag latest"),
             ("mesh/proxy:1@sha256:12", "a digest that is not one"),
             ("mesh/proxy@", "a digest that is not one"),
+            (&digest[..digest.len() - 1], "a digest that is not one"),
+            (digest.replace("0a", "0A").as_str(), "a digest that is not one"),
+            (digest.replace("sha256", "md5").as_str(), "a digest that is not one"),
         ] {
             assert!(fault(image, true).is_some_and(|fault| fault.contains(text)), "{image}");
         }

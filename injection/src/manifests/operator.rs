@@ -1,4 +1,4 @@
-//! The operator that keeps routes of environments: what it may ask, its pods, and the definition of what it obeys.
+//! The operator that keeps routes of environments: its roles, its pods, and the CRD of the resource that it reads.
 
 use super::{Component, Installation, network, roles, server};
 use crate::environment::{
@@ -37,7 +37,8 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
     objects
 }
 
-/// The rules of one scope. What lies in its own namespace is named, but for what is to be created.
+/// The rules of one scope. In the operator's own namespace they are limited to the object of this name, except for `create`,
+/// which RBAC can't limit by name.
 fn rules(scope: Scope, name: &str) -> Value {
     let accesses = OPERATOR.iter().filter(|access| access.scope == scope);
     let rules = accesses.flat_map(|access| {

@@ -4,9 +4,9 @@ use super::{Installation, files};
 use serde_json::{Value, json};
 
 /// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles,
-/// without which a program that is still ending can't write its Secret again; then what the programs have written, and read.
-/// The namespace
-/// is the last one, if the installation names it. Parts that were never installed are among them. The CRD and its objects are not.
+/// without which a program that is still ending can't write its Secret again; then what the programs have written, and read;
+/// at last the namespace, if the installation names it. Parts that may never have been installed are among them. The CRD and
+/// its objects are not.
 pub fn removed(target: &Installation) -> Vec<Value> {
     let everything = Installation {
         operator: true,
@@ -26,7 +26,7 @@ pub fn removed(target: &Installation) -> Vec<Value> {
         all.push(json!({ "apiVersion": version, "kind": kind, "metadata": metadata }));
     }
     let rank = |object: &Value| ORDER.iter().position(|kind| object["kind"] == **kind);
-    all.retain(|object| object["kind"] != "Namespace" && rank(object).is_some());
+    all.retain(|object| rank(object).is_some());
     all.sort_by_key(rank);
     if everything.names_namespace {
         all.push(json!({ "apiVersion": "v1", "kind": "Namespace",
@@ -35,7 +35,7 @@ pub fn removed(target: &Installation) -> Vec<Value> {
     all
 }
 
-/// Kinds in the order of their deletion. A kind that is not named is kept.
+/// Kinds in the order of their deletion. A kind that is not named is kept; of a Namespace the installation decides.
 const ORDER: [&str; 13] = [
     "MutatingWebhookConfiguration",
     "Deployment",

@@ -37,7 +37,7 @@ pub(super) fn role(target: &Installation, name: &str, component: Component, rule
     ]
 }
 
-/// A role in all namespaces and in none, and who has it.
+/// A role for the whole cluster, and who has it.
 pub(super) fn cluster_role(
     target: &Installation,
     name: &str,

@@ -1,4 +1,4 @@
-//! The webhook's server: its configuration, its pods, the Service by which it is called, and how many of them a drain leaves.
+//! The webhook's server: its configuration, its pods, the Service by which it is called, and its PodDisruptionBudget.
 
 use super::{Component, Installation, metadata, network, selecting, webhooks};
 use crate::decision::INJECT;
@@ -66,7 +66,7 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
     objects
 }
 
-/// A Deployment of one container, which gets what no program here does without.
+/// A Deployment of one container, with the security context, the resources and the spreading over nodes that all programs have.
 pub(super) fn deployment(
     target: &Installation,
     name: &str,

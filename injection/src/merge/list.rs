@@ -1,7 +1,11 @@
 //! Lists that merge item by item, and the order of what comes out.
 
-use super::{PATCH, SchemaKind, Unmergeable, object, plain};
+use super::{PATCH, SchemaKind, Unmergeable, merge, plain};
 use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// Where each key of a list occurs first. Lists may have 100,000 items, so none is searched for each item of another.
+type KeyPlaces<'a> = HashMap<Option<&'a Value>, usize>;
 
 pub(super) fn merge_items(
     mut onto: Vec<Value>,
@@ -9,21 +13,19 @@ pub(super) fn merge_items(
     key: &str,
     kind: SchemaKind,
 ) -> Result<Vec<Value>, Unmergeable> {
-    for item in patch {
-        let is_directive = item.get(PATCH).is_some_and(|directive| directive == "replace");
-        if item.get(key).is_none() && !is_directive {
-            return Err(Unmergeable::new(format!("an item lacks {key}, which identifies items")));
-        }
-    }
-    let directive = |item: &Value| item.get(PATCH).and_then(Value::as_str).map(str::to_owned);
-    let before = keys(&onto, key);
     let mut rest: Vec<&Value> = Vec::new();
+    let mut deleted: HashSet<Option<&Value>> = HashSet::new();
     let mut replaces = false;
     for item in patch {
-        match directive(item).as_deref() {
-            None => rest.push(item),
+        match item.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
             Some("replace") => replaces = true,
-            Some("delete") => onto.retain(|other| other.get(key) != item.get(key)),
+            _ if item.get(key).is_none() => {
+                return Err(Unmergeable::new(format!("an item lacks {key}, which identifies items")));
+            }
+            None => rest.push(item),
+            Some("delete") => {
+                deleted.insert(item.get(key));
+            }
             Some("merge") => return Err(Unmergeable::new("an item can't say $patch: merge")),
             Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
         }
@@ -31,69 +33,71 @@ pub(super) fn merge_items(
     if replaces {
         return Ok(rest.into_iter().cloned().collect());
     }
+    let before = keys(&onto, Some(key));
+    onto.retain(|item| !deleted.contains(&item.get(key)));
+    let kept = keys(&onto, Some(key));
+    let mut found = places(kept.iter().map(Option::as_ref));
     for item in &rest {
-        match onto.iter_mut().find(|other| other.get(key) == item.get(key)) {
-            Some(Value::Object(other)) => {
-                let fields = item.as_object().ok_or_else(|| Unmergeable::new("an item is not an object"))?;
-                *other = object(std::mem::take(other), fields, kind)?;
+        match found.get(&item.get(key)) {
+            Some(&at) => onto[at] = merge(onto[at].take(), item, kind)?,
+            None => {
+                found.insert(item.get(key), onto.len());
+                onto.push(plain(item));
             }
-            _ => onto.push(plain(item)),
         }
     }
-    let names: Vec<Option<&Value>> = rest.iter().map(|item| item.get(key)).collect();
-    let before: Vec<Option<&Value>> = before.iter().map(Option::as_ref).collect();
-    Ok(ordered(onto, |item| place(&names, item.get(key)), |item| place(&before, item.get(key))))
+    let in_patch = places(rest.iter().map(|item| item.get(key)));
+    Ok(ordered(onto, &in_patch, &places(before.iter().map(Option::as_ref)), Some(key)))
 }
 
 pub(super) fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
-    let mut merged: Vec<Value> = Vec::new();
-    for item in onto.iter().chain(patch) {
-        if !merged.contains(item) {
-            merged.push(item.clone());
-        }
-    }
-    let [names, before] = [patch, onto].map(|items| items.iter().map(Some).collect::<Vec<_>>());
-    ordered(merged, |item| place(&names, Some(item)), |item| place(&before, Some(item)))
+    let mut seen: HashSet<&Value> = HashSet::new();
+    let merged = onto.iter().chain(patch).filter(|item| seen.insert(*item)).cloned().collect();
+    ordered(merged, &places(patch.iter().map(Some)), &places(onto.iter().map(Some)), None)
 }
 
-/// Brings items into the order of a list of their keys.
-pub(super) fn order_items(items: &mut Vec<Value>, order: &[Value], key: &str) {
-    let names: Vec<Option<&Value>> = order.iter().map(|item| item.get(key)).collect();
+/// Brings items into the order of a list of their keys, or scalars into that of a list of the same (`key` is `None`).
+pub(super) fn order_items(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
+    let in_patch = places(order.iter().map(|item| key_of(item, key)));
     let before = keys(items, key);
-    let before: Vec<Option<&Value>> = before.iter().map(Option::as_ref).collect();
-    let taken = std::mem::take(items);
-    *items = ordered(taken, |item| place(&names, item.get(key)), |item| place(&before, item.get(key)));
+    *items = ordered(std::mem::take(items), &in_patch, &places(before.iter().map(Option::as_ref)), key);
+}
+
+/// What identifies an item: its field `key`, or the scalar itself where there is no such field.
+fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
+    match key {
+        Some(key) => item.get(key),
+        None => Some(item),
+    }
 }
 
 /// The items' keys, which are still known when the items have moved.
-fn keys(items: &[Value], key: &str) -> Vec<Option<Value>> {
-    items.iter().map(|item| item.get(key).cloned()).collect()
+fn keys(items: &[Value], key: Option<&str>) -> Vec<Option<Value>> {
+    items.iter().map(|item| key_of(item, key).cloned()).collect()
 }
 
-/// The same of scalars.
-pub(super) fn order_scalars(items: &mut Vec<Value>, order: &[Value]) {
-    let names: Vec<Option<&Value>> = order.iter().map(Some).collect();
-    let before = items.clone();
-    let before: Vec<Option<&Value>> = before.iter().map(Some).collect();
-    let taken = std::mem::take(items);
-    *items = ordered(taken, |item| place(&names, Some(item)), |item| place(&before, Some(item)));
+fn places<'a>(keys: impl Iterator<Item = Option<&'a Value>>) -> KeyPlaces<'a> {
+    let mut places = KeyPlaces::new();
+    for (place, key) in keys.enumerate() {
+        places.entry(key).or_insert(place);
+    }
+    places
 }
 
-fn place(order: &[Option<&Value>], key: Option<&Value>) -> Option<usize> {
-    order.iter().position(|other| *other == key)
-}
-
-/// Items of the patch in its order; those that were there alone in theirs, each before an item of the patch only where it
-/// was before that one.
+/// The items that the patch names, in its order, and the others in the order that they had before. One of the others precedes
+/// one of the patch only if it preceded it before (`normalizeElementOrder`).
 fn ordered(
     items: Vec<Value>,
-    in_patch: impl Fn(&Value) -> Option<usize>,
-    before: impl Fn(&Value) -> Option<usize>,
+    in_patch: &KeyPlaces<'_>,
+    before: &KeyPlaces<'_>,
+    key: Option<&str>,
 ) -> Vec<Value> {
+    let in_patch = |item: &Value| in_patch.get(&key_of(item, key)).copied();
+    let before = |item: &Value| before.get(&key_of(item, key)).copied();
     let (mut listed, mut alone): (Vec<Value>, Vec<Value>) =
         items.into_iter().partition(|item| in_patch(item).is_some());
-    listed.sort_by_cached_key(|item| in_patch(item));
-    alone.sort_by_cached_key(|item| before(item));
+    listed.sort_by_cached_key(in_patch);
+    alone.sort_by_cached_key(before);
     let mut merged = Vec::with_capacity(listed.len() + alone.len());
     let (mut listed, mut alone) = (listed.into_iter().peekable(), alone.into_iter().peekable());
     loop {
@@ -104,5 +108,50 @@ fn ordered(
             (Some(old), Some(new)) => before(old).zip(before(new)).is_some_and(|(old, new)| old < new),
         };
         merged.extend(if first { alone.next() } else { listed.next() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Work that is quadratic in the items takes minutes.
+    #[test]
+    fn lists_of_many_items_merge() {
+        const COUNT: usize = 40_000;
+        let all = |item: fn(usize) -> Value| -> Vec<Value> { (0..COUNT).map(item).collect() };
+        let old = all(|number| json!({"name": number, "value": "old"}));
+        let mut patch = all(|number| json!({"name": number, "value": "new"}));
+        patch.reverse();
+        let merged = merge_items(old.clone(), &patch, "name", SchemaKind::Other).expect("they merge");
+        assert!(merged == patch);
+        let deletions = all(|number| json!({"name": number, "$patch": "delete"}));
+        assert_eq!(merge_items(old, &deletions, "name", SchemaKind::Other), Ok(Vec::new()));
+        let numbers = all(Value::from);
+        let mut reversed = numbers.clone();
+        reversed.reverse();
+        assert!(merge_scalars(&numbers, &reversed) == reversed);
+        let mut ordered = merged;
+        order_items(&mut ordered, &all(|number| json!({"name": number})), Some("name"));
+        assert!(ordered.iter().map(|item| &item["name"]).eq(&numbers));
+    }
+
+    #[test]
+    fn of_two_items_with_one_key_the_first_is_merged() {
+        let item = |value: &str| json!({"name": "a", "value": value});
+        let merged = merge_items(vec![item("1"), item("2")], &[item("3")], "name", SchemaKind::Other);
+        assert_eq!(merged, Ok(vec![item("3"), item("2")]));
+        let merged = merge_items(Vec::new(), &[item("1"), item("2")], "name", SchemaKind::Other);
+        assert_eq!(merged, Ok(vec![item("2")]));
+    }
+
+    #[test]
+    fn a_directive_that_is_not_a_string_is_refused() {
+        for directive in [json!(1), Value::Null] {
+            let patch = [json!({"name": "a", "$patch": directive})];
+            let error = merge_items(Vec::new(), &patch, "name", SchemaKind::Other).expect_err("unknown");
+            assert_eq!(error.what, "$patch \"\" is unknown");
+        }
     }
 }

@@ -9,7 +9,7 @@ mod schema;
 
 pub use schema::{SchemaKind, Strategy};
 
-use list::{merge_items, merge_scalars, order_items, order_scalars};
+use list::{merge_items, merge_scalars, order_items};
 use serde_json::{Map, Value};
 
 const PATCH: &str = "$patch";
@@ -85,8 +85,8 @@ fn object(
             let order = order.as_array().ok_or_else(|| Unmergeable::new(format!("{field} is not a list")))?;
             if let Some(Value::Array(items)) = onto.get_mut(list) {
                 match kind.field(list).0 {
-                    Strategy::Keyed(key) => order_items(items, order, key),
-                    Strategy::Set => order_scalars(items, order),
+                    Strategy::Keyed(key) => order_items(items, order, Some(key)),
+                    Strategy::Set => order_items(items, order, None),
                     Strategy::Atomic => {}
                 }
             }

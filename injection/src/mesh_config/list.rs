@@ -73,3 +73,15 @@ pub(crate) fn written_or_all<T: fmt::Display>(list: &Wildcard<T>) -> String {
         Wildcard::Items(items) => written(items),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_millions_of_faults_the_first_are_returned() {
+        let commas = ",".repeat(2_000_000);
+        let faults = listed(&commas, AnnotationForm::PortsOrAll, port).expect_err("empty items");
+        assert_eq!(faults.len(), mesh::Problems::MAX_ITEMS);
+    }
+}

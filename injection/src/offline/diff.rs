@@ -25,7 +25,9 @@ pub fn diff(name: &str, old: &str, new: &str) -> String {
     };
     line(Some(Style::Strong), &format!("--- {name}\n"));
     line(Some(Style::Strong), &format!("+++ {name}\n"));
-    let difference = TextDiff::from_lines(old, new);
+    // `TextDiff::from_lines` would end a line at a lone carriage return too, where `patch` does not.
+    let [old, new] = [old, new].map(|text| text.split_inclusive('\n').collect::<Vec<&str>>());
+    let difference = TextDiff::from_slices(&old, &new);
     for hunk in difference.unified_diff().iter_hunks() {
         line(Some(Style::Quiet), &format!("{}\n", hunk.header()));
         for change in hunk.iter_changes() {
@@ -51,6 +53,7 @@ mod tests {
         };
         check("a\n", "a\n", "");
         check("a\nb\n", "a\nc\n", "--- a.yaml\n+++ a.yaml\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
+        check("a\rb\r\n", "a\rc\r\n", "--- a.yaml\n+++ a.yaml\n@@ -1 +1 @@\n-a\rb\r\n+a\rc\r\n");
         check(
             "a",
             "a\nb",

@@ -51,7 +51,7 @@ pub(super) fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
                 _ => vec!["name"],
             };
             let mut keys: Vec<&String> = fields.keys().collect();
-            keys.sort_by_key(|key| order.iter().position(|known| known == key).unwrap_or(order.len()));
+            keys.sort_by_cached_key(|key| order.iter().position(|known| known == key).unwrap_or(order.len()));
             let entry = |key: &String| {
                 let old = old.and_then(|old| field(old, key));
                 (key.clone(), in_order_of(old, &fields[key]))

@@ -188,6 +188,8 @@ fn what_is_the_users_stays() {
             cluster.0.push(own.clone());
             let found = cluster.changes(&shop());
             assert_eq!(found.foreign.len(), 1);
+            let message = conditions(&Ok(shop().plan()), &found, &[])[1].message.clone();
+            assert!(message.starts_with("1 of 3 Services have routes\n"), "{message}");
             assert!(
                 found.foreign[0].contains("Service shop/cart") && found.foreign[0].contains(kind),
                 "{:?}",
@@ -464,7 +466,7 @@ fn a_condition_says_what_is_done_and_what_is_not() {
             &unwritten,
             false,
             "WriteRefused",
-            vec!["1 of 3 Services have routes", "pay: unwritten", double, "cart: foreign"],
+            vec!["1 of 3 Services should have routes", "pay: unwritten", double, "cart: foreign"],
         ),
     ] {
         let found = conditions(&Ok(scene.plan()), changes, failed);

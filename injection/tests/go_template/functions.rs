@@ -310,6 +310,11 @@ fn errors_name_the_line_and_the_function() {
         ("{{ semverCompare `` `1.3` }}", "takes a constraint"),
         ("{{ semverCompare `|| 1` `1.3` }}", "takes a constraint"),
         ("{{ semverCompare `1 ||` `1.3` }}", "takes a constraint"),
+        ("{{ semverCompare `>1,,<3` `2` }}", "takes a constraint"),
+        ("{{ semverCompare `>1,` `2` }}", "takes a constraint"),
+        ("{{ semverCompare `>1<3` `2` }}", "takes a constraint"),
+        ("{{ semverCompare `>=1 - 3` `2` }}", "takes a constraint"),
+        ("{{ semverCompare `1 - 2 - 3` `2` }}", "takes a constraint"),
         ("{{ semver `1.x` }}", "takes a version such as 1.2.3, not \"1.x\""),
         ("{{ semver `1.2.3-01` }}", "takes a version"),
         ("{{ semver `1.2.3+` }}", "takes a version"),
@@ -342,6 +347,7 @@ fn a_template_without_end_ends() {
         "{{ $x := repeat 500000 `x` }}{{ range until 9000 }}{{ $y := upper $x }}{{ end }}",
         "{{ range until 9000 }}{{ repeat 100000 `x` }}{{ end }}",
         "{{ printf `%999999999d` 1 }}",
+        "{{ uniq (until 9000) }}",
     ];
     for text in rows {
         let outcome = world.render(text);
@@ -357,6 +363,12 @@ fn set_changes_the_variable_that_it_names() {
     assert_eq!(World::new().render(text), Ok(expected));
     let shown = World::new().render("{{ $_ := set .Values \"a\" 1 }}").expect_err("no variable");
     assert!(shown.contains("set changes \".Values\" in place"), "{shown}");
+}
+
+#[test]
+fn a_variable_that_takes_the_answer_of_set_leaves_the_other_one_changed() {
+    let text = "{{ $x := dict }}{{ if true }}{{ $y := set $x \"a\" 1 }}{{ $x := set $x \"b\" $y.a }}{{ end }}x: {{ toJson $x }}";
+    assert_eq!(World::new().render(text), Ok(serde_json::json!({"x": {"a": 1, "b": 1}})));
 }
 
 #[test]

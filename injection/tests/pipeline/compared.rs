@@ -125,7 +125,7 @@ fn each_template_is_tried_by_itself() {
         "good": "spec: {containers: [{name: x, image: y}]}",
         "bad": "spec: {containers: [{image: y}]}",
         "worse": "{{ .Nothing.Of.This }}",
-    }, "policy": "off"}});
+    }, "aliases": {"good": ["good", "bad"]}, "policy": "off"}});
     let tried: BTreeMap<String, usize> = try_templates(&setup(&head).configuration)
         .into_iter()
         .map(|tried| (tried.template, tried.problems.len()))

@@ -83,8 +83,8 @@ impl Manifests {
                 self.workloads.retain(|there| there.title() != one.title());
             }
             self.workloads.push(one);
-        } else if let Some(stranger) = suggestions::stranger(&value) {
-            self.warnings.push(format!("{place}: {stranger}"));
+        } else if let Some(passed_over) = suggestions::passed_over(&value) {
+            self.warnings.push(format!("{place}: {passed_over}"));
         } else if !is_printed(&value) {
             let at = value.pointer("/metadata/namespace").and_then(Value::as_str);
             let at = at.unwrap_or(namespace).to_owned();

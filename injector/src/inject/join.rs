@@ -1,5 +1,7 @@
 //! Several manifests as one stream.
 
+use serde_json::{Deserializer, Map, Value};
+
 /// The texts, one after the other. A single one is unchanged; between several a marker separates documents, where
 /// nothing does yet.
 pub(super) fn join(texts: &[&str]) -> String {
@@ -13,9 +15,11 @@ pub(super) fn join(texts: &[&str]) -> String {
         if !out.is_empty() && !out.ends_with('\n') {
             out.push_str(newline);
         }
-        if !all_json && !text.starts_with("---") && !out.is_empty() {
+        let is_comment = |line: &str| matches!(line.trim_start().chars().next(), None | Some('#'));
+        let begin = text.lines().find(|line| !is_comment(line)).unwrap_or_default();
+        if !all_json && !begin.starts_with("---") && !out.is_empty() {
             // A directive has to come after the end of a document.
-            out.push_str(if text.starts_with('%') { "..." } else { "---" });
+            out.push_str(if begin.starts_with('%') { "..." } else { "---" });
             out.push_str(newline);
         }
         out.push_str(text);
@@ -23,8 +27,10 @@ pub(super) fn join(texts: &[&str]) -> String {
     out
 }
 
+/// Whether a text is a stream of JSON objects. YAML may begin with a brace too.
 fn is_json(text: &str) -> bool {
-    text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
+    let text = text.trim_start_matches('\u{feff}');
+    Deserializer::from_str(text).into_iter::<Map<String, Value>>().all(|object| object.is_ok())
 }
 
 #[cfg(test)]
@@ -40,5 +46,18 @@ mod tests {
         check(&["{}\n", "{}\n"], "{}\n{}\n");
         check(&["a: 1\n", "{}\n"], "a: 1\n---\n{}\n");
         check(&["a: 1\n", "%YAML 1.1\n---\nb: 2\n"], "a: 1\n...\n%YAML 1.1\n---\nb: 2\n");
+        check(&["a: 1\n", "# c\n\n%YAML 1.1\n---\nb\n"], "a: 1\n...\n# c\n\n%YAML 1.1\n---\nb\n");
+        check(&["a: 1\n", "# c\n---\nb: 2\n"], "a: 1\n# c\n---\nb: 2\n");
+        check(&["a: 1\n", "# c\nb: 2\n"], "a: 1\n---\n# c\nb: 2\n");
+    }
+
+    #[test]
+    fn yaml_that_begins_with_a_brace_is_not_taken_for_json() {
+        for texts in [["{a: 1}\n", "{b: 2}\n"], ["{}\n---\n{}\n", "{}\n"], ["{}\n{}\n", "{}\n"]] {
+            let joined = join(&texts);
+            let values = mesh::pod::values("joined", &joined).unwrap_or_else(|problems| panic!("{problems}"));
+            let each = texts.iter().flat_map(|text| mesh::pod::values("text", text)).flatten();
+            assert_eq!(values, each.collect::<Vec<_>>(), "{joined}");
+        }
     }
 }

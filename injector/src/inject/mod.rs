@@ -45,11 +45,10 @@ pub(crate) struct InjectFlags {
     of_cluster: upstream::OfCluster,
 }
 
-/// A path below `/inject`, or in its older form after it.
+/// `/inject`, or a path below it.
 pub(crate) fn webhook_path(text: &str) -> Result<String, String> {
     match text.strip_prefix("/inject") {
-        Some("") => Ok(text.to_owned()),
-        Some(rest) if rest.starts_with(['/', ':']) => Ok(text.to_owned()),
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(text.to_owned()),
         Some(_) | None => {
             Err("expected /inject and pairs behind it, such as /inject/cluster/east/net/one".to_owned())
         }

@@ -16,26 +16,25 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn written(path: &Path, text: &str) -> io::Result<()> {
-    // What a link leads to is replaced, not the link.
-    let (path, old) = match fs::canonicalize(path) {
-        Ok(path) => {
-            let old = fs::metadata(&path)?;
-            (path, Some(old))
+    let (path, old) = match fs::metadata(path) {
+        // A pipe may have no other path than the given one: /dev/stdout leads to /proc/1/fd/pipe:[1], which does not exist.
+        Ok(old) if !old.is_file() => {
+            return fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
         }
+        // What a link leads to is replaced, not the link.
+        Ok(old) => (fs::canonicalize(path)?, Some(old)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
         Err(error) => return Err(error),
     };
-    if old.as_ref().is_some_and(|old| !old.is_file()) {
-        return fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
-    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", process::id()));
     let done = (|| {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        file.write_all(text.as_bytes())?;
+        // Before it holds anything: the old file may be private.
         if let Some(old) = old {
             file.set_permissions(old.permissions())?;
         }
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, &path)
     })();

@@ -41,7 +41,7 @@ pub(super) enum FileReadError {
     #[error("{}: can't be read", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("{} and the files beside it changed while they were read, {ATTEMPTS} times", .0.display())]
-    Restless(PathBuf),
+    ChangedMeanwhile(PathBuf),
 }
 
 impl Files {
@@ -74,7 +74,7 @@ impl Files {
             }
         }
         let first = || self.0.first().map(|file| file.path.clone()).unwrap_or_default();
-        Err(failed.unwrap_or_else(|| FileReadError::Restless(first())))
+        Err(failed.unwrap_or_else(|| FileReadError::ChangedMeanwhile(first())))
     }
 }
 

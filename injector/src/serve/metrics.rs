@@ -1,6 +1,6 @@
 //! The numbers that the webhook counts, as Prometheus reads them.
 //!
-//! Names are Istio's where it has the same number. One means something else here: its `success` counts refusals too.
+//! Names are Istio's where it has the same number. `success` differs: Istio's counts refused pods too.
 
 use crate::authority::WebhookCaller;
 use cluster::status::{self, Reply, registered};

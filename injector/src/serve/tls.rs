@@ -47,7 +47,7 @@ pub(crate) enum IdentityError {
 }
 
 impl ServerIdentity {
-    /// The first certificate: the server's own, then those between it and the authority.
+    /// The identity that is served first. In `chain` the server's own certificate precedes the intermediates.
     pub(crate) fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -80,7 +80,7 @@ impl ServerIdentity {
 
 impl fmt::Debug for ServerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("expires", &self.expires()).finish_non_exhaustive()
+        f.debug_struct("ServerIdentity").field("expires", &self.expires()).finish_non_exhaustive()
     }
 }
 

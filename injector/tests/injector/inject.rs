@@ -228,6 +228,12 @@ fn a_file_is_replaced_at_once_and_files_are_joined() {
 }
 
 #[test]
+fn a_pipe_is_written_to() {
+    let secret = "apiVersion: v1\nkind: Secret\n";
+    assert_eq!(injected(&["-f", "-", "-o", "/proc/self/fd/1"], secret), secret);
+}
+
+#[test]
 fn a_difference_is_what_patch_applies() {
     let folder = Folder::new("diff");
     let file = folder.file("shop.yaml", SHOP);
@@ -264,6 +270,14 @@ fn configuration_comes_from_texts_or_from_config_maps() {
     assert_eq!(injected(&["-f", "-", "--valuesFile", &values], SHOP), by_map);
     let revised = injected(&["-f", "-", "--values", &values, "--revision", "canary"], SHOP);
     assert!(revised.contains("istio.io/rev: canary"), "{revised}");
+    let second = folder.file("second.yaml", "---\n---\nglobal: {network: two}\n");
+    let revised = injected(&["-f", "-", "--values", &second, "--revision", "canary"], SHOP);
+    for part in ["istio.io/rev: canary", "topology.istio.io/network: two"] {
+        assert!(revised.contains(part), "{part} is lost: {revised}");
+    }
+    let several = folder.file("several.yaml", "global: {network: one}\n---\nglobal: {network: two}\n");
+    let (status, _, shown) = inject(&["-f", "-", "--values", &several, "--revision", "canary"], SHOP);
+    assert!(status == 1 && shown.contains("holds several documents"), "{shown}");
     let (status, _, shown) = inject(&["-f", "-", "--mesh-config", &map], SHOP);
     assert!(status == 1 && shown.contains("holds ConfigMaps, but none with \"mesh\""), "{shown}");
 }
@@ -327,6 +341,7 @@ fn flags_are_held_against_their_form() {
     check(&["--path", "/foo"], "such as /inject/cluster/east");
     check(&["--path", "cluster/east"], "such as /inject/cluster/east");
     check(&["--path", "/injected"], "such as /inject/cluster/east");
+    check(&["--path", "/inject:ENV:cluster=east"], "such as /inject/cluster/east");
     check(&["--injectConfigMapName", "x"], "give that with --inject-config");
     check(&["--webhookConfig", "x"], "give that with --inject-config");
     check(&["--meshConfigMapName", "x"], "give that with --mesh-config");

@@ -69,7 +69,9 @@ fn an_unknown_verdict_contradicts_nothing_and_is_not_as_expected() {
     let mut fake = Fake::with_agent();
     fake.object("exec *", &explanation("unknown", None, "a rule is not understood"));
     let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
-    assert!(!ran.stdout.contains("disagrees"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("agrees"), "{}", ran.stdout);
+    let manifest = "by the manifest: captured: goes to the proxy's inbound port 15006";
+    assert!(plain(&ran).contains(manifest), "{}", ran.stdout);
     fake.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(3);
     fake.run(&["explain", "web-0", "8080", "--expect", "not-captured"]).with(3);
 }
@@ -161,6 +163,20 @@ fn a_manifest_that_is_not_understood_is_reported_and_the_kernel_still_answers() 
     assert_eq!(document["manifest_problems"].as_array().map(Vec::len), Some(1), "{document}");
     let ran = fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2);
     assert!(ran.stderr.contains("\"http\""), "{}", ran.stderr);
+}
+
+#[test]
+fn problems_of_a_manifest_can_not_move_the_cursor() {
+    let mut hostile = pod("web-0");
+    hostile["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "--x\u{1b}[2Jy"]);
+    let mut fake = Fake::new();
+    fake.object("get pod web-0*", &hostile);
+    fake.object("get pods -l *", &list(&[crate::fake::agent()]));
+    fake.object("exec *", &explanation("redirect", Some(15006), REASON));
+    let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
+    assert!(ran.stdout.contains("--x\\u{1b}[2Jy"), "{}", ran.stdout);
+    let ran = fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2);
+    assert!(ran.stderr.contains("--x\\u{1b}[2Jy"), "{}", ran.stderr);
 }
 
 #[test]

@@ -66,7 +66,8 @@ fn failures_in_agents_name_what_they_need() {
              docker/kubectl/clusterrole.yaml does\n",
         ),
         (
-            "OCI runtime exec failed: exec: \"/usr/local/bin/sidecar-init\": stat: no such file or directory: unknown\n\
+            "OCI runtime exec failed: exec failed: unable to start container process: exec: \
+             \"/usr/local/bin/sidecar-init\": stat /usr/local/bin/sidecar-init: no such file or directory: unknown\n\
              command terminated with exit code 126\n",
             "update the node agents: their image holds sidecar-init",
         ),
@@ -80,6 +81,15 @@ fn failures_in_agents_name_what_they_need() {
     fake.fails("debug *", "error: unknown flag: --profile\n");
     let ran = fake.run(&["status", "web-0", "--image", "x", "--yes"]).with(1);
     assert!(ran.stderr.contains("needs kubectl 1.27 or newer"), "{}", ran.stderr);
+    let mut fake = Fake::without_agent();
+    fake.fails(
+        "debug *",
+        "Error from server (Forbidden): pods \"web-0\" is forbidden: violates PodSecurity \"baseline:latest\": non-default \
+         capabilities (container \"x\" must not include \"NET_ADMIN\" in securityContext.capabilities.add)\n",
+    );
+    let ran = fake.run(&["status", "web-0", "--image", "x", "--yes"]).with(1);
+    let expected = "; install the node agents, or let the namespace's admission policies accept NET_ADMIN";
+    assert!(ran.stderr.contains(expected) && !ran.stderr.contains("grant"), "{}", ran.stderr);
 }
 
 #[test]

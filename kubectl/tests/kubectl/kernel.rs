@@ -33,6 +33,13 @@ fn the_status_of_a_pod_is_shown() {
     assert!(ran.stdout.starts_with("by the kernel of pod shop/web-0 on node worker-1"), "{}", ran.stdout);
     let document = fake.run(&["status", "web-0", "-o", "json"]).with(0).json();
     assert_eq!(document["kernel"], status());
+
+    let mut by_iptables = status();
+    by_iptables["held_by"][0]["backend"] = json!("iptables-legacy");
+    let mut fake = Fake::with_agent();
+    fake.object("exec *sidecar-init status *", &by_iptables);
+    let ran = fake.run(&["status", "web-0"]).with(0);
+    assert!(ran.stdout.ends_with("\n  iptables-legacy 20 rules, ipv4, by sidecar-init\n"), "{}", ran.stdout);
 }
 
 #[test]
@@ -282,6 +289,12 @@ fn questions_about_the_kernel_alone_need_a_way_to_it() {
             assert!(ran.stderr.contains(part), "{command}: {}", ran.stderr);
         }
     }
+    let mut on_host = crate::fake::pod("web-0");
+    on_host["spec"]["hostNetwork"] = json!(true);
+    let mut fake = Fake::new();
+    fake.object("get pod web-0*", &on_host);
+    let ran = fake.run(&["status", "web-0"]).with(1);
+    assert!(ran.stderr.ends_with(" network namespace (hostNetwork)\n"), "no agent helps: {}", ran.stderr);
 }
 
 #[test]

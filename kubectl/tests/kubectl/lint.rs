@@ -54,7 +54,7 @@ fn a_pod_without_its_sidecar_is_found_in_a_whole_cluster() {
     let calls = fake.calls();
     assert!(calls.contains(&"get pods --all-namespaces -o json".to_owned()), "{calls:?}");
     assert!(calls.contains(&"get namespaces -o json".to_owned()), "{calls:?}");
-    assert!(calls.iter().any(|call| call.starts_with("get configmap sidecar-injector -n mesh")), "{calls:?}");
+    assert!(calls.iter().any(|call| call.starts_with("get configmap/sidecar-injector -n mesh")), "{calls:?}");
 
     assert_eq!(codes(&fake.run(&["lint", "-A", "-o", "json"]).with(0).json()), ["SI030"]);
     fake.run(&["lint", "-A", "--deny"]).with(3);

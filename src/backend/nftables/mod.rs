@@ -109,7 +109,7 @@ impl Nftables {
         let found = self.tables()?.unwrap_or_default().0;
         // Only packets that pass a bridge of this namespace meet rules of that family.
         let bridges = match found.iter().any(|outside| outside.family == NFPROTO_BRIDGE) {
-            true => link::of_kind("bridge")?,
+            true => link::bridges()?,
             false => Vec::new(),
         };
         for outside in found {

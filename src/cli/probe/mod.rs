@@ -84,13 +84,12 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
-    let rule_views = |pod: &PodContext| from_kernel(&run, pod).map_err(io::Error::other);
     let tried = || {
         let pod = pod(None)?;
-        let rule_views = rule_views(&pod)?;
-        let proxys = rule_views.iter().map(|rule_view| status::proxy(&rule_view.view));
+        let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
+        let proxies = rule_views.iter().map(|rule_view| status::proxy(&rule_view.view));
         let proxy =
-            proxys.reduce(|one, other| if one.uids.is_empty() { other } else { one }).unwrap_or_default();
+            proxies.reduce(|one, other| if one.uids.is_empty() { other } else { one }).unwrap_or_default();
         let pod = pod.with_proxy(&proxy);
         let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {
@@ -146,7 +145,7 @@ fn pod(config: Option<&dyn CapturePolicy>) -> io::Result<PodContext> {
 /// Facts of the namespace that decide which calls are tried.
 fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static> {
     let (uid, gid) = dial::owner();
-    let own = Uid::new(uid).zip(Gid::new(gid)).expect("the kernel keeps the last number for nobody");
+    let own = Uid::new(uid).zip(Gid::new(gid)).expect("no process has the number -1 (setresuid(2))");
     ProbeContext {
         pod: pod.clone(),
         own,
@@ -283,7 +282,7 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
         let tried =
             match attempt(listeners(&*call.capture), left, RETRY.min(end.saturating_duration_since(start))) {
                 Ok(tried) => tried,
-                Err(error) => return report::failure(&error, Exit::Failed),
+                Err(error) => return failed(&error),
             };
         let mut wrong = Vec::new();
         for one in tried {

@@ -243,7 +243,7 @@ fn call(
     let child = fork(|| {
         let entered = from.map_or(Ok(()), OpenNamespace::enter).and_then(|()| assume(identity));
         let answer = entered.and_then(|()| match scenario.name {
-            None => hello(scenario.to),
+            None => hello(scenario.to, scenario.mark),
             Some(name) => resolve(scenario.to, name),
         });
         let (text, code) = match answer {
@@ -259,8 +259,8 @@ fn call(
     Ok(if child.wait()? == 0 { Ok(text) } else { Err(text) })
 }
 
-fn hello(to: SocketAddr) -> io::Result<String> {
-    let mut stream = tcp::call(tcp::From::default(), to, TIMEOUT)?;
+fn hello(to: SocketAddr, mark: Option<u32>) -> io::Result<String> {
+    let mut stream = tcp::call(tcp::From { address: None, transparent: mark }, to, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("GET / HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").as_bytes())?;
     let mut answer = String::new();

@@ -15,8 +15,8 @@ pub(super) enum SandboxFailure {
     )]
     HalfMapped,
     #[error(
-        "no network namespace can be had; run this as root, or allow user namespaces to have them \
-         (sysctl kernel.apparmor_restrict_unprivileged_userns)"
+        "the pod's network, mount and PID namespaces can't be created; run this as root, or allow user namespaces to have \
+         them (sysctl kernel.apparmor_restrict_unprivileged_userns)"
     )]
     Leave(#[source] io::Error),
     #[error("the network of the pod can't be made")]

@@ -24,7 +24,7 @@ const LENGTH_V4: u8 = 24;
 const LENGTH_V6: u8 = 64;
 const VETH: &str = "eth0";
 
-/// The addresses of both ends, in each family that there is.
+/// The addresses of the pod and of the world, with the length of their prefix, in each family.
 fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
     let v6 = ipv6.then_some((POD_V6.into(), WORLD_V6.into(), LENGTH_V6));
     [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()

@@ -23,8 +23,11 @@ pub(super) struct Scenario {
     pub(super) to: SocketAddr,
     /// The name to resolve over UDP; `None` for a request over HTTP.
     pub(super) name: Option<&'static str>,
-    /// The explanation where the connection is captured, and where it is not.
+    /// The mark of the caller's packets, if it sets one.
+    pub(super) mark: Option<u32>,
+    /// The explanation where the connection is captured.
     pub(super) captured: String,
+    /// The explanation where it is not.
     pub(super) passing: String,
 }
 
@@ -39,7 +42,7 @@ impl Scenario {
         captured: String,
         passing: String,
     ) -> Self {
-        Self { title, caller, to, name: None, captured, passing }
+        Self { title, caller, to, name: None, mark: None, captured, passing }
     }
 
     fn is_to_pod(&self) -> bool {
@@ -80,7 +83,7 @@ impl Scenario {
             protocol: if self.name.is_none() { Protocol::Tcp } else { Protocol::Udp },
             source: SocketAddr::new(source, SOURCE_PORT),
             destination: self.to,
-            mark: 0,
+            mark: self.mark.unwrap_or(0),
             connmark: 0,
             state: ConnState::New,
         }
@@ -136,7 +139,7 @@ impl ScenarioFacts {
     }
 }
 
-/// Ports in words.
+/// A port, or a range as `15001-15010`; empty if there is none.
 pub(super) fn dashed(ports: Option<PortRange>) -> String {
     ports.map(|ports| ports.dashed().to_string()).unwrap_or_default()
 }
@@ -166,7 +169,8 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
              them by {by}; every other process in the pod counts as the application."
         );
         let title = "The proxy calls the same service";
-        scenarios.push(Scenario::http(title, ScenarioCaller::Proxy, service, gets(service), passing));
+        let by_proxy = Scenario::http(title, ScenarioCaller::Proxy, service, gets(service), passing);
+        scenarios.push(Scenario { mark: facts.proxy.mark.map(|mark| mark.value), ..by_proxy });
     }
     if let Some(excluded) = facts.networks(false).iter().find_map(|cidr| host(cidr, &[])) {
         let to = SocketAddr::from((excluded, port));
@@ -194,6 +198,7 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
             caller: ScenarioCaller::App,
             to,
             name: Some("reviews.example"),
+            mark: None,
             captured: format!(
                 "Before it can call a service by name, the application asks a DNS server. The query goes to an agent beside \
                  the proxy, at port {agent}, which may know more names than the server does."
@@ -309,4 +314,25 @@ fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     }
     let captured = only.iter().map(|range| range.first().number()).find(free);
     (captured.unwrap_or(any), captured.and_then(|_| common(&only)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mesh::Setting;
+    use mesh::sources::{Given, NullHost, Raw, Source};
+
+    #[test]
+    fn a_proxy_calls_with_the_mark_that_it_is_known_by() {
+        let given = Given { value: "ambient".to_owned(), source: Source::Flag("mesh") };
+        let resolved = mesh::resolve(&Raw::of([(Setting::Mesh, given)]), &NullHost, Vec::new());
+        let capture = resolved.expect("no problem").capture;
+        let users = Users { app: (1000, 1000), proxy: (0, 0), root: (0, 0), shared: false };
+        let scenarios = scenarios(&*capture, &users);
+        let mark = |caller: ScenarioCaller| {
+            let of_caller = scenarios.iter().find(|scenario| scenario.caller == caller);
+            of_caller.expect("one of each").packet(&users).mark
+        };
+        assert_eq!((mark(ScenarioCaller::Proxy), mark(ScenarioCaller::App)), (0x539, 0));
+    }
 }

@@ -26,7 +26,7 @@ pub(super) fn start<Name: Copy + Send + 'static>(
         // A client may have gone before it is accepted.
         listener.set_nonblocking(true)?;
     }
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         loop {
             let waiting =
                 listeners.iter().map(|(_, listener)| PollFd::new(listener.as_fd(), PollFlags::POLLIN));
@@ -44,7 +44,7 @@ pub(super) fn start<Name: Copy + Send + 'static>(
                 }
             }
         }
-    });
+    })?;
     Ok(())
 }
 

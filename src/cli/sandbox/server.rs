@@ -128,7 +128,7 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Res
     for server in servers {
         listeners.push(((), tcp::listen(*server, false)?));
         let udp = UdpSocket::bind(server)?;
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             let mut query = [0; 512];
             loop {
                 let Ok((length, client)) = udp.recv_from(&mut query) else { continue };
@@ -136,7 +136,7 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Res
                     let _ = udp.send_to(&answer, client);
                 }
             }
-        });
+        })?;
     }
     serve::start(listeners, move |(), client| {
         on_thread(move || {

@@ -91,7 +91,7 @@ fn enter_with_many(
     let uids = ranges(own.0, app.0, proxy.0, uids);
     let gids = ranges(own.1, app.1, proxy.1, gids);
     // newuidmap has to run outside of the new namespace, so in another process.
-    let own_pid = fork::own_number();
+    let own_pid = std::process::id().cast_signed();
     let (mut reader, writer) = fork::pipe().map_err(SandboxFailure::Users)?;
     let mut writer = Some(writer);
     let helper = fork(|| {

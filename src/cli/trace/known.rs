@@ -2,8 +2,7 @@
 
 use crate::cli::{host::System, rule_views::live_routing, run::Run};
 use diagnose::explain::PodContext;
-use diagnose::trace::Block;
-use diagnose::trace::Rules;
+use diagnose::trace::{Block, Rules};
 use mesh::{Host, RuleReason};
 use rules::Family;
 use rules::routing::Object;

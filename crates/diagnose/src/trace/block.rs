@@ -145,7 +145,7 @@ impl MetRule {
 }
 
 /// A text without what would move a terminal's cursor: names and texts of others are whatever their authors wrote.
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }

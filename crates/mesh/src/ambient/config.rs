@@ -28,9 +28,4 @@ impl CaptureConfig {
             Family::V6 => self.probe_v6.into(),
         }
     }
-
-    /// The families whose traffic is captured.
-    pub(super) fn families(&self) -> Vec<Family> {
-        Family::BOTH.into_iter().filter(|family| *family == Family::V4 || self.ipv6).collect()
-    }
 }

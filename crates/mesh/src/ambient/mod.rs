@@ -88,7 +88,7 @@ impl CapturePolicy for CaptureConfig {
             port: defaults::DNS_PORT.number(),
             destinations: None,
             except_zone: defaults::PROXY_ZONE,
-            families: self.families(),
+            families: Family::captured(self.ipv6).collect(),
         })
     }
 
@@ -129,7 +129,7 @@ impl CapturePolicy for CaptureConfig {
             selector: Selector::VmInterface(name.clone()),
             captured: true,
         });
-        let probes = self.families().into_iter().flat_map(|family| {
+        let probes = Family::captured(self.ipv6).flat_map(|family| {
             let address = Cidr::host(self.probe_address(family));
             let calls_in = (!self.ingress).then_some(Selector::Source(address));
             calls_in.into_iter().chain([Selector::Destination(address)])

@@ -3,12 +3,12 @@
 
 use super::config::CaptureConfig;
 use super::defaults::{CONNECTION_MARK, PREFERENCE, TABLE};
-use rules::routing::Object;
+use rules::{Family, routing::Object};
 use std::collections::BTreeSet;
 
 /// A policy rule and a route for each family, in ingress mode too: there ztunnel still brings what came by its tunnel.
 pub(super) fn objects(config: &CaptureConfig) -> BTreeSet<Object> {
-    let each = config.families().into_iter().flat_map(|family| {
+    let each = Family::captured(config.ipv6).flat_map(|family| {
         let preference = Some(PREFERENCE);
         [
             Object::Route { family, table: TABLE },

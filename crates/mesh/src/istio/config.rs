@@ -3,9 +3,10 @@
 //! Every value here is meaningful; there is nothing left to refuse. How it came about (flags, environment,
 //! annotations) is forgotten.
 
+pub use crate::facts::DnsCapture;
 use crate::facts::Unused;
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid};
-use std::{net::IpAddr, num::NonZeroU32};
+use std::num::NonZeroU32;
 
 /// How inbound connections reach the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +70,6 @@ pub enum OwnerGroups {
     Only(Vec<Gid>),
 }
 
-/// Which DNS queries are captured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DnsCapture {
-    Off,
-    Servers(Vec<IpAddr>),
-    /// Every packet to port 53.
-    All,
-}
-
 /// What to capture, for whom, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
@@ -125,8 +117,7 @@ pub struct CaptureConfig {
 impl CaptureConfig {
     /// The families whose traffic is captured.
     pub fn families(&self) -> impl Iterator<Item = Family> {
-        let ipv6 = self.ipv6;
-        Family::BOTH.into_iter().filter(move |family| *family == Family::V4 || ipv6)
+        Family::captured(self.ipv6)
     }
 
     /// Whether any inbound port is captured.

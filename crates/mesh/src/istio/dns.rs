@@ -64,15 +64,5 @@ fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
 
 /// Queries that the rules capture and that conntrack may know from before. The agent's own are excluded.
 pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
-    let destinations = match &config.dns {
-        DnsCapture::Off => return None,
-        DnsCapture::All => None,
-        DnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
-    };
-    Some(StaleFlows {
-        port: DNS_PORT.number(),
-        destinations,
-        except_zone: AGENT_ZONE,
-        families: config.families().collect(),
-    })
+    config.dns.stale_flows(AGENT_ZONE, config.families())
 }

@@ -6,7 +6,7 @@ use super::config::{
 use super::defaults;
 use super::names::Names;
 use crate::facts::Unused;
-use crate::settings::Setting;
+use crate::settings::{Setting, alternatives};
 use crate::sources::{Given, Host, SettingReader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
@@ -249,10 +249,9 @@ fn found(addresses: &[IpAddr]) -> String {
     let mut kinds: Vec<&str> = addresses.iter().filter_map(|address| unfit(*address)).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    match kinds.split_last() {
-        None => "there is no address at all".to_owned(),
-        Some((only, [])) => format!("every address is {only}"),
-        Some((last, others)) => format!("every address is {} or {last}", others.join(", ")),
+    match kinds.is_empty() {
+        true => "there is no address at all".to_owned(),
+        false => format!("every address is {}", alternatives(&kinds)),
     }
 }
 

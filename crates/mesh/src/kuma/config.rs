@@ -3,8 +3,8 @@
 //! Every value here is meaningful; there is nothing left to refuse. How it came about (flags, files, variables,
 //! annotations) is forgotten.
 
+use crate::facts::DnsCapture;
 use rules::{Cidr, Family, InterfaceName, LogLevel, Port, PortRange, Protocol, Uid, UidRange};
-use std::net::IpAddr;
 
 /// Which ports of a direction are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,19 +37,10 @@ pub struct OwnerPorts {
     pub uids: UidRange,
 }
 
-/// Which DNS queries are captured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KumaDnsCapture {
-    Off,
-    Servers(Vec<IpAddr>),
-    /// Every UDP packet to port 53.
-    All,
-}
-
-/// DNS queries captured, and how.
+/// DNS queries captured, those over UDP, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dns {
-    pub capture: KumaDnsCapture,
+    pub capture: DnsCapture,
     /// Where the proxy answers them.
     pub port: Port,
     /// Whether the proxy's queries and those of others are kept in separate zones.
@@ -92,27 +83,27 @@ impl CaptureConfig {
     /// Whether DNS queries of a family are captured: where servers are listed, there has to be one of the family.
     pub fn captures_dns(&self, family: Family) -> bool {
         match &self.dns.capture {
-            KumaDnsCapture::Off => false,
-            KumaDnsCapture::All => true,
-            KumaDnsCapture::Servers(_) => !self.servers(family).is_empty(),
+            DnsCapture::Off => false,
+            DnsCapture::All => true,
+            DnsCapture::Servers(_) => !self.servers(family).is_empty(),
         }
     }
 
     /// The DNS servers of a family, where only theirs are captured.
     pub fn servers(&self, family: Family) -> Vec<Cidr> {
         match &self.dns.capture {
-            KumaDnsCapture::Servers(servers) => {
+            DnsCapture::Servers(servers) => {
                 let servers = servers.iter().copied().map(Cidr::host);
                 servers.filter(|server| server.family() == family).collect()
             }
-            KumaDnsCapture::Off | KumaDnsCapture::All => Vec::new(),
+            DnsCapture::Off | DnsCapture::All => Vec::new(),
         }
     }
 
     /// Whether DNS of a family is kept in two zones. Docker rewrites queries to its own server, which it could not do for
     /// all that are captured if they were split.
     pub fn splits_zones(&self, family: Family) -> bool {
-        let docker_has_all = self.docker.contains(&family) && self.dns.capture == KumaDnsCapture::All;
+        let docker_has_all = self.docker.contains(&family) && self.dns.capture == DnsCapture::All;
         self.captures_dns(family) && self.dns.splits_zones && !docker_has_all
     }
 }

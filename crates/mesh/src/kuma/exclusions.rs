@@ -1,5 +1,5 @@
-//! The settings whose values have a special form: ports of users, networks behind interfaces; and the names of those
-//! that each direction has.
+//! The settings whose values have a special form: ports of users, networks behind interfaces; and which settings belong
+//! to which direction.
 
 use super::config::{OwnerPorts, VirtualNetwork};
 use super::defaults;
@@ -10,8 +10,8 @@ use rules::{Cidr, Port, PortRange, Protocol, UidRange};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The settings that each direction has.
-pub(super) struct Directions {
+/// The settings of a direction.
+pub(super) struct DirectionSettings {
     pub(super) is_captured: Setting,
     pub(super) listener: Setting,
     pub(super) default: Port,
@@ -21,7 +21,7 @@ pub(super) struct Directions {
     pub(super) is_inserted: Setting,
 }
 
-impl Directions {
+impl DirectionSettings {
     pub(super) const INBOUND: Self = Self {
         is_captured: Kuma::RedirectInbound,
         listener: Kuma::InboundPort,
@@ -122,10 +122,9 @@ pub(super) fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
             return None;
         };
         let interface = interface.parse().map_err(|error| format!("{error}; {NETWORK_FORM}"));
-        let network =
-            Cidr::parse_noting_host_bits(network).map_err(|error| format!("{error}; {NETWORK_FORM}"));
+        let network = network.parse::<Cidr>().map_err(|error| format!("{error}; {NETWORK_FORM}"));
         match (interface, network) {
-            (Ok(interface), Ok((network, _))) => Some(VirtualNetwork { interface, network }),
+            (Ok(interface), Ok(network)) => Some(VirtualNetwork { interface, network }),
             (Err(text), _) | (_, Err(text)) => {
                 reader.problem(source, item, text);
                 None

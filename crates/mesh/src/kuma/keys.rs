@@ -133,7 +133,9 @@ fn add_setting(
         }
         Value::Object(fields) if setting == Kuma::Executables => {
             let pair = |(name, path): (&String, &Value)| Some(format!("{name}:{}", scalar(path)?));
-            let pairs: Option<Vec<String>> = fields.iter().map(pair).collect();
+            // The chart writes all names, with an empty path for a program that is not set.
+            let given = fields.iter().filter(|(_, path)| path.as_str() != Some(""));
+            let pairs: Option<Vec<String>> = given.map(pair).collect();
             pairs.map(|pairs| pairs.join(","))
         }
         other => scalar(other),
@@ -195,6 +197,12 @@ mod tests {
         );
         check("redirect: {outbound: {excludePorts: []}}", &[(Kuma::OutboundPortsExclude, "")], &[]);
         check("iptablesExecutables: {iptables: /x}", &[(Kuma::Executables, "iptables:/x")], &[]);
+        check(
+            "iptablesExecutables: {ip6tables: \"\", iptables: \"\", iptables-save: \"\"}",
+            &[(Kuma::Executables, "")],
+            &[],
+        );
+        check("redirect: {inbound: {excludePortsForUIDs: []}}", &[(Kuma::InboundPortsForUids, "")], &[]);
         check("", &[], &[]);
         check("ebpf: {enabled: false, bpffsPath: /run}", &[], &[]);
     }

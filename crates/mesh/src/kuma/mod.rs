@@ -21,7 +21,7 @@ mod settings;
 mod tests;
 mod writer;
 
-pub use config::{CaptureConfig, Dns, Flow, KumaDnsCapture, OwnerPorts, Ports, VirtualNetwork};
+pub use config::{CaptureConfig, Dns, Flow, OwnerPorts, Ports, VirtualNetwork};
 pub use ownership::OWNERSHIP;
 pub(crate) use reading::Known;
 pub use reason::Reason;
@@ -29,7 +29,9 @@ pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 pub(crate) use settings::TABLE as SETTINGS;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
+use crate::facts::{
+    ConfigKeys, DnsCapture, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused,
+};
 use crate::policy::CapturePolicy;
 use crate::registry::Capture;
 use crate::settings::Setting;
@@ -56,7 +58,7 @@ impl CapturePolicy for CaptureConfig {
     fn captures_nothing(&self) -> bool {
         let flows = [&self.inbound, &self.outbound];
         flows.iter().all(|flow| !flow.is_captured)
-            && self.dns.capture == KumaDnsCapture::Off
+            && self.dns.capture == DnsCapture::Off
             && self.networks.is_empty()
     }
 
@@ -69,26 +71,16 @@ impl CapturePolicy for CaptureConfig {
     }
 
     fn stale_flows(&self) -> Option<StaleFlows> {
-        let destinations = match &self.dns.capture {
-            KumaDnsCapture::Off => return None,
-            KumaDnsCapture::All => None,
-            KumaDnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
-        };
-        let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || self.ipv6);
-        Some(StaleFlows {
-            port: defaults::DNS_PORT.number(),
-            destinations,
-            except_zone: defaults::PROXY_ZONE,
-            families: families.filter(|family| self.captures_dns(*family)).collect(),
-        })
+        let families = Family::captured(self.ipv6).filter(|family| self.captures_dns(*family));
+        self.dns.capture.stale_flows(defaults::PROXY_ZONE, families)
     }
 
     fn without_dns(&self) -> Capture {
-        Self { dns: Dns { capture: KumaDnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
+        Self { dns: Dns { capture: DnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
     }
 
     fn proxy(&self) -> Proxy {
-        let dns = self.dns.capture != KumaDnsCapture::Off || !self.networks.is_empty();
+        let dns = self.dns.capture != DnsCapture::Off || !self.networks.is_empty();
         let machines = !self.networks.is_empty();
         Proxy {
             listeners: Listeners {
@@ -172,7 +164,7 @@ fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     add(Kuma::OutboundIpsExclude, false, destinations.collect());
     let users = config.excluded_owners.iter().map(|owner| Selector::User(owner.uids));
     add(Kuma::OutboundPortsForUids, false, users.collect());
-    if let KumaDnsCapture::Servers(servers) = &config.dns.capture {
+    if let DnsCapture::Servers(servers) = &config.dns.capture {
         add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
     }
     let machines = config.networks.iter().map(|network| Selector::VmInterface(network.interface.clone()));

@@ -20,6 +20,6 @@ pub const OWNERSHIP: Ownership = Ownership {
     policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
     predecessor: Some(&provenance::KUMACTL),
-    opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",
+    opt_out: "label the pod kuma.io/sidecar-injection=disabled",
     joined: &[],
 };

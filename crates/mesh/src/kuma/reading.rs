@@ -50,7 +50,11 @@ impl Reasons for Known {
     }
 
     fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
-        read(context).map(Into::into)
+        let named = || {
+            let name = context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?;
+            crate::RuleReason::named(&format!("kuma-{name}"))
+        };
+        named().or_else(|| by_form(context).map(Into::into))
     }
 
     fn setting(&self, _reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
@@ -74,12 +78,6 @@ impl Reasons for Known {
             }
         }
     }
-}
-
-fn read(context: &RuleContext<'_>) -> Option<Reason> {
-    let named =
-        || Reason::named(&format!("kuma-{}", context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?));
-    named().or_else(|| by_form(context))
 }
 
 fn by_form(context: &RuleContext<'_>) -> Option<Reason> {

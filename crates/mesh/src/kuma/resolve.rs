@@ -1,9 +1,10 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{CaptureConfig, Dns, Flow, KumaDnsCapture, Ports, VirtualNetwork};
+use super::config::{CaptureConfig, Dns, Flow, Ports, VirtualNetwork};
 use super::defaults;
-use super::exclusions::{self, Directions};
+use super::exclusions::{self, DirectionSettings};
 use super::settings::Kuma;
+use crate::facts::DnsCapture;
 use crate::settings::Setting;
 use crate::sources::{Given, Host, Raw, SettingReader, Source};
 use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
@@ -14,8 +15,8 @@ use std::{io, net::IpAddr};
 pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let ipv6 = ipv6(reader, host);
     let proxy_uid = proxy_user(reader, host, numbers_only);
-    let inbound = flow(reader, &Directions::INBOUND);
-    let outbound = flow(reader, &Directions::OUTBOUND);
+    let inbound = flow(reader, &DirectionSettings::INBOUND);
+    let outbound = flow(reader, &DirectionSettings::OUTBOUND);
     let excluded_owners = exclusions::of_users(reader);
     if exclusions::is_given(reader, Kuma::InboundPortsForUids) {
         let text = "is not possible: inbound packets have no user, so each of its ports would be excluded for all callers; \
@@ -23,11 +24,11 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         reader.blame(Kuma::InboundPortsForUids, text);
     }
     let dns = dns(reader, host);
-    if let KumaDnsCapture::Servers(servers) = &dns.capture {
+    if let DnsCapture::Servers(servers) = &dns.capture {
         reader.warn_of_dns_family(servers, ipv6);
     }
     let networks = exclusions::networks(reader);
-    if !networks.is_empty() && dns.capture == KumaDnsCapture::Off {
+    if !networks.is_empty() && dns.capture == DnsCapture::Off {
         let text = format!(
             "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nothing answers unless DNS is captured \
              ({{--redirect-dns}})",
@@ -42,8 +43,8 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         |text| unsigned(text).and_then(LogLevel::new),
     );
     let docker = match dns.capture {
-        KumaDnsCapture::Off => Vec::new(),
-        KumaDnsCapture::Servers(_) | KumaDnsCapture::All => docker(reader, host, ipv6),
+        DnsCapture::Off => Vec::new(),
+        DnsCapture::Servers(_) | DnsCapture::All => docker(reader, host, ipv6),
     };
     if !ipv6 {
         warn_of_ipv6(reader, &networks);
@@ -162,7 +163,7 @@ fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
     host.user(defaults::PROXY_USER).ok().flatten()
 }
 
-fn flow(reader: &mut SettingReader<'_>, names: &Directions) -> Flow {
+fn flow(reader: &mut SettingReader<'_>, names: &DirectionSettings) -> Flow {
     let is_captured = reader.switch_or(names.is_captured, true);
     let listener = reader.port(names.listener, names.default);
     let included: Vec<PortRange> = reader.list(names.included, SettingReader::port_item);
@@ -207,17 +208,17 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
             reader.warn(
                 "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
             );
-            KumaDnsCapture::Off
+            DnsCapture::Off
         }
-        (false, false) => KumaDnsCapture::Off,
-        (true, true) => KumaDnsCapture::All,
+        (false, false) => DnsCapture::Off,
+        (true, true) => DnsCapture::All,
         (true, false) => match declared.map_or_else(|| name_servers(reader, host), Some) {
-            None => KumaDnsCapture::Off,
+            None => DnsCapture::Off,
             Some(servers) if servers.is_empty() => {
                 reader.warn("DNS is not captured: no DNS server is known");
-                KumaDnsCapture::Off
+                DnsCapture::Off
             }
-            Some(servers) => KumaDnsCapture::Servers(servers),
+            Some(servers) => DnsCapture::Servers(servers),
         },
     };
     Dns { capture, port, splits_zones }
@@ -247,9 +248,8 @@ fn name_servers(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<Vec<I
 
 /// The families in which Docker answers DNS by a separate chain.
 fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
-    let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || ipv6);
     let mut found = Vec::new();
-    for family in families {
+    for family in Family::captured(ipv6) {
         match host.has_nat_chain(family, defaults::DOCKER_CHAIN) {
             Ok(true) => found.push(family),
             Ok(false) => {}

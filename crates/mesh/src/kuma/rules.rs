@@ -1,10 +1,11 @@
 //! Which rules a configuration makes, in upstream's order: table by table, and in each the base chains first.
 
-use super::config::{CaptureConfig, Flow, KumaDnsCapture, OwnerPorts, Ports};
+use super::config::{CaptureConfig, Flow, OwnerPorts, Ports};
 use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
 use super::reason::Reason;
 use super::settings::Kuma;
 use super::writer::KumaWriter;
+use crate::facts::DnsCapture;
 use crate::writing::{
     ChainPlace, OUTPUT, PREROUTING, any_of, from, from_interface, from_port, jump, not_to, not_user, own,
     port, ports, state, tcp, to, to_loopback, udp, user,
@@ -40,16 +41,16 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 /// The setting that captures DNS.
 fn dns_origin(config: &CaptureConfig, reason: Reason) -> Origin {
     reason.made_by(match config.dns.capture {
-        KumaDnsCapture::All => Kuma::CaptureAllDns,
-        KumaDnsCapture::Servers(_) | KumaDnsCapture::Off => Kuma::RedirectDns,
+        DnsCapture::All => Kuma::CaptureAllDns,
+        DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
     })
 }
 
 /// The servers whose queries are captured, each a rule; one rule for all of them where any server counts.
 fn servers(writer: &KumaWriter<'_>) -> Vec<Option<Cidr>> {
     match writer.config.dns.capture {
-        KumaDnsCapture::All => vec![None],
-        KumaDnsCapture::Servers(_) | KumaDnsCapture::Off => {
+        DnsCapture::All => vec![None],
+        DnsCapture::Servers(_) | DnsCapture::Off => {
             writer.config.servers(writer.family()).into_iter().map(Some).collect()
         }
     }
@@ -101,7 +102,7 @@ fn prerouting(writer: &mut KumaWriter<'_>) {
         writer.insert_next(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.origin());
     }
     let inserts = config.inbound.is_inserted || !networks.is_empty();
-    writer.add(inserts, (Table::Nat, PREROUTING), [tcp()], jump(INBOUND), Reason::Inbound.origin());
+    writer.add(inserts, PREROUTING, [tcp()], jump(INBOUND), Reason::Inbound.origin());
 }
 
 fn output(writer: &mut KumaWriter<'_>) {
@@ -131,7 +132,7 @@ fn output(writer: &mut KumaWriter<'_>) {
         // Behind an inserted jump, no packet would come to it.
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
         let origin = dns_origin(config, Reason::DnsOverTcp);
-        writer.add(inserts, (Table::Nat, OUTPUT), others, Target::Return, origin);
+        writer.add(inserts, OUTPUT, others, Target::Return, origin);
         let origin = dns_origin(config, Reason::Dns);
         for server in servers(writer) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
@@ -139,7 +140,7 @@ fn output(writer: &mut KumaWriter<'_>) {
             writer.insert_next(Table::Nat, OUTPUT, query, target, origin);
         }
     }
-    writer.add(inserts, (Table::Nat, OUTPUT), [tcp()], jump(OUTBOUND), Reason::Outbound.origin());
+    writer.add(inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound.origin());
 }
 
 /// The conditions that exclude ports of users: one rule, or more where the ports are too many for one.

@@ -97,7 +97,7 @@ settings! {
         DisableComments: "disable-comments" _ ["KUMA_TRANSPARENT_PROXY_COMMENTS_DISABLED"] features [Form], Switch,
             "Leave comments away where rules are found again without them";
         InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            example "" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
+            joined ";" example "" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
             "Must be empty: inbound packets have no user";
     }
     DropIn {

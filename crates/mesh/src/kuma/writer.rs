@@ -33,18 +33,18 @@ impl<'a> KumaWriter<'a> {
         })
     }
 
-    /// Inserts or appends.
+    /// Inserts or appends a rule of the table `nat`.
     pub(super) fn add(
         &mut self,
         inserts: bool,
-        (table, place): (Table, ChainPlace),
+        place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
         origin: Origin,
     ) {
         match inserts {
-            true => self.insert_next(table, place, matches, target, origin),
-            false => self.append(table, place, matches, target, origin),
+            true => self.insert_next(Table::Nat, place, matches, target, origin),
+            false => self.append(Table::Nat, place, matches, target, origin),
         }
     }
 }

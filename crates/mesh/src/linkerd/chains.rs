@@ -1,7 +1,7 @@
 //! The rules for one family, in the order in which they take effect.
 
 use super::config::{CaptureConfig, LinkerdInboundPorts};
-use super::ownership::OWNERSHIP;
+use super::ownership::{COMMENTS, OWNERSHIP};
 use super::reason::Reason;
 use crate::writing::{
     self, ChainPlace, Comments, OUTPUT, PREROUTING, any_of, from, group, jump, own, port, tcp, to_loopback,
@@ -13,9 +13,8 @@ use std::fmt::Display;
 const INBOUND: ChainPlace = own("PROXY_INIT_REDIRECT");
 const OUTBOUND: ChainPlace = own("PROXY_INIT_OUTPUT");
 
-const COMMENT: &str = "proxy-init/";
-/// The prefix of the comment on a network's rule, before the network as it was written.
-pub(super) const OF_SUBNET: &str = "proxy-init/ignore-subnet-";
+/// How the comment on a network's rule goes on, before the network as it was written.
+pub(super) const OF_SUBNET: &str = "ignore-subnet-";
 
 type LinkerdWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
@@ -35,7 +34,7 @@ fn inbound(writer: &mut LinkerdWriter<'_>) {
     let own_family =
         config.ignored_subnets.iter().filter(|subnet| subnet.network().family() == writer.family());
     for subnet in own_family.collect::<Vec<_>>() {
-        let comment = format!("ignore-subnet-{}", subnet.written());
+        let comment = format!("{OF_SUBNET}{}", subnet.written());
         let origin = Reason::IgnoredSubnet.origin();
         append(writer, INBOUND, [from(subnet.network())], comment, Target::Return, origin);
     }
@@ -87,18 +86,15 @@ fn ignored_ports(writer: &mut LinkerdWriter<'_>, chain: ChainPlace, ports: &[Por
 
 /// The ports in their order, as many to a rule as it can hold.
 fn groups(ports: &[PortRange]) -> Vec<PortSet> {
-    let mut groups = Vec::new();
-    let mut rest = ports;
-    while !rest.is_empty() {
-        let set = |count: usize| PortSet::new(rest[..count].iter().copied());
-        // One range fits, and no set holds more than it has slots.
-        let most = rest.len().min(PortSet::SLOTS);
-        let (count, set) = (1..=most)
-            .rev()
-            .find_map(|count| Some((count, set(count)?)))
-            .expect("one range fits into one match");
-        groups.push(set);
-        rest = &rest[count..];
+    let mut groups: Vec<PortSet> = Vec::new();
+    for &range in ports {
+        if let Some(last) = groups.last_mut()
+            && let Some(joined) = PortSet::new(last.ranges().iter().copied().chain([range]))
+        {
+            *last = joined;
+        } else {
+            groups.push(PortSet::new([range]).expect("one range fits into one match"));
+        }
     }
     groups
 }
@@ -113,7 +109,7 @@ fn append(
     origin: Origin,
 ) {
     let comment: Comment =
-        format!("{COMMENT}{comment}").parse().expect("comments of the policy have no quotes");
+        format!("{COMMENTS}{comment}").parse().expect("comments of the policy have no quotes");
     let matches = matches.into_iter().chain([Match::Comment(comment)]);
     writer.append(Table::Nat, chain, matches, target, origin);
 }

@@ -1,6 +1,8 @@
 //! The rules as the commands that `proxy-init` would run for them, word for word: what its simulation prints.
 
+use super::chains::OF_SUBNET;
 use super::config::CaptureConfig;
+use super::ownership::COMMENTS;
 use crate::policy::CapturePolicy;
 use rules::{Chain, Family, Match, Negatable, Position, Rule, Statement, Target};
 
@@ -64,7 +66,7 @@ fn words(rule: &Rule) -> String {
 /// A network as it was written, which its rule's comment keeps.
 fn written(rule: &Rule) -> &str {
     let mut comments = rule.matches.iter().filter_map(|m| match m {
-        Match::Comment(text) => text.as_str().strip_prefix(super::chains::OF_SUBNET),
+        Match::Comment(text) => text.as_str().strip_prefix(COMMENTS)?.strip_prefix(OF_SUBNET),
         _ => None,
     });
     comments.next().expect("a network's rule says it in its comment")

@@ -14,18 +14,11 @@ pub enum LinkerdInboundPorts {
 /// An excluded network, as it was written: the comment on its rule has it so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    network: Cidr,
-    written: String,
+    pub(super) network: Cidr,
+    pub(super) written: String,
 }
 
 impl Subnet {
-    /// The network of a text; `None` if the text is not a network in the form of `ADDRESS/LENGTH`. Host bits that
-    /// are set count for nothing.
-    pub fn new(written: &str) -> Option<Self> {
-        let network = written.parse().ok()?;
-        Some(Self { network, written: written.to_owned() })
-    }
-
     pub fn network(&self) -> Cidr {
         self.network
     }

@@ -3,15 +3,18 @@
 use rules::predecessor::Predecessor;
 use rules::{Chains, Ownership, PolicyRules};
 
-/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
-/// and 140 is not in `/etc/iproute2/rt_protos`.
+/// What the comments of the rules start with: upstream's words.
+pub(super) const COMMENTS: &str = "proxy-init/";
+
+/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed. The policy has no
+/// routing; 140 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
     chains: Chains::Prefix("PROXY_INIT_"),
     conflicting_chains: &[],
     comment: "sidecar-init-linkerd",
-    comment_prefix: Some("proxy-init/"),
+    comment_prefix: Some(COMMENTS),
     table: "sidecar_init_linkerd",
     protocol: 140,
     policy_rules: PolicyRules::PLAIN,

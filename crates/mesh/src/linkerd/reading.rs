@@ -5,8 +5,7 @@ use super::reason::{ROWS, Reason};
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::{Role, RuleContext, captures, is_loopback, passes};
-use rules::Family;
-use rules::Hook;
+use rules::{Family, Hook};
 
 /// What is known of the mesh's rules.
 pub(crate) struct Known;

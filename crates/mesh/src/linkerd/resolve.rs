@@ -29,10 +29,18 @@ pub fn configure(reader: &mut SettingReader<'_>, _host: &dyn Host, _numbers_only
         ignored_subnets: subnets(reader),
     };
     if config.inbound_listener == config.outbound_listener {
-        reader.blame(
-            Linkerd::OutgoingProxyPort,
-            "is where {--incoming-proxy-port} sends inbound connections; the proxy needs a port for each",
-        );
+        // The other one may be the default, which is no value to complain about.
+        let (setting, text) = match reader.raw.get(Linkerd::OutgoingProxyPort) {
+            Some(_) => (
+                Linkerd::OutgoingProxyPort,
+                "is where {--incoming-proxy-port} sends inbound connections; the proxy needs a port for each",
+            ),
+            None => (
+                Linkerd::IncomingProxyPort,
+                "is where {--outgoing-proxy-port} sends outbound connections; the proxy needs a port for each",
+            ),
+        };
+        reader.blame(setting, text);
     }
     config
 }
@@ -67,8 +75,8 @@ fn inbound_ports(reader: &mut SettingReader<'_>) -> LinkerdInboundPorts {
 
 fn subnets(reader: &mut SettingReader<'_>) -> Vec<Subnet> {
     reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
-        reader.cidr_item(source, item)?;
-        Subnet::new(item)
+        let network = reader.cidr_item(source, item)?;
+        Some(Subnet { network, written: item.to_owned() })
     })
 }
 

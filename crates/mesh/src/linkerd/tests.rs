@@ -204,6 +204,11 @@ fn every_problem_is_told_at_once_with_its_flag_and_its_item() {
     }
     let same = refused(&[(Linkerd::IncomingProxyPort, "1"), (Linkerd::OutgoingProxyPort, "1")]);
     assert!(same[0].contains("the proxy needs a port for each"), "{same:?}");
+    for (setting, default) in [(Linkerd::IncomingProxyPort, "4140"), (Linkerd::OutgoingProxyPort, "4143")] {
+        let same = refused(&[(setting, default)]);
+        let option = setting.row().option();
+        assert!(same[0].starts_with(&format!("{option}: \"{default}\" is where --")), "{same:?}");
+    }
 }
 
 #[test]

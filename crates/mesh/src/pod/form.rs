@@ -3,6 +3,7 @@
 //! What is refused here beyond what flags refuse, Istio refuses when the pod is made (`pkg/kube/inject/validate.go`):
 //! a preview must not promise rules for a pod that never comes to be.
 
+use crate::Problems;
 use crate::settings::mapping::AnnotationForm;
 use rules::{Cidr, PortRange};
 
@@ -11,29 +12,29 @@ type FormFault<'a> = (&'a str, String);
 
 impl AnnotationForm {
     /// What is wrong with a value beyond what every reader of the setting reports: the items, and the complaint about each.
-    pub fn faults(self, value: &str) -> Vec<(&str, String)> {
-        let all = matches!(self, Self::PortsOrAll | Self::NetworksOrAll);
-        // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they are.
-        let blank = match self {
-            Self::Networks | Self::NetworksOrAll => value.is_empty(),
-            Self::Mode | Self::Ports | Self::PortsOrAll | Self::Interfaces => value.trim().is_empty(),
-        };
-        if blank || (all && value == "*") {
-            return Vec::new();
-        }
+    /// Of many, the first.
+    pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         match self {
             Self::Mode => Vec::new(),
-            Self::Ports | Self::PortsOrAll => value.split(',').filter_map(port).collect(),
-            Self::Networks | Self::NetworksOrAll => value.split(',').filter_map(network).collect(),
-            Self::Interfaces => value.split(',').filter_map(interface).collect(),
+            Self::PortsOrAll | Self::NetworksOrAll if value == "*" => Vec::new(),
+            // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they are.
+            Self::Ports | Self::PortsOrAll | Self::Interfaces if value.trim().is_empty() => Vec::new(),
+            Self::Networks | Self::NetworksOrAll if value.is_empty() => Vec::new(),
+            Self::Ports | Self::PortsOrAll => {
+                value.split(',').filter_map(port).take(Problems::MAX_ITEMS).collect()
+            }
+            Self::Networks | Self::NetworksOrAll => {
+                value.split(',').filter_map(network).take(Problems::MAX_ITEMS).collect()
+            }
+            Self::Interfaces => value.split(',').filter_map(interface).take(Problems::MAX_ITEMS).collect(),
         }
     }
 }
 
 fn port(item: &str) -> Option<FormFault<'_>> {
     let item = item.trim();
-    let digits = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
-    let is_port = digits && item.parse::<u16>().is_ok();
+    // Rust also takes a plus sign before a number.
+    let is_port = !item.starts_with('+') && item.parse::<u16>().is_ok();
     let text = match item {
         _ if is_port => return None,
         "" => "is an empty item of a list of ports; leave the comma out",
@@ -74,6 +75,14 @@ fn interface(item: &str) -> Option<FormFault<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_millions_of_faults_the_first_are_reported() {
+        let commas = ",".repeat(2_000_000);
+        for form in [AnnotationForm::Ports, AnnotationForm::NetworksOrAll, AnnotationForm::Interfaces] {
+            assert_eq!(form.faults(&commas).len(), Problems::MAX_ITEMS, "{form:?}");
+        }
+    }
 
     #[test]
     fn what_istio_refuses_is_refused() {

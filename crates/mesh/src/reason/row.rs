@@ -96,7 +96,7 @@ impl RuleReason {
         Some(text.replace("{option}", option))
     }
 
-    /// What a rule carries along that this setting made.
+    /// The origin of a rule that this setting made, one of several.
     pub fn made_by(self, setting: Setting) -> Origin {
         Origin { name: self.name(), option: setting.row().name() }
     }
@@ -147,9 +147,6 @@ macro_rules! reasons {
         },)*];
 
         impl Reason {
-            /// Every reason, in the order of their names.
-            pub const ALL: &[Self] = &[$(Self::$reason,)*];
-
             fn row(self) -> &'static $crate::reason::ReasonRow {
                 &ROWS[self as usize]
             }
@@ -163,10 +160,6 @@ macro_rules! reasons {
             /// The settings of which one makes the rule; none for what is always there.
             pub fn settings(self) -> &'static [$crate::settings::Setting] {
                 self.row().settings
-            }
-
-            pub fn named(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|reason| reason.name() == name)
             }
 
             /// The origin of a rule: its name, and the setting that made it where only one can.

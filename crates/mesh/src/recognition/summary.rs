@@ -3,7 +3,7 @@
 
 use crate::reason::About;
 use rules::nft::{self, Field};
-use rules::{Cidr, ListedCondition, Mark, Match, render};
+use rules::{ListedCondition, Mark, Match, render};
 use std::borrow::Cow;
 
 /// The field that a listed condition looks at and the values that it matches, however the backend writes it; `None` where
@@ -57,20 +57,22 @@ impl RuleSummary {
                     summary.comment = Some(comment.as_str().to_owned());
                 }
                 ListedCondition::Known(known) => {
-                    if let Some(values) = known.condition() {
-                        summary.field(
-                            values.field,
-                            FieldValues { negated: values.negated, items: items(known) },
-                        );
-                    }
-                }
-                ListedCondition::Nft(values) => {
-                    let item = |item: &String| match (values.field, item.parse::<u32>()) {
-                        (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),
-                        _ => item.trim_matches('"').to_owned(),
+                    let Some(condition) = known.condition() else { continue };
+                    let items = match known {
+                        // As they were given: `+` for all that start so, and the order of ports.
+                        Match::InInterface(name) | Match::OutInterface(name) => {
+                            vec![name.value().to_string()]
+                        }
+                        Match::DestinationPorts(ports) => {
+                            ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect()
+                        }
+                        _ => items(&condition),
                     };
-                    let items = render::nft::values(values).iter().map(item).collect();
-                    summary.field(values.field, FieldValues { negated: values.negated, items });
+                    summary.field(condition.field, FieldValues { negated: condition.negated, items });
+                }
+                ListedCondition::Nft(condition) => {
+                    let values = FieldValues { negated: condition.negated, items: items(condition) };
+                    summary.field(condition.field, values);
                 }
                 ListedCondition::Always(_) | ListedCondition::Protocol(_) => {}
                 ListedCondition::DestinationLocal(_)
@@ -125,30 +127,13 @@ fn merge(held: &mut Option<FieldValues>, more: FieldValues) {
     }
 }
 
-/// The values of a match, as people write them.
-fn items(known: &Match) -> Vec<String> {
-    match known {
-        Match::InInterface(name) | Match::OutInterface(name) => vec![name.value().to_string()],
-        Match::Source(network) | Match::Destination(network) => vec![host(network.value())],
-        Match::SourcePort(ports) | Match::DestinationPort(ports) => vec![ports.value().dashed().to_string()],
-        Match::DestinationPorts(ports) => {
-            ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect()
-        }
-        Match::UidOwner(users) => vec![users.value().dashed().to_string()],
-        Match::GidOwner(group) => vec![group.value().to_string()],
-        Match::Mark(mark) => vec![mark.value().to_string()],
-        Match::Protocol(protocol) => vec![protocol.to_string()],
-        // No list of a policy is about other matches.
-        _ => Vec::new(),
-    }
-}
-
-/// A network; of one address alone, that.
-fn host(network: &Cidr) -> String {
-    match network.is_host() {
-        true => network.address().to_string(),
-        false => network.to_string(),
-    }
+/// The values of a condition as `nft` writes them, but names without quotes, and marks with their masks.
+fn items(condition: &nft::Condition) -> Vec<String> {
+    let item = |text: &String| match (condition.field, text.parse::<u32>()) {
+        (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),
+        _ => text.trim_matches('"').to_owned(),
+    };
+    render::nft::values(condition).iter().map(item).collect()
 }
 
 #[cfg(test)]

@@ -190,7 +190,25 @@ impl<'a> SettingReader<'a> {
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let (items, source) = self.items(setting);
-        items.into_iter().filter_map(|item| read(self, &source, item)).collect()
+        self.read_items(&items, &source, read)
+    }
+
+    /// The values of items, up to where enough of them are wrong.
+    fn read_items<T>(
+        &mut self,
+        items: &[&str],
+        source: &Source,
+        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+    ) -> Vec<T> {
+        let enough = self.problems.len() + Problems::MAX_ITEMS;
+        let mut values = Vec::new();
+        for item in items {
+            if self.problems.len() >= enough {
+                break;
+            }
+            values.extend(read(self, source, item));
+        }
+        values
     }
 
     /// A list, or `*` alone for everything.
@@ -199,7 +217,7 @@ impl<'a> SettingReader<'a> {
         setting: Setting,
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
     ) -> Wildcard<T> {
-        let (items, source) = self.items(setting);
+        let (mut items, source) = self.items(setting);
         match items[..] {
             ["*"] => return Wildcard::All,
             _ if items.contains(&"*") => {
@@ -212,8 +230,8 @@ impl<'a> SettingReader<'a> {
             }
             _ => {}
         }
-        let items = items.into_iter().filter(|&item| item != "*");
-        Wildcard::Items(items.filter_map(|item| read(self, &source, item)).collect())
+        items.retain(|item| *item != "*");
+        Wildcard::Items(self.read_items(&items, &source, read))
     }
 
     /// One item of a list of ports. 0 is none.
@@ -327,6 +345,21 @@ mod tests {
             problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["--a: \"x\" is wrong", "--a: \"y\" is wrong", "--b: \"x\" is wrong"]
         );
+    }
+
+    #[test]
+    fn of_many_wrong_items_the_first_are_reported() {
+        let value = (0..100_000).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
+        let given = |name| Given { value: value.clone(), source: Source::Flag(name) };
+        let raw = Raw::of([
+            (Setting::InboundPorts, given("istio-inbound-ports")),
+            (Setting::OutboundPorts, given("istio-outbound-ports")),
+        ]);
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        reader.wildcard(Setting::InboundPorts, SettingReader::port_item);
+        assert_eq!(reader.problem_count(), Problems::MAX_ITEMS);
+        reader.list(Setting::OutboundPorts, SettingReader::port_item);
+        assert_eq!(reader.problem_count(), 2 * Problems::MAX_ITEMS);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The pattern of an alias: a regular expression of RE2 with places for the environment.
 //!
-//! What Envoy could never compile is refused here, where it can be named: one such expression keeps it from taking any route
-//! at all. All else is left to RE2: crates with a grammar of their own refuse what it takes, such as a brace that stands for
-//! itself, `{"env":"(@)"}`.
+//! The usual mistakes with which Envoy could not compile it are refused here, where they can be named: one such expression
+//! keeps it from taking any route at all. All else is left to RE2: crates with a grammar of their own refuse what it takes,
+//! such as a brace that stands for itself, `{"env":"(@)"}`.
 
 /// The expression, with places for the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +35,16 @@ impl AliasPattern {
 enum PrecedingToken {
     Nothing,
     Something,
-    /// `*`, `+` or `?`.
+    /// `*`, `+`, `?` or a count, `{2,3}`.
     Repetition,
     /// One of these and a `?`.
     Lazy,
 }
+
+const UNCLOSED: &str = "a ( is not closed; expected \\( for the character itself";
+
+/// Letters that mean something to RE2 behind a backslash. It refuses all others.
+const ESCAPES: &str = "AabBCdDEfnpPQrsStvwWxz";
 
 /// Refuses what is out of balance, and what other engines have and RE2 has not.
 fn check(expression: &str) -> Result<(), &'static str> {
@@ -48,6 +53,8 @@ fn check(expression: &str) -> Result<(), &'static str> {
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
         rest = &rest[first.len_utf8()..];
+        let counted = if first == '{' { after_count(rest) } else { None };
+        rest = counted.unwrap_or(rest);
         match first {
             '\\' => {
                 rest = escaped(rest)?;
@@ -63,8 +70,12 @@ fn check(expression: &str) -> Result<(), &'static str> {
                         "it looks ahead or behind ((?=, (?!, (?<=, (?<!, (?>), which RE2 does not do",
                     );
                 }
-                // The question mark of flags and names repeats nothing.
-                rest = rest.strip_prefix('?').unwrap_or(rest);
+                if let Some(flags) = rest.strip_prefix('?') {
+                    // Flags and names are nothing that can be repeated.
+                    let end = flags.find([':', '>', ')']).ok_or(UNCLOSED)?;
+                    rest = &flags[end..];
+                    rest = rest.strip_prefix([':', '>']).unwrap_or(rest);
+                }
                 open += 1;
                 before = PrecedingToken::Nothing;
             }
@@ -75,19 +86,32 @@ fn check(expression: &str) -> Result<(), &'static str> {
             }
             '|' => before = PrecedingToken::Nothing,
             '?' if before == PrecedingToken::Repetition => before = PrecedingToken::Lazy,
-            '*' | '+' | '?' => match before {
+            '{' if counted.is_none() => before = PrecedingToken::Something,
+            '*' | '+' | '?' | '{' => match before {
                 PrecedingToken::Something => before = PrecedingToken::Repetition,
                 PrecedingToken::Nothing => {
-                    return Err("a *, + or ? repeats nothing; expected it behind something, such as .*");
+                    return Err(
+                        "a *, +, ? or count repeats nothing; expected it behind something, such as .*",
+                    );
                 }
                 PrecedingToken::Repetition | PrecedingToken::Lazy => {
-                    return Err("a *, + or ? repeats another one; expected one of them");
+                    return Err("a *, +, ? or count repeats another one; expected one of them");
                 }
             },
             _ => before = PrecedingToken::Something,
         }
     }
-    if open > 0 { Err("a ( is not closed; expected \\( for the character itself") } else { Ok(()) }
+    if open > 0 { Err(UNCLOSED) } else { Ok(()) }
+}
+
+/// What follows a count, `{2}`, `{2,}` or `{2,3}`, whose brace was read; `None` for a brace that stands for itself.
+fn after_count(text: &str) -> Option<&str> {
+    let (count, rest) = text.split_once('}')?;
+    let (least, most) = count.split_once(',').unwrap_or((count, ""));
+    let is_number = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'))
+    };
+    (!least.is_empty() && is_number(least) && is_number(most)).then_some(rest)
 }
 
 /// What follows an escape, whose backslash was read.
@@ -95,9 +119,14 @@ fn escaped(text: &str) -> Result<&str, &'static str> {
     let first = text.chars().next().ok_or("a \\ at its end escapes nothing; expected \\\\ for itself")?;
     let rest = &text[first.len_utf8()..];
     match first {
+        // An octal number has two digits or three.
+        '1'..='7' if rest.starts_with(|next: char| matches!(next, '0'..='7')) => Ok(rest),
         '1'..='9' => Err("a \\ with a digit means what was found before, which RE2 does not do"),
         // All up to \E is literal.
         'Q' => Ok(rest.split_once("\\E").map_or("", |(_, rest)| rest)),
+        _ if first.is_ascii_alphabetic() && !ESCAPES.contains(first) => {
+            Err("a \\ precedes a letter with which RE2 has no escape, such as \\h or \\Z")
+        }
         _ => Ok(rest),
     }
 }
@@ -137,6 +166,8 @@ mod tests {
             r#"{"env":"(@)"}"#,
             "a{2,3}b{,4}(@)",
             "a*?b+?c??(@)",
+            "a{2}?b{2,}(?:c)*{x}{02}(@)",
+            r"\12\pL\x41\z(@)",
             r"\Q(*[\E(@)",
             "é+(@)",
         ] {
@@ -155,6 +186,13 @@ mod tests {
             ("*(@)", "repeats nothing"),
             ("(+(@))", "repeats nothing"),
             ("a|?(@)", "repeats nothing"),
+            ("(?:*a)(@)", "repeats nothing"),
+            ("(?P<n>+a)(@)", "repeats nothing"),
+            ("{2}(@)", "repeats nothing"),
+            ("a{2}*(@)", "repeats another one"),
+            ("a*{2,}(@)", "repeats another one"),
+            (r"a\h(@)", "RE2 has no escape"),
+            (r"(@)\Z", "RE2 has no escape"),
             ("a**(@)", "repeats another one"),
             ("a*?*(@)", "repeats another one"),
             ("(?!x)(@)", "looks ahead or behind"),

@@ -3,12 +3,13 @@
 use crate::environment::resource::EnvironmentSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the requests of each environment go.
+/// The subsets of a Service that requests go to, by their environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// Of those without one, or with one that nothing is derived for; `None` stands for all pods.
+    /// For requests without an environment, and those for whose environment and its ancestors the Service has no pods. `None`
+    /// stands for all pods.
     pub default: Option<String>,
-    /// Of each environment of the namespace that goes elsewhere, by the environment.
+    /// For each environment of the namespace whose requests go to another subset.
     pub others: BTreeMap<String, String>,
 }
 
@@ -28,6 +29,7 @@ impl Choices {
     }
 }
 
+/// The name of an environment's subset: Istio takes letters, digits and `-`.
 pub fn subset(environment: &str) -> String {
     environment.replace(['_', '.'], "-")
 }

@@ -4,7 +4,7 @@
 mod shape;
 
 use mesh::InputProblem;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub const RULE: &str = "kt-virtual-environment/rule";
 
@@ -60,42 +60,35 @@ impl HttpRouteRule {
 
     /// A whole route: this with a match and a destination over it.
     pub(super) fn with(&self, matching: &Value, route: &Value) -> Value {
-        let over = |base: &Map<String, Value>, over: &Value| {
-            let mut merged = Value::Object(base.clone());
-            merge(&mut merged, over);
-            Value::Array(vec![merged])
-        };
         let mut whole = self.rest.clone();
-        whole.insert("match".to_owned(), over(&self.matching, matching));
-        whole.insert("route".to_owned(), over(&self.route, route));
+        whole.insert("match".to_owned(), json!([over(&self.matching, matching)]));
+        whole.insert("route".to_owned(), json!([over(&self.route, route)]));
         Value::Object(whole)
     }
 }
 
-/// Puts fields over fields. A header's condition is one of several kinds, so it is replaced whole.
-fn merge(base: &mut Value, over: &Value) {
-    let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
-    for (key, value) in over {
-        match (base.get_mut(key), value) {
-            (Some(Value::Object(there)), Value::Object(more))
-                if key == "headers" || key == "withoutHeaders" =>
-            {
+/// Puts fields over those of a rule. Objects on both sides are conditions on headers: each is one of several kinds, so it is
+/// replaced whole.
+fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
+    let mut merged = base.clone();
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        match (merged.get_mut(key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) => {
                 // Names of headers are the same in any case.
                 there.retain(|name, _| !more.keys().any(|new| new.eq_ignore_ascii_case(name)));
                 there.extend(more.clone());
             }
-            (Some(there @ Value::Object(_)), Value::Object(_)) => merge(there, value),
             _ => {
-                base.insert(key.clone(), value.clone());
+                merged.insert(key.clone(), value.clone());
             }
         }
     }
+    merged
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn read(text: &str) -> Result<HttpRouteRule, String> {
         let shown =

@@ -282,16 +282,16 @@ fn last_call(pipeline: &str) -> &str {
     &pipeline[start..]
 }
 
-/// `$_ := set $map ..`, or `set` alone, as `$map = set $map ..`: values are never changed in place here.
+/// `$_ := set $map ..`, or `set` alone, as `$map = set $map ..`: values are never changed in place here. Another variable that
+/// is to hold the answer gets the changed map in a second action.
 fn assigned(body: &str) -> Result<String, String> {
     let call = body.trim_start();
     let spaces = &body[..body.len() - call.len()];
-    let (target, call) = match call.split_once('=') {
-        Some((target, call)) if target.starts_with('$') => {
-            (target.trim_end_matches([':', ' ']).trim(), call.trim_start())
-        }
+    let (assignment, call) = match call.split_once('=') {
+        Some((assignment, call)) if assignment.starts_with('$') => (assignment, call.trim_start()),
         _ => ("", call),
     };
+    let target = assignment.trim_end_matches([':', ' ']).trim();
     // The last call of an assigned pipeline makes its value. A pipeline that is not assigned may begin with a keyword.
     let last = last_call(call);
     let deciding = if target.is_empty() { call } else { last };
@@ -305,6 +305,10 @@ fn assigned(body: &str) -> Result<String, String> {
         // What it answers is handed on, and printed.
         ("", true) if last.len() < call.len() => Ok(body.to_owned()),
         ("$_" | "", true) => Ok(format!("{spaces}{map} = {call}")),
+        // The text before the first `=` may also be more than a variable: `$x | default "a=b"`.
+        (_, true) if !target.contains(' ') => {
+            Ok(format!("{spaces}{map} = {call}}}}}{{{{ {assignment}= {map} "))
+        }
         // One that is printed or piped on is a value like any other, and so is what another variable is to hold.
         ("", false) if function.to_lowercase().contains("merge") => Ok(body.to_owned()),
         ("$_" | "", false) => Err(format!(
@@ -378,7 +382,10 @@ mod tests {
         let rows = [
             ("a\n{{- $_ := set $x \"k\" 1 -}}", "a\n{{- $x = set $x \"k\" 1 -}}"),
             ("{{ set $x `k` 1 }}", "{{ $x = set $x `k` 1 }}"),
-            ("{{ $y := set $x `k` 1 }}", "{{ $y := set $x `k` 1 }}"),
+            ("{{- $y := set $x `k` 1 -}}", "{{- $x = set $x `k` 1 }}{{ $y := $x -}}"),
+            ("{{$y = `v` | set $x `k`}}", "{{$x = `v` | set $x `k`}}{{ $y = $x }}"),
+            ("{{ $y := set .A `k` 1 }}", "{{ $y := set .A `k` 1 }}"),
+            ("{{ $x | default \"a=b\" }}", "{{ $x | default \"a=b\" }}"),
             ("{{ $_ := mustMerge $x .Values }}", "{{ $x = mustMerge $x .Values }}"),
             ("{{ merge .Values.a .Values.b | toYaml }}", "{{ merge .Values.a .Values.b | toYaml }}"),
             ("{{ merge $x .Values.b | toYaml }}", "{{ merge $x .Values.b | toYaml }}"),

@@ -93,7 +93,7 @@ pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
         }
     }
     let proxy = Arc::new(SandboxProxy { facts, log: Mutex::new(log) });
-    agents.into_iter().for_each(|agent| names::serve(&proxy, agent));
+    agents.into_iter().try_for_each(|agent| names::serve(&proxy, agent))?;
     serve::start(listeners, move |direction, client| {
         let proxy = Arc::clone(&proxy);
         serve::on_thread(move || proxy.serve(direction, &client));

@@ -17,9 +17,9 @@ const DATAGRAM: usize = 4096;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers DNS queries at this socket, on threads.
-pub(super) fn serve(proxy: &Arc<SandboxProxy>, socket: UdpSocket) {
+pub(super) fn serve(proxy: &Arc<SandboxProxy>, socket: UdpSocket) -> io::Result<()> {
     let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let mut buffer = [0; DATAGRAM];
         loop {
             let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
@@ -27,7 +27,8 @@ pub(super) fn serve(proxy: &Arc<SandboxProxy>, socket: UdpSocket) {
             let query = buffer[..length].to_vec();
             serve::on_thread(move || answer(&proxy, &socket, &query, client));
         }
-    });
+    })?;
+    Ok(())
 }
 
 fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
@@ -48,9 +49,7 @@ fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: Socket
 fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
     proxy.leave(ConnectionDirection::Outbound)?;
     let server = proxy.facts.name_server(client);
-    let unspecified: SocketAddr =
-        if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
-    let socket = UdpSocket::bind(unspecified)?;
+    let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
     if let Some(mark) = proxy.facts.mark {
         tcp::mark(&socket, mark)?;
     }

@@ -8,9 +8,15 @@ use std::{
 /// The user of the socket of this protocol that has this address as its own. An unconnected
 /// socket has only a port.
 pub(super) fn of(protocol: &str, own: SocketAddr) -> Option<u32> {
-    let six = if own.is_ipv6() { "6" } else { "" };
-    let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}{six}")).ok()?;
-    find(&table, own)
+    let find_in =
+        |table: &str, own| find(&fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok()?, own);
+    let v6 = format!("{protocol}6");
+    match own.ip() {
+        // A socket of IPv6 can reach IPv4 too, from a mapped address (`ipv6(7)`). Java's do.
+        IpAddr::V4(ip) => find_in(protocol, own)
+            .or_else(|| find_in(&v6, SocketAddr::from((ip.to_ipv6_mapped(), own.port())))),
+        IpAddr::V6(_) => find_in(&v6, own),
+    }
 }
 
 fn find(table: &str, own: SocketAddr) -> Option<u32> {
@@ -63,6 +69,11 @@ mod tests {
                 assert_eq!(of("tcp", tcp.local_addr().expect("bound")), Some(own), "{address}");
                 let udp = UdpSocket::bind(address).expect("a port is free");
                 assert_eq!(of("udp", udp.local_addr().expect("bound")), Some(own), "{address}");
+            }
+            for address in ["[::ffff:127.0.0.1]:0", "[::]:0"] {
+                let udp = UdpSocket::bind(address).expect("a port is free");
+                let port = udp.local_addr().expect("bound").port();
+                assert_eq!(of("udp", SocketAddr::from(([127, 0, 0, 1], port))), Some(own), "{address}");
             }
             assert_eq!(of("tcp", "192.0.2.1:1".parse().expect("an address")), None);
         });

@@ -89,7 +89,7 @@ impl Half {
         &self.buffer[self.start..self.end]
     }
 
-    /// Reads and writes until either would block.
+    /// Reads once, if all is written, and writes what there is until that would block.
     fn go_on(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
         if self.wants_input()
             && let Some(count) = now(from.read(&mut self.buffer))?

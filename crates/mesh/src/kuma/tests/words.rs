@@ -109,6 +109,10 @@ fn ports_of_users_mean_nothing_for_what_arrives() {
         text.starts_with(&format!("{variable}: \"7\" is not possible: inbound packets have no user")),
         "{text}"
     );
+    let raw = Raw::new([], |_| true, |name| (name == variable).then(Default::default));
+    let mut reader = SettingReader::new(&raw, Vec::new());
+    configure(&mut reader, &POD, false);
+    assert!(reader.finish().is_ok());
 }
 
 #[test]

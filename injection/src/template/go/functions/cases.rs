@@ -3,8 +3,8 @@
 use super::{functions, text, whole};
 
 functions! {
-    "title" reads 1..=1 |args| Ok(initially(&text(&args[0]), separates, |first| first.to_uppercase().collect()).into());
-    "untitle" reads 1..=1 |args| Ok(initially(&text(&args[0]), char::is_whitespace, |first| first.to_lowercase().collect()).into());
+    "title" reads 1..=1 |args| Ok(initially(&text(&args[0]), separates, upper).into());
+    "untitle" reads 1..=1 |args| Ok(initially(&text(&args[0]), char::is_whitespace, lower).into());
     "swapcase" reads 1..=1 |args| Ok(text(&args[0]).chars().map(swapped).collect::<String>().into());
     "camelcase" reads 1..=1 |args| Ok(camel(&text(&args[0])).into());
     "snakecase" reads 1..=1 |args| Ok(joined(&text(&args[0]), '_').into());
@@ -23,18 +23,28 @@ functions! {
 }
 
 /// With the first letter of each word changed.
-fn initially(text: &str, separates: fn(char) -> bool, change: impl Fn(char) -> String) -> String {
+fn initially(text: &str, separates: fn(char) -> bool, change: fn(char) -> char) -> String {
     let mut is_first = true;
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_first {
-            out.push_str(&change(c));
-        } else {
-            out.push(c);
-        }
+        out.push(if is_first { change(c) } else { c });
         is_first = separates(c);
     }
     out
+}
+
+/// One character for one, as Go has it: `ß` stays as it is.
+pub(super) fn upper(c: char) -> char {
+    let mut all = c.to_uppercase();
+    match (all.next(), all.next()) {
+        (Some(upper), None) => upper,
+        _ => c,
+    }
+}
+
+/// As [`upper`]. The one character with a longer lower case is the dotted `İ`, which Go makes `i`.
+pub(super) fn lower(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
 }
 
 /// What separates words for Go's `Title`: of ASCII, all but letters, digits and `_`.
@@ -42,8 +52,8 @@ fn separates(c: char) -> bool {
     if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() }
 }
 
-fn swapped(c: char) -> String {
-    if c.is_uppercase() { c.to_lowercase().collect() } else { c.to_uppercase().collect() }
+fn swapped(c: char) -> char {
+    if c.is_uppercase() { lower(c) } else { upper(c) }
 }
 
 fn connects(c: char) -> bool {
@@ -67,10 +77,10 @@ fn camel(text: &str) -> String {
             begins = true;
         } else if begins {
             lowers = c.is_uppercase();
-            out.extend(c.to_uppercase());
+            out.push(upper(c));
             begins = false;
         } else if lowers && c.is_uppercase() {
-            out.extend(c.to_lowercase());
+            out.push(lower(c));
         } else {
             lowers = false;
             out.push(c);
@@ -132,7 +142,7 @@ fn joined(text: &str, connector: char) -> String {
     let divides = |kind: Option<WordKind>| matches!(kind, None | Some(WordKind::Connector | WordKind::Mark));
     let mut out = String::new();
     let push = |out: &mut String, at: usize| match &words[at] {
-        (WordKind::Upper, word) => out.push_str(&word.to_lowercase()),
+        (WordKind::Upper, word) => out.extend(word.chars().map(lower)),
         (WordKind::Connector, word) => out.extend(word.chars().map(|_| connector)),
         (_, word) => out.push_str(word),
     };
@@ -196,28 +206,46 @@ fn shortened(left: i64, most: i64, text: &str) -> String {
     format!("...{}", shortened(0, most - 3, &cut(from, chars.len())))
 }
 
-/// Lines of at most `width` characters, parted at spaces; a longer word is a longer line, or cut.
+/// Lines of at most `width` bytes, as sprig counts, parted at spaces; a longer word is a longer line, or cut between characters.
 fn wrapped(text: &str, width: i64, between: &str, cuts: bool) -> String {
-    let chars: Vec<char> = text.chars().collect();
     let width = usize::try_from(width).unwrap_or(1).max(1);
     let mut out = String::new();
-    let mut at = 0;
-    while chars.len() - at > width {
-        if chars[at] == ' ' {
-            at += 1;
+    let mut rest = text;
+    while rest.len() > width {
+        let bytes = rest.as_bytes();
+        if bytes[0] == b' ' {
+            rest = &rest[1..];
             continue;
         }
-        let space = chars[at..=at + width].iter().rposition(|c| *c == ' ');
-        let behind = || chars[at + width..].iter().position(|c| *c == ' ').map(|space| space + width);
+        let space = bytes[..=width].iter().rposition(|b| *b == b' ');
+        let behind = || bytes[width..].iter().position(|b| *b == b' ').map(|space| space + width);
         let (length, skipped) = match space.or_else(|| if cuts { None } else { behind() }) {
             Some(space) => (space, 1),
-            None if cuts => (width, 0),
+            None if cuts => {
+                // Where already the first character is longer than the line, after that.
+                let mut ends = (1..=width).rev().chain(width + 1..rest.len());
+                let Some(end) = ends.find(|end| rest.is_char_boundary(*end)) else { break };
+                (end, 0)
+            }
             None => break,
         };
-        out.extend(&chars[at..at + length]);
+        out.push_str(&rest[..length]);
         out.push_str(between);
-        at += length + skipped;
+        rest = &rest[length + skipped..];
     }
-    out.extend(&chars[at..]);
-    out
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        for (text, width, expected) in
+            [("ééé", 3, "é|é|é"), ("ééé", 4, "éé|é"), ("éaé", 1, "é|a|é"), ("é", 1, "é")]
+        {
+            assert_eq!(wrapped(text, width, "|", true), expected, "{text} {width}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ functions! {
     "toRawJson" passes 1..=1 |args| Ok(written(&args[0], false).into());
     "toPrettyJson" passes 1..=1 |args| Ok(pretty(&args[0]).into());
     "toJsonMap" passes 0..=any |args| Ok(json(&Value::Map(union(args)?)).into());
-    "toYaml" passes 1..=1 |args| Ok(to_yaml(&args[0]).into());
+    "toYaml" passes 1..=1 |args| Ok(yaml::block(&tree(&args[0])).into());
     "fromJSON" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or_else(|_| "{}".into()));
     "fromJson" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
     "mustFromJson" reads 1..=1 |args| from_json(&text(&args[0]));
@@ -108,11 +108,6 @@ fn tree(value: &Value) -> Tree {
             Tree::Map(json_fields(fields).into_iter().map(|(key, value)| (key, tree(value))).collect())
         }
     }
-}
-
-fn to_yaml(value: &Value) -> String {
-    let text = yaml::block(&tree(value));
-    if text.ends_with('\n') { text } else { text + "\n" }
 }
 
 static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| lenient(&BASE32));

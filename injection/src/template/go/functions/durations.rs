@@ -31,7 +31,10 @@ const UNITS: [(&str, i128); 7] = [
 
 /// The nanoseconds of a duration as Go writes it, or protobuf's JSON (`1h30m`, `45s`, `0.5s`).
 pub(in super::super) fn read(text: &str) -> Option<i128> {
-    let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
     if rest == "0" {
         return Some(0);
     }
@@ -126,6 +129,7 @@ mod tests {
             ("0.000000007s", "7ns"),
             ("0s", "0s"),
             ("-90s", "-1m30s"),
+            ("+2h", "2h0m0s"),
             ("1h0m30s", "1h0m30s"),
             ("2m", "2m0s"),
             ("0", "0s"),
@@ -159,6 +163,8 @@ mod tests {
             "1x",
             "1.s5s",
             "--1s",
+            "+-1s",
+            "-+1s",
             "99999999999999999999s",
             "1",
             "1s1",

@@ -81,11 +81,11 @@ fn message(value: &Value) -> String {
 
 /// A list of ports with one more, unless it is there; 0 and nothing add none.
 fn with_port(port: &str, ports: &str) -> String {
-    let mut listed = ports.split(',').map(str::trim).filter(|port| !port.is_empty());
+    let listed = ports.split(',').map(str::trim).filter(|port| !port.is_empty());
     if ["", "0", "<nil>"].contains(&port) || listed.clone().any(|other| other == port) {
         return ports.to_owned();
     }
-    let all: Vec<&str> = listed.by_ref().chain([port]).collect();
+    let all: Vec<&str> = listed.chain([port]).collect();
     all.join(",")
 }
 

@@ -1,11 +1,11 @@
-//! Functions that there are not: which of sprig's are left out on purpose, and why.
+//! Functions that templates cannot call: which of sprig's are left out on purpose, and why.
 
 use super::{all, text};
 use gtmpl_ng::{FuncError, Value};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// What to say where a function is called that there is not: why sprig's are left out, or that it is unknown.
+/// The error of a call to a function that is not offered: why sprig's is left out, or that it is unknown. `None` for one that is.
 pub(in super::super) fn lacking(name: &str) -> Option<String> {
     static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
         let own = gtmpl_ng::funcs::BUILTINS.iter().map(|(name, _)| *name);

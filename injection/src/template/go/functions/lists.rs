@@ -1,7 +1,8 @@
 //! Functions of lists.
 
 use super::choices::go;
-use super::{FunctionResult, functions, is_empty, list, text, whole};
+use super::texts::texts;
+use super::{FunctionResult, functions, is_empty, list, spend, text, whole};
 use gtmpl_ng::Value;
 
 functions! {
@@ -18,7 +19,7 @@ functions! {
     "concat" passes 0..=any concat;
     "reverse" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().rev().cloned().collect()));
     "compact" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().filter(|item| !is_empty(item)).cloned().collect()));
-    "uniq" reads 1..=1 |args| Ok(Value::Array(unique(list(&args[0])?)));
+    "uniq" reads 1..=1 |args| unique(list(&args[0])?);
     "without" reads 1..=any |args| {
         Ok(Value::Array(list(&args[0])?.iter().filter(|item| !args[1..].contains(item)).cloned().collect()))
     };
@@ -58,18 +59,20 @@ fn concat(args: &[Value]) -> FunctionResult {
     Ok(Value::Array(all))
 }
 
-fn unique(items: &[Value]) -> Vec<Value> {
+fn unique(items: &[Value]) -> FunctionResult {
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
+        // Each is compared with all before it, and a comparison takes as long as a few bytes.
+        spend(kept.len() * 8)?;
         if !kept.contains(item) {
             kept.push(item.clone());
         }
     }
-    kept
+    Ok(Value::Array(kept))
 }
 
 fn sorted(args: &[Value]) -> FunctionResult {
-    let mut texts: Vec<String> = list(&args[0])?.iter().map(text).collect();
+    let mut texts = texts(&args[0]);
     texts.sort_unstable();
     Ok(Value::Array(texts.into_iter().map(Value::from).collect()))
 }
@@ -95,11 +98,12 @@ fn seq(args: &[Value]) -> FunctionResult {
     let numbers: Vec<i64> = args.iter().map(whole).collect();
     let (start, step, end) = match *numbers.as_slice() {
         [] => return Ok("".into()),
-        [end] => (1, if end < 1 { -1 } else { 1 }, end),
-        [start, end] => (start, if end < start { -1 } else { 1 }, end),
-        [start, step, end, ..] => (start, step, end),
+        [end] => (1, None, end),
+        [start, end] => (start, None, end),
+        [start, step, end, ..] => (start, Some(step), end),
     };
-    let past = end.checked_add(step.signum()).ok_or("has no end")?;
-    let Value::Array(items) = counted(start, past, step)? else { return Ok("".into()) };
+    let direction = if end < start { -1 } else { 1 };
+    let past = end.checked_add(direction).ok_or("has no end")?;
+    let Value::Array(items) = counted(start, past, step.unwrap_or(direction))? else { return Ok("".into()) };
     Ok(items.iter().map(text).collect::<Vec<_>>().join(" ").into())
 }

@@ -46,8 +46,13 @@ fn decimals(args: &[Value], step: fn(f64, f64) -> f64) -> FunctionResult {
         .ok_or_else(|| "divides by zero or leaves the range of numbers".to_owned())
 }
 
-/// As decimal numbers have it, so that 0.1 and 0.2 are 0.3: to 15 digits, which is what a float surely holds.
+/// As decimal numbers have it, so that 0.1 and 0.2 are 0.3: to 15 digits, which is what a float surely holds. Whole numbers are
+/// exact up to 2^53.
 fn decimal(number: f64) -> f64 {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        return number;
+    }
     format!("{number:.14e}").parse().unwrap_or(number)
 }
 

@@ -1,5 +1,6 @@
 //! Functions of texts.
 
+use super::cases::{lower, upper};
 use super::codings::quoted;
 use super::{FunctionResult, MAX_OUTPUT, functions, is_nothing, text, whole};
 use crate::template::go::standin;
@@ -12,8 +13,8 @@ functions! {
     "toString" passes 1..=1 |args| Ok(text(&args[0]).into());
     "toStrings" passes 1..=1 |args| Ok(Value::Array(texts(&args[0]).into_iter().map(Value::from).collect()));
     "join" passes 2..=2 join;
-    "lower" passes 1..=1 |args| Ok(text(&args[0]).to_lowercase().into());
-    "upper" passes 1..=1 |args| Ok(text(&args[0]).to_uppercase().into());
+    "lower" passes 1..=1 |args| Ok(text(&args[0]).chars().map(lower).collect::<String>().into());
+    "upper" passes 1..=1 |args| Ok(text(&args[0]).chars().map(upper).collect::<String>().into());
     "repeat" passes 2..=2 repeat;
     "replace" passes 3..=3 |args| Ok(replaced(&text(&args[0]), &text(&args[1]), &text(&args[2]))?.into());
     "indent" passes 2..=2 |args| Ok(indented(&text(&args[1]), pad(&args[0])?, false)?.into());
@@ -58,7 +59,7 @@ fn join(args: &[Value]) -> FunctionResult {
 }
 
 /// The values of a list as texts, without nil; a single value counts as a list of it.
-fn texts(value: &Value) -> Vec<String> {
+pub(super) fn texts(value: &Value) -> Vec<String> {
     let items = match value {
         Value::Array(items) => items.as_slice(),
         single => std::slice::from_ref(single),

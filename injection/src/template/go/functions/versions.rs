@@ -56,29 +56,14 @@ impl SemanticVersion {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
-            (false, false) => by_parts(&self.pre, &other.pre),
+            (false, false) => parts(&self.pre).cmp(parts(&other.pre)),
         })
     }
 }
 
-/// Numbers come before words, and what has no more parts before what has.
-fn by_parts(one: &str, other: &str) -> Ordering {
-    let part = |part: &str| (part.parse::<u64>().map_err(|_| part.to_owned()), part.is_empty());
-    let mut parts = (one.split('.').map(part), other.split('.').map(part));
-    loop {
-        let order = match (parts.0.next(), parts.1.next()) {
-            (None, None) => return Ordering::Equal,
-            (None, Some(_)) => Ordering::Less,
-            (Some(_), None) => Ordering::Greater,
-            (Some((Ok(one), _)), Some((Ok(other), _))) => one.cmp(&other),
-            (Some((Ok(_), _)), Some(_)) => Ordering::Less,
-            (Some(_), Some((Ok(_), _))) => Ordering::Greater,
-            (Some((Err(one), _)), Some((Err(other), _))) => one.cmp(&other),
-        };
-        if order.is_ne() {
-            return order;
-        }
-    }
+/// The parts of a pre-release: numbers, which come before words, and words.
+fn parts(pre: &str) -> impl Iterator<Item = Result<u64, &str>> {
+    pre.split('.').map(|part| part.parse::<u64>().map_err(|_| part))
 }
 
 /// A version of which numbers may be `x`, `X` or `*`, or missing, and how many are known before the first such one.
@@ -136,28 +121,32 @@ struct Constraint {
     known: usize,
 }
 
-/// Parted by commas or spaces; `1.2 - 1.4` is a range with both ends.
+/// Parted by a comma or by spaces; `1.2 - 1.4` is a range with both ends, which have no operators.
 fn constraints(text: &str) -> Option<Vec<Constraint>> {
-    let mut found: Vec<Constraint> = Vec::new();
+    let mut found = Vec::new();
     let mut rest = text.trim();
-    if rest.is_empty() {
-        return None;
-    }
-    let mut is_range = false;
-    while !rest.is_empty() {
+    let mut ends_range = false;
+    loop {
         let operator = OPERATORS.into_iter().find(|operator| rest.starts_with(operator)).unwrap_or_default();
         let behind = rest[operator.len()..].trim_start();
-        let end = behind.find([' ', '\t', ',', '<', '>', '=', '!', '~', '^']).unwrap_or(behind.len());
+        let end = behind.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(behind.len());
         let (version, behind) = behind.split_at(end);
         let (version, known) = wild(version)?;
-        found.push(Constraint { operator: if is_range { "<=" } else { operator }, version, known });
-        is_range = behind.trim_start().starts_with("- ");
-        if is_range {
-            found.last_mut()?.operator = ">=";
+        let behind = behind.trim_start();
+        let begins_range = !ends_range && behind.starts_with("- ");
+        let operator = match (begins_range, ends_range) {
+            (false, false) => operator,
+            _ if !operator.is_empty() => return None,
+            (true, _) => ">=",
+            (false, true) => "<=",
+        };
+        found.push(Constraint { operator, version, known });
+        if behind.is_empty() {
+            return Some(found);
         }
-        rest = behind.trim_start().trim_start_matches(if is_range { '-' } else { ',' }).trim_start();
+        rest = behind.strip_prefix(if begins_range { '-' } else { ',' }).unwrap_or(behind).trim_start();
+        ends_range = begins_range;
     }
-    (!is_range).then_some(found)
 }
 
 impl Constraint {
@@ -168,16 +157,18 @@ impl Constraint {
             return false;
         }
         let order = version.cmp(target);
-        // With numbers left open: as far as they are known.
+        // With numbers left open: as far as they are known. Where none is, the target is 0.0.0.
+        let is_open = (1..3).contains(known);
         let open = version.numbers[..*known].cmp(&target.numbers[..*known]);
         match *operator {
-            "!=" if *known < 3 => open.is_ne(),
+            "!=" if is_open => open.is_ne(),
             "!=" => order.is_ne(),
-            ">" if *known < 3 => open.is_gt(),
+            ">" if is_open => open.is_gt(),
             ">" => order.is_gt(),
             "<" => order.is_lt(),
             ">=" | "=>" => order.is_ge(),
-            "<=" | "=<" if *known < 3 => open.is_le(),
+            "<=" | "=<" if is_open => open.is_le(),
+            "<=" | "=<" if *known == 0 => version.numbers[..2] == [0, 0],
             "<=" | "=<" => order.is_le(),
             "^" => order.is_ge() && self.is_compatible(version),
             "" | "=" if *known == 3 => order.is_eq(),
