@@ -202,7 +202,7 @@ fn a_listing_of_another_program() {
 #[test]
 fn rules_of_iptables_are_named_by_their_option() {
     let flags = ["--pod-ips", "10.44.0.7", "-i", "*", "-x", "10.9.0.0/16", "-b", "*", "-d", "15090"];
-    let rules = stdout_of(&[&["render", "--family", "v4"], &flags[..]].concat());
+    let rules = stdout_of(&[&["render"], &flags[..]].concat());
     for (destination, because) in [
         ("8080", "-b '*' captures all other inbound ports"),
         ("15090", "-d leaves port 15090 alone"),

@@ -108,7 +108,7 @@ fn chain_drift(
 ) -> Option<ChainDrift> {
     let there = live.lines(table, chain);
     let lines = if owner.owns_chain(chain) {
-        let exists = |state: &State| state.chains(table).any(|(name, _)| name == chain);
+        let exists = |state: &State| state.chain(table, chain).is_some();
         let wanted_lines = desired.lines(table, chain);
         let same = there == wanted_lines || packing::is_the_same_unpacked(there, wanted_lines);
         if exists(live) == exists(desired) && same {

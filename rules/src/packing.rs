@@ -1,7 +1,7 @@
-//! Rules for many ports: one a port, as some write them, against a few that each take a list.
+//! Rules for many ports: one for each port, as some programs write them, against a few that each take a list.
 //!
-//! Rules of one run differ by ports, so a packet meets those of its own port only, in their order. Two runs do the same if
-//! that is so for every port.
+//! Of consecutive rules with a condition on the port (a run), a packet meets those of its own port only, in their order.
+//! Two runs do the same if they have the same rules for every port.
 
 use crate::{ListedRule, Match, Negatable, PortRange, Rule};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> boo
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
     ListedRule(&'a ListedRule),
-    /// From its first port on up to the next one's, what rules for ports ask and do beside, in order.
+    /// From each of these ports up to the next one: the rules in order, without their condition on the port.
     Run(Vec<(u32, Vec<Rule>)>),
 }
 

@@ -26,16 +26,15 @@ fn changes(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec
         .map(|table| table_change(live, desired, table, owner, force))
         .filter(|change| !change.is_empty())
         .collect();
-    changes.sort_by_key(|change| urgency(live, desired, change.table));
+    // `Less` where the table starts to capture, `Greater` where it stops.
+    changes.sort_by_key(|change| captures(live, change.table).cmp(&captures(desired, change.table)));
     changes
 }
 
 /// The change that takes `change` back, given the state in which it was made.
 fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChange {
     let table = change.table;
-    let existed = |chain: &ChainName| {
-        before.tables.get(&table).is_some_and(|chains| chains.contains_key(&Chain::User(chain.clone())))
-    };
+    let existed = |chain: &ChainName| before.chain(table, &Chain::User(chain.clone())).is_some();
     let old = |chain: &ChainName| (chain.clone(), before.lines(table, &Chain::User(chain.clone())).to_vec());
     let (changed, created): (Vec<_>, Vec<_>) =
         change.replace.iter().map(|(chain, _)| chain).partition(|chain| existed(chain));
@@ -96,7 +95,7 @@ fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, 
     };
     for (chain, state) in desired.chains(table) {
         if let Chain::User(name) = chain
-            && (force || live.tables.get(&table).and_then(|chains| chains.get(chain)) != Some(state))
+            && (force || live.chain(table, chain) != Some(state))
         {
             change.replace.push((name.clone(), state.lines.clone()));
         }
@@ -108,7 +107,7 @@ fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, 
     for (chain, ChainState { lines }) in live.chains(table) {
         match chain {
             Chain::User(name) if owner.owns_chain(chain) => {
-                if !desired.tables.get(&table).is_some_and(|chains| chains.contains_key(chain)) {
+                if desired.chain(table, chain).is_none() {
                     change.remove.push(name.clone());
                 }
             }
@@ -126,15 +125,6 @@ fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, 
         }
     }
     change
-}
-
-/// 0 for a table that starts to capture, 2 for one that stops, 1 for all others.
-fn urgency(live: &State, desired: &State, table: Table) -> u8 {
-    match (captures(live, table), captures(desired, table)) {
-        (false, true) => 0,
-        (true, true) | (false, false) => 1,
-        (true, false) => 2,
-    }
 }
 
 fn captures(state: &State, table: Table) -> bool {

@@ -141,17 +141,15 @@ impl fmt::Display for PortSet {
 
 /// The same ports in ascending order, as few ranges as it takes.
 pub fn merge(ranges: impl IntoIterator<Item = PortRange>) -> Vec<PortRange> {
-    let mut sorted: Vec<PortRange> = ranges.into_iter().collect();
-    sorted.sort();
-    let mut merged: Vec<PortRange> = Vec::with_capacity(sorted.len());
-    for range in sorted {
-        match merged.last_mut() {
-            Some(before) if u32::from(range.first.number()) <= u32::from(before.last.number()) + 1 => {
-                before.last = before.last.max(range.last);
-            }
-            _ => merged.push(range),
+    let mut merged: Vec<PortRange> = ranges.into_iter().collect();
+    merged.sort();
+    merged.dedup_by(|next, before| {
+        let touches = next.first.value() <= before.last.value() + 1;
+        if touches {
+            before.last = before.last.max(next.last);
         }
-    }
+        touches
+    });
     merged
 }
 

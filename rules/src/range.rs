@@ -49,10 +49,7 @@ impl<T: Bound> Range<T> {
     }
 }
 
-impl<T> From<T> for Range<T>
-where
-    T: Bound,
-{
+impl<T: Bound> From<T> for Range<T> {
     fn from(value: T) -> Self {
         Self { first: value, last: value }
     }

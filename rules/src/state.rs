@@ -36,9 +36,14 @@ impl State {
         state
     }
 
+    /// The chain, if it exists.
+    pub fn chain(&self, table: Table, chain: &Chain) -> Option<&ChainState> {
+        self.tables.get(&table)?.get(chain)
+    }
+
     /// The rules of a chain; none if it does not exist.
     pub fn lines(&self, table: Table, chain: &Chain) -> &[ListedRule] {
-        self.tables.get(&table).and_then(|chains| chains.get(chain)).map_or(&[], |chain| &chain.lines)
+        self.chain(table, chain).map_or(&[], |chain| &chain.lines)
     }
 
     /// The chains of a table.
@@ -88,20 +93,20 @@ impl State {
     pub fn seen_by(&self, owner: &Ownership) -> Self {
         let mut state = self.clone();
         for (table, chains) in &mut state.tables {
-            let is_a_namesakes = |chain: &ChainName| {
+            let is_of_namesake = |chain: &ChainName| {
                 let chain = Chain::User(chain.clone());
                 owner.owns_chain(&chain) && !self.is_owned(*table, &chain, owner)
             };
-            let is_anothers = |line: &ListedRule| match line {
+            let is_of_another_owner = |line: &ListedRule| match line {
                 ListedRule::Inherited(rule) => {
                     !owner.predecessor.is_some_and(|known| known.may_have_made(rule))
                 }
                 ListedRule::Typed(_) | ListedRule::Foreign(_) => {
-                    line.action().chain().is_some_and(is_a_namesakes)
+                    line.action().chain().is_some_and(is_of_namesake)
                 }
             };
-            chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_a_namesakes(name)));
-            chains.values_mut().for_each(|content| content.lines.retain(|line| !is_anothers(line)));
+            chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_of_namesake(name)));
+            chains.values_mut().for_each(|content| content.lines.retain(|line| !is_of_another_owner(line)));
         }
         state
     }

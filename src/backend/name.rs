@@ -1,6 +1,6 @@
 //! The names of what can hold rules: the same in flags, logs, JSON and code.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 /// One of the two kernel interfaces behind iptables. Rules of both can exist side by side, and all take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +13,15 @@ pub enum Variant {
 
 impl Variant {
     pub const ALL: [Self; 2] = [Self::Legacy, Self::Nft];
+
+    /// The variant of this name, which may lack `iptables-`.
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            "iptables-legacy" | "legacy" => Some(Self::Legacy),
+            "iptables-nft" | "nft" => Some(Self::Nft),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Variant {
@@ -36,14 +45,6 @@ pub enum BackendName {
 impl BackendName {
     pub const ALL: [Self; 3] =
         [Self::Iptables(Variant::Nft), Self::Iptables(Variant::Legacy), Self::Nftables];
-
-    /// The variant of iptables, if it is one.
-    pub fn variant(self) -> Option<Variant> {
-        match self {
-            Self::Iptables(variant) => Some(variant),
-            Self::Nftables => None,
-        }
-    }
 }
 
 impl fmt::Display for BackendName {
@@ -55,35 +56,17 @@ impl fmt::Display for BackendName {
     }
 }
 
-/// A text that names no backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is not a backend; expected nftables, iptables-nft or iptables-legacy")]
-pub struct UnknownBackend;
-
-impl FromStr for BackendName {
-    type Err = UnknownBackend;
-
-    /// The name, or one that it had before: `native`, `nft`, `legacy`.
-    fn from_str(text: &str) -> Result<Self, UnknownBackend> {
-        match text {
-            "nftables" | "native" => Ok(Self::Nftables),
-            "iptables-nft" | "nft" => Ok(Self::Iptables(Variant::Nft)),
-            "iptables-legacy" | "legacy" => Ok(Self::Iptables(Variant::Legacy)),
-            _ => Err(UnknownBackend),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_come_back() {
-        for name in BackendName::ALL {
-            assert_eq!(name.to_string().parse(), Ok(name));
+        for variant in Variant::ALL {
+            let name = variant.to_string();
+            assert_eq!(Variant::named(&name), Some(variant));
+            assert_eq!(name.strip_prefix("iptables-").and_then(Variant::named), Some(variant));
         }
-        assert_eq!("native".parse(), Ok(BackendName::Nftables));
-        assert_eq!("iptables".parse::<BackendName>(), Err(UnknownBackend));
+        assert_eq!(Variant::named("iptables"), None);
     }
 }

@@ -59,9 +59,11 @@ fn action(reader: &mut SettingReader<'_>) -> HostAction {
         reader.list(Setting::HostRemove, SettingReader::address_item).into_iter().collect();
     for (setting, addresses) in [(Setting::HostAdd, &add), (Setting::HostRemove, &remove)] {
         let (_, source) = reader.items(setting);
-        let is_none =
-            |address: &&IpAddr| address.is_loopback() || address.is_unspecified() || address.is_multicast();
-        for address in addresses.iter().filter(is_none) {
+        // Packets have the IPv4 address that an IPv4-mapped one of IPv6 contains.
+        let is_mapped = |address: &IpAddr| address.to_canonical() != *address;
+        for address in addresses.iter().filter(|address| {
+            address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_mapped(address)
+        }) {
             let text = "is not the address of a pod; expected one by which others call it, such as 10.1.2.3";
             reader.problem(&source, &address.to_string(), text);
         }

@@ -114,7 +114,8 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     let start = Instant::now();
     let mut session = run.session(owner)?;
     let mut summary = session.clean()?;
-    if session.kernel().remove_leftover_trace()? {
+    let removed_trace = session.kernel().remove_leftover_trace()?;
+    if removed_trace {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
     let left = mem::take(&mut summary.left);
@@ -124,7 +125,9 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
     let predecessors = engine::predecessors(&owner);
-    Ok(ChangeReport { left, predecessors, ..ChangeReport::new(&summary, start, done) }.logged())
+    let report = ChangeReport::new(&summary, start, done);
+    let changed = report.changed || removed_trace;
+    Ok(ChangeReport { left, predecessors, changed, ..report }.logged())
 }
 
 /// Prints what cleaning would do: steps, and what programs of iptables would read.

@@ -120,11 +120,24 @@ fn shown(reader: &mut SettingReader<'_>, language: Language) -> PictureContent {
         let text = format!("can't be drawn as asked: --format {format} {can}");
         reader.problem(&given.source, &given.value, text);
     }
-    if traffic.unwrap_or(of_traffic) {
-        if family.is_some() && of_traffic {
-            let text = "is about pictures of rules, and one of traffic shows both families; drop it, or give --of rules";
-            reader.whole(&Source::Flag(Setting::PictureFamily.row().long), text);
-        }
+    let shows_traffic = traffic.unwrap_or(of_traffic);
+    let without_family = match language {
+        Language::Svg if shows_traffic => Some(
+            "is about pictures of rules, and one of traffic shows both families; drop it, or give --of rules",
+        ),
+        Language::Picture => Some(
+            "is about pictures of rules, and one of traffic shows both families; drop it, or draw rules as svg, mermaid \
+             or dot",
+        ),
+        Language::Iptables | Language::Commands | Language::Nft | Language::Data(_) => Some(
+            "is about pictures of rules, and this format has every captured family; drop it, or give --format mermaid or dot",
+        ),
+        Language::Svg | Language::Mermaid | Language::Dot => None,
+    };
+    if let (Some(text), Some(_)) = (without_family, family) {
+        reader.whole(&Source::Flag(Setting::PictureFamily.row().long), text);
+    }
+    if shows_traffic {
         return if of == Some(Of::Summary) { PictureContent::Summary } else { PictureContent::Traffic };
     }
     PictureContent::Rules(family.unwrap_or(Family::V4))

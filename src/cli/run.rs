@@ -14,7 +14,7 @@ use mesh::{Capture, Mesh};
 use mesh::{InputProblem, Problems};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
-    backend::{self, BackendName, Kernel, iptables::Lock},
+    backend::{self, Kernel, Variant, iptables::Lock},
     engine::{Choice, Preference, Session},
     sys::exec,
 };
@@ -289,7 +289,7 @@ fn timeout(text: &str) -> Option<Duration> {
 
 fn backend(reader: &mut SettingReader<'_>) -> Choice {
     let native = reader.switch(Setting::NativeNftables);
-    let variant = |text: &str| text.to_ascii_lowercase().parse().ok().and_then(BackendName::variant);
+    let variant = |text: &str| Variant::named(&text.to_ascii_lowercase());
     let variant =
         reader.optional(Setting::ForceBinary, "is not an iptables variant; expected legacy or nft", variant);
     let complaint = "is not a backend; expected nftables, iptables, iptables-nft or iptables-legacy";

@@ -41,7 +41,7 @@ const IN_PODS: [(&str, &str, &str); 19] = [
 ];
 
 /// What each command of `ambient-host` refuses.
-const ON_HOSTS: [(&str, &str, &str); 13] = [
+const ON_HOSTS: [(&str, &str, &str); 14] = [
     ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is not an IP address"),
     ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is not an IP address"),
     (
@@ -51,6 +51,7 @@ const ON_HOSTS: [(&str, &str, &str); 13] = [
     ),
     ("add", "fd00::1,ff02::1", "\"ff02::1\" is not the address of a pod"),
     ("add", "127.0.0.1", "\"127.0.0.1\" is not the address of a pod"),
+    ("add", "::ffff:10.0.0.1", "\"::ffff:10.0.0.1\" is not the address of a pod"),
     ("remove", "10.0.0.1,pod", "\"pod\" is not an IP address"),
     ("remove", "::1", "\"::1\" is not the address of a pod"),
     ("clean", "perhaps", BOOLEAN),

@@ -36,6 +36,13 @@ fn what_can_not_be_drawn_is_refused_with_the_remedy() {
     );
     check(&["--of", "everything", "--format", "svg"], "is not traffic, summary or rules");
     check(&["--family", "v6", "--format", "svg"], "--family: is about pictures of rules");
+    check(&["--family", "v6", "--format", "picture"], "both families; drop it, or draw rules as svg");
+    for format in ["iptables", "commands", "nft", "json", "yaml"] {
+        check(
+            &["--family", "v6", "--format", format],
+            "--family: is about pictures of rules, and this format has",
+        );
+    }
 }
 
 /// Where nobody sees colours there are none, and where somebody asks for them the words stay.

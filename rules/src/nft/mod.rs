@@ -56,5 +56,5 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable
             chains.extend(owners::split((name, draft::base(table, &chain), drafts)));
         }
     }
-    (!chains.is_empty()).then(|| sets::name(name, chains))
+    (!chains.is_empty()).then(|| sets::table(name, chains))
 }

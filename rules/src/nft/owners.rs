@@ -1,9 +1,9 @@
-//! Owners that must not be these.
+//! Negated conditions on the owner of a packet's socket, such as `! --uid-owner 1337`.
 //!
 //! A packet without a socket (a reset, an ICMP error, a forwarded one) has no owner. To iptables it is then none of
 //! those that a rule names, so `! --uid-owner` holds (`owner_mt` in `xt_owner.c`). In nf_tables a rule that asks for
-//! the owner ends there, whichever it wants (`nft_meta_get_eval_skugid` in `nft_meta.c`). So no rule of a table asks for
-//! owners that must not be: what remains of such rules after [`super::compact`] is rewritten here.
+//! the owner ends there, whichever it wants (`nft_meta_get_eval_skugid` in `nft_meta.c`). So no rule of our table
+//! negates the owner: what remains of such conditions after [`super::compact`] is rewritten here.
 
 use super::compact::decides;
 use super::draft::Draft;
@@ -11,7 +11,7 @@ use super::{Base, Effect};
 use crate::field::{Condition, Field};
 use crate::{Target, WriteSet};
 
-/// The field is the owner, and must lie outside of the values.
+/// Whether it is a negated condition on the owner.
 pub(super) fn is_negated_owner(condition: &Condition) -> bool {
     condition.negated && matches!(condition.field, Field::Uid | Field::Gid)
 }
@@ -19,8 +19,8 @@ pub(super) fn is_negated_owner(condition: &Condition) -> bool {
 /// A chain on its way into the table.
 pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
 
-/// The chain, without rules that ask for owners that must not be. Before such a rule the packets of these owners leave
-/// for the rules after it, which become another chain.
+/// The chain without negated conditions on the owner. Before a rule that has one, the packets of these owners leave for
+/// the rules after it, which become another chain.
 pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
     let mut done: Vec<NamedChain> = Vec::new();
     let mut part: NamedChain = (name.clone(), base, Vec::with_capacity(drafts.len()));

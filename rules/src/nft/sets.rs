@@ -1,12 +1,13 @@
 //! Puts lists of values into sets with stable names.
 
 use super::draft::Draft;
-use super::{Base, Condition, InetChain, InetRule, InetTable, Set, SetKind, Test, comment};
+use super::owners::NamedChain;
+use super::{Condition, InetChain, InetRule, InetTable, Set, SetKind, Test, comment};
 use crate::field::{DataType, Interval, Intervals};
 use crate::{Family, Origin};
 
 /// The table of these chains, every list in a set. Equal lists of the same rule share one.
-pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> InetTable {
+pub(super) fn table(name: &str, chains: Vec<NamedChain>) -> InetTable {
     let mut sets = Vec::new();
     let chains = chains
         .into_iter()
@@ -16,7 +17,7 @@ pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>)
             rules: drafts.into_iter().map(|draft| rule(&mut sets, draft)).collect(),
         })
         .collect();
-    InetTable { name: table.to_owned(), sets, chains }
+    InetTable { name: name.to_owned(), sets, chains }
 }
 
 fn rule(sets: &mut Vec<Set>, draft: Draft) -> InetRule {

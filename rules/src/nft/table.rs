@@ -104,10 +104,9 @@ pub struct InetRule {
 impl InetRule {
     /// The only family whose packets it is for; `None` for both.
     pub fn family(&self) -> Option<Family> {
-        let conditions = self.tests.iter().map(|test| &test.condition);
-        let is_of =
-            |family: &Family| conditions.clone().any(|conditions| *conditions == Condition::family(*family));
-        Family::BOTH.into_iter().find(is_of)
+        let asks_for =
+            |family: Family| self.tests.iter().any(|test| test.condition == Condition::family(family));
+        Family::BOTH.into_iter().find(|family| asks_for(*family))
     }
 }
 

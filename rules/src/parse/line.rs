@@ -62,17 +62,18 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
 }
 
 /// Splits at spaces. Double quotes hold a word together that begins with one; inside them a backslash takes the next
-/// character as it is, which is how `xtables_save_string` writes strings. Names of chains are written as they are, so within
-/// a word a quote is a part of it.
+/// character as it is, which is how `xtables_save_string` writes strings. Names of chains and interfaces are written as they
+/// are, so at the start of a name and within any word a quote is a part of it.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
-    let mut words = Vec::new();
+    let precedes_name = |word: &String| matches!(word.as_str(), "-i" | "-o" | "-j" | "-g");
+    let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quoted = false;
     let mut characters = text.chars();
     while let Some(c) = characters.next() {
         match c {
             '"' if quoted => quoted = false,
-            '"' if word.is_none() => {
+            '"' if word.is_none() && !words.last().is_some_and(precedes_name) => {
                 quoted = true;
                 word = Some(String::new());
             }
@@ -104,6 +105,7 @@ mod tests {
             r#"-j a"b -m comment --comment "c d""#,
             Ok(&["-j", "a\"b", "-m", "comment", "--comment", "c d"]),
         );
+        check(r#"-i "eth0 --comment "c d" -j "a"#, Ok(&["-i", "\"eth0", "--comment", "c d", "-j", "\"a"]));
         check("", Ok(&[]));
         check("-d 10.0.0.1 -j a\"b -m x", Ok(&["-d", "10.0.0.1", "-j", "a\"b", "-m", "x"]));
     }

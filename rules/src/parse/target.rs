@@ -12,9 +12,6 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     }
     let text = [&[name], options].concat().join(" ");
     let action = match (name, options) {
-        ("ACCEPT", _) => Action::Target(Target::Accept),
-        ("DROP", _) => Action::Target(Target::Drop),
-        ("RETURN", _) => Action::Target(Target::Return),
         ("REJECT", _) => Action::Reject,
         ("REDIRECT", [] | ["--random"]) => Action::RedirectSamePort,
         ("REDIRECT", ["--to-ports", ports, "--random"]) => {
@@ -23,10 +20,13 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
         ("DNAT", ["--to-destination", to] | ["--to-destination", to, "--random" | "--persistent"]) => {
             destination(to).unwrap_or(Action::Unknown(text))
         }
-        ("SNAT" | "MASQUERADE" | "NETMAP", _) => Action::Source(text),
-        ("NOTRACK", []) | ("CT", ["--notrack"]) => Action::Notrack,
-        ("CT", ["--helper" | "--ctevents" | "--timeout", ..]) => Action::Continue(text),
-        ("CT", ["--zone" | "--zone-orig" | "--zone-reply", ..]) => Action::UnknownZone(text),
+        ("SNAT" | "MASQUERADE", _) => Action::Source(text),
+        // The other options of CT say nothing then (`xt_ct_tg_check`).
+        ("NOTRACK", []) | ("CT", ["--notrack", ..]) => Action::Notrack,
+        // `--zone`, `--zone-orig` or `--zone-reply`: listings have it after all other options.
+        ("CT", _) if options.iter().any(|option| option.starts_with("--zone")) => Action::UnknownZone(text),
+        ("CT", ["--helper" | "--ctevents" | "--expevents" | "--timeout", ..]) => Action::Continue(text),
+        ("SET", _) if options.contains(&"--map-mark") => Action::UnknownMark(text),
         ("CONNMARK" | "MARK" | "HMARK", _) => Action::UnknownMark(text),
         _ if CONTINUING.contains(&name) => Action::Continue(text),
         (chain, []) if !DECIDING.contains(&chain) => match chain.parse() {
@@ -63,18 +63,16 @@ const CONTINUING: [&str; 20] = [
     "TTL",
 ];
 
-/// Targets that may end a packet's walk or lead it elsewhere, and that could be taken for chains.
-const DECIDING: [&str; 14] = [
+/// Other targets that may end a packet's walk or lead it elsewhere, and that without options could be taken for chains.
+const DECIDING: [&str; 12] = [
     "CLUSTERIP",
-    "CONNMARK",
     "CT",
     "DNAT",
     "DNPT",
-    "MARK",
     "MIRROR",
+    "NETMAP",
     "NFQUEUE",
     "QUEUE",
-    "REDIRECT",
     "SNPT",
     "SYNPROXY",
     "TPROXY",
@@ -175,9 +173,26 @@ mod tests {
         assert!(destination("fd00::1:53").is_some()); // an address
         check("MASQUERADE --random-fully", &Action::Source("MASQUERADE --random-fully".to_owned()));
         check("NFQUEUE --queue-num 1", &Action::Unknown("NFQUEUE --queue-num 1".to_owned()));
+        check("NETMAP --to 10.0.0.0/8", &Action::Unknown("NETMAP --to 10.0.0.0/8".to_owned()));
         check("CT --notrack", &Action::Notrack);
+        check("CT --helper ftp", &Action::Continue("CT --helper ftp".to_owned()));
+        check("CT --helper ftp --zone 5", &Action::UnknownZone("CT --helper ftp --zone 5".to_owned()));
+        check("CT --zone-orig 5", &Action::UnknownZone("CT --zone-orig 5".to_owned()));
+        check("SET --add-set a src", &Action::Continue("SET --add-set a src".to_owned()));
+        check(
+            "SET --map-set a src --map-mark",
+            &Action::UnknownMark("SET --map-set a src --map-mark".to_owned()),
+        );
         check("TOS --set-tos 0x10/0x3f", &Action::Continue("TOS --set-tos 0x10/0x3f".to_owned()));
         check("MARK --and-mark 0x1", &Action::UnknownMark("MARK --and-mark 0x1".to_owned()));
+    }
+
+    /// iptables takes conditions after the target; listings have none there.
+    #[test]
+    fn a_verdict_with_conditions_after_it_is_not_one_about_every_packet() {
+        for text in ["ACCEPT -p tcp", "DROP -d 10.0.0.1", "RETURN -s 172.17.0.0/16"] {
+            check(text, &Action::Unknown(text.to_owned()));
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Node {
 /// A rule in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its condition; `all` if it has none.
+    /// Its conditions, in words; `all` if it has none.
     pub conditions: String,
     /// What it does, where it leads to no other box.
     pub action: Option<Cow<'static, str>>,

@@ -51,15 +51,15 @@ pub fn change(change: &TableChange) -> String {
         line(&mut text, format_args!(":{chain} - [0:0]"));
     }
     for (chain, rule) in &change.delete {
-        line(&mut text, format_args!("-D {chain} {}", self::line_text(rule)));
+        line(&mut text, format_args!("-D {chain} {}", fitting_text(rule)));
     }
     for (chain, rules) in &change.replace {
         for rule in rules {
-            line(&mut text, format_args!("-A {chain} {}", self::fitting_text(rule)));
+            line(&mut text, format_args!("-A {chain} {}", fitting_text(rule)));
         }
     }
     for (chain, number, rule) in &change.insert {
-        line(&mut text, format_args!("-I {chain} {number} {}", self::fitting_text(rule)));
+        line(&mut text, format_args!("-I {chain} {number} {}", fitting_text(rule)));
     }
     for verb in ["-F", "-X"] {
         for chain in &change.remove {
@@ -81,8 +81,8 @@ pub fn exceeds(rules: &Checked) -> bool {
 }
 
 fn is_too_long(rule: &Rule) -> bool {
-    // No match and no target takes more than five.
-    (rule.matches.len() + 1) * 5 > MAX_WORDS && rule.to_string().split_ascii_whitespace().count() > MAX_WORDS
+    // No match takes more than five, and no target more than six.
+    rule.matches.len() * 5 + 6 > MAX_WORDS && rule.to_string().split_ascii_whitespace().count() > MAX_WORDS
 }
 
 /// One statement: `-A CHAIN ...` or `-I CHAIN N ...`.
@@ -113,26 +113,42 @@ fn fitting_text(line: &ListedRule) -> String {
         ListedRule::Typed(rule) | ListedRule::Inherited(rule) if is_too_long(rule) => rule,
         ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => return line_text(line),
     };
-    let mut text = String::new();
-    for m in &rule.matches {
-        match m {
-            Match::UidOwner(uid) => owner(&mut text, "--uid-owner", uid),
-            Match::GidOwner(gid) => owner(&mut text, "--gid-owner", gid),
-            other => word(&mut text, format_args!("{other} ")),
-        }
-    }
-    word(&mut text, &rule.target);
-    text
+    let matches = rule.matches.iter().map(|m| match m {
+        Match::UidOwner(uid) => owner("--uid-owner", uid),
+        Match::GidOwner(gid) => owner("--gid-owner", gid),
+        other => other.to_string(),
+    });
+    matches.chain([rule.target.to_string()]).collect::<Vec<_>>().join(" ")
 }
 
-fn owner<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
-    word(text, format_args!("-mowner {}{name}={} ", value.sign(), value.value()));
+fn owner<T: Display>(name: &str, value: &Negatable<T>) -> String {
+    format!("-mowner {}{name}={}", value.sign(), value.value())
 }
 
 fn line(text: &mut String, content: impl Display) {
     writeln!(text, "{content}").expect("writing to a string can't fail");
 }
 
-fn word(text: &mut String, content: impl Display) {
-    write!(text, "{content}").expect("writing to a string can't fail");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Gid, Target};
+
+    #[test]
+    fn a_rule_of_many_owners_is_deleted_in_as_few_words_as_it_is_inserted() {
+        let group = |number| Match::GidOwner(Negatable::Not(Gid::new(number).expect("an id")));
+        let rule = ListedRule::Typed(Rule::new((1..=60).map(group), Target::Return));
+        let chain: Chain = "OUTPUT".parse().expect("a chain");
+        let text = change(&TableChange {
+            table: Table::Nat,
+            replace: Vec::new(),
+            delete: vec![(chain.clone(), rule.clone())],
+            insert: vec![(chain, 1, rule)],
+            remove: Vec::new(),
+        });
+        let rules: Vec<&str> = text.lines().filter(|line| line.starts_with('-')).collect();
+        assert_eq!(rules.len(), 2);
+        assert_eq!(rules[0].strip_prefix("-D OUTPUT "), rules[1].strip_prefix("-I OUTPUT 1 "));
+        assert!(rules[0].split(' ').count() <= MAX_WORDS, "{text}");
+    }
 }

@@ -26,7 +26,8 @@ pub fn mermaid_of(graph: &Graph, highlight: &Highlight) -> String {
     for (index, node) in graph.boxes.iter().enumerate() {
         for (number, row) in node.rows.iter().enumerate() {
             if let Some(target) = row.leads_to {
-                let label = escaped(&format!("{}. {}", number + 1, row.conditions));
+                // Mermaid takes a number and a dot at the start for a list of Markdown, which it refuses to draw.
+                let label = format!("{}#46; {}", number + 1, escaped(&row.conditions));
                 text.push_str(&format!("  n{index} -->|\"{label}\"| n{target}\n"));
                 if highlight.rows.contains(&(index, number)) {
                     bright.push(arrows.to_string());
@@ -58,4 +59,18 @@ fn label(node: &Node, index: usize, highlight: &Highlight) -> String {
 fn escaped(text: &str) -> String {
     let text = text.replace('#', "#35;").replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;");
     text.replace('\n', "<br>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::graph::Row;
+
+    #[test]
+    fn labels_of_arrows_are_not_lists_of_markdown() {
+        let row = Row { conditions: "-p tcp".to_owned(), action: None, leads_to: Some(0) };
+        let node = Node { kind: BoxKind::Hook, title: "nat OUTPUT".to_owned(), rows: vec![row], depth: 0 };
+        let text = mermaid(&Graph { boxes: vec![node] });
+        assert!(text.contains("  n0 -->|\"1#46; -p tcp\"| n0\n"), "{text}");
+    }
 }

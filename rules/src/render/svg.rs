@@ -2,8 +2,7 @@
 //!
 //! Arrows start at the row of the rule that leads on. No program of another project is needed to draw it.
 
-use super::graph::{BoxKind, Graph, Node};
-use std::fmt::Write;
+use super::graph::{BoxKind, Graph, Node, Row};
 
 /// Sizes in pixels, for a monospace font of 12.
 const CHARACTER: usize = 8;
@@ -74,7 +73,7 @@ fn node_height(node: &Node) -> usize {
     (node.rows.len() + 1) * LINE + PADDING
 }
 
-fn row_text(row: &super::graph::Row) -> String {
+fn row_text(row: &Row) -> String {
     match &row.action {
         Some(action) => format!("{}  {action}", row.conditions),
         None => row.conditions.clone(),
@@ -86,26 +85,25 @@ fn baseline(place: SvgPlace, number: usize) -> usize {
     place.y + (number + 2) * LINE - 3
 }
 
-fn draw(text: &mut String, node: &Node, SvgPlace { x, y, width }: SvgPlace) {
+fn draw(text: &mut String, node: &Node, place: SvgPlace) {
+    let SvgPlace { x, y, width } = place;
     let class = match node.kind {
         BoxKind::Hook => "hook",
         BoxKind::Chain => "chain",
         BoxKind::End => "end",
     };
     let height = node_height(node);
-    line(
-        text,
-        &format!(
-            "<rect class=\"box {class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>"
-        ),
-    );
+    text.push_str(&format!(
+        "<rect class=\"box {class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>\n"
+    ));
     let (left, top) = (x + PADDING, y + LINE - 3);
     let title = escaped(&node.title);
-    line(text, &format!("<text x=\"{left}\" y=\"{top}\" font-weight=\"bold\">{title}</text>"));
+    text.push_str(&format!("<text x=\"{left}\" y=\"{top}\" font-weight=\"bold\">{title}</text>\n"));
     for (number, row) in node.rows.iter().enumerate() {
         let class = if row.leads_to.is_some() { "" } else { " class=\"quiet\"" };
-        let below = baseline(SvgPlace { x, y, width }, number);
-        line(text, &format!("<text x=\"{left}\" y=\"{below}\"{class}>{}</text>", escaped(&row_text(row))));
+        let below = baseline(place, number);
+        let content = escaped(&row_text(row));
+        text.push_str(&format!("<text x=\"{left}\" y=\"{below}\"{class}>{content}</text>\n"));
     }
 }
 
@@ -113,18 +111,12 @@ fn arrow(text: &mut String, from: SvgPlace, number: usize, to: SvgPlace) {
     let (x1, y1) = (from.x + from.width, baseline(from, number) - 4);
     let (x2, y2) = (to.x, to.y + LINE / 2);
     let (c1, c2) = (x1 + BETWEEN / 2, x2.saturating_sub(BETWEEN / 2));
-    line(
-        text,
-        &format!(
-            "<path class=\"arrow\" d=\"M{x1},{y1}C{c1},{y1} {c2},{y2} {x2},{y2}\" marker-end=\"url(#tip)\"/>"
-        ),
-    );
+    text.push_str(&format!(
+        "<path class=\"arrow\" d=\"M{x1},{y1}C{c1},{y1} {c2},{y2} {x2},{y2}\" marker-end=\"url(#tip)\"/>\n"
+    ));
 }
 
-fn line(text: &mut String, content: &str) {
-    writeln!(text, "{content}").expect("writing to a string can't fail");
-}
-
-fn escaped(text: &str) -> String {
+/// Text as the content of an element of XML, or of an attribute in double quotes.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

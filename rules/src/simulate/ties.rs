@@ -8,16 +8,12 @@ use super::walk::walk_in;
 /// Walks a packet through the rules. Where chains of equal priority decide differently in another order, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
     let outcome = walk_in(view, view.order(), routing, packet, observer);
-    let Some(orders) = view.other_orders() else {
-        return Outcome { verdict: Verdict::Unknown, is_tie: true, ..outcome };
-    };
+    let tie = Outcome { verdict: Verdict::Unknown, translated: None, is_tie: true, ..outcome };
+    let Some(orders) = view.other_orders() else { return tie };
     let other = |order| walk_in(view, order, routing, packet, &mut ());
     let ends = |outcome: &Outcome| (outcome.verdict, outcome.translated, outcome.stays);
     match orders.iter().map(other).find(|other| ends(other) != ends(&outcome)) {
-        Some(other) => {
-            let decided_by = other.decided_by.or(outcome.decided_by);
-            Outcome { verdict: Verdict::Unknown, decided_by, is_tie: true, ..outcome }
-        }
+        Some(other) => Outcome { decided_by: other.decided_by.or(outcome.decided_by), ..tie },
         None => outcome,
     }
 }

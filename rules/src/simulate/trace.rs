@@ -27,7 +27,7 @@ pub struct At {
     pub rule: usize,
 }
 
-/// How a packet and a rule got along.
+/// Whether a packet matches a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Matched {
     /// All conditions hold.
@@ -73,7 +73,7 @@ pub struct Outcome {
     /// What becomes of the packet.
     pub verdict: Verdict,
     /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there. `None`
-    /// where no rule had a say.
+    /// where no rule decided.
     pub decided_by: Option<At>,
     /// Where the packet goes, if another tool's rule gave it a new destination that is known.
     pub translated: Option<SocketAddr>,

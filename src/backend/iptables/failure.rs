@@ -36,6 +36,7 @@ const NO_LOCK: i32 = 4;
 
 fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
     let says = |text: &str| stderr.contains(text);
+    let module = if variant == Variant::Legacy { "modprobe iptable_nat" } else { "modprobe nf_tables" };
     if says("can't open lock file") {
         format!("{variant} can't open its lock file, {LOCK}: it takes root, and a folder to put it in")
     } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
@@ -53,8 +54,13 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
         }
     } else if says("Permission denied") || says("Operation not permitted") {
         format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
+    } else if says("unable to initialize table") {
+        // The restore programs do not print why.
+        format!(
+            "{variant} can't use its table: CAP_NET_ADMIN and CAP_NET_RAW are missing, or the kernel has no such table; \
+             try {module} on the node, or another backend"
+        )
     } else if says("can't initialize") || says("does not exist") && says("Table") {
-        let module = if variant == Variant::Legacy { "modprobe iptable_nat" } else { "modprobe nf_tables" };
         format!("the kernel has no tables for {variant}; try {module} on the node, or another backend")
     } else if let Some(line) =
         failed_line(stderr).and_then(|number| script.lines().nth(number.checked_sub(1)?))
@@ -65,9 +71,9 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     }
 }
 
-/// The number in `line 7 failed`, or in `line 7: ...`.
+/// The number in `line 7 failed`, in `line 7: ...`, or in `Error occurred at line: 7`.
 fn failed_line(stderr: &str) -> Option<usize> {
-    let rest = stderr.rsplit_once("line ")?.1;
+    let (_, rest) = stderr.rsplit_once("at line: ").or_else(|| stderr.rsplit_once("line "))?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..digits].parse().ok()
 }
@@ -87,7 +93,12 @@ mod tests {
         check(
             "iptables-restore v1.8.9 (nf_tables): Couldn't load target `NOWHERE'\nError occurred at line: 2\n",
             2,
-            "failed",
+            "refused \"-A OUTPUT -j NOWHERE\"",
+        );
+        check(
+            "iptables-restore v1.6.1: iptables-restore: unable to initialize table 'nat'\n\nError occurred at line: 1\n",
+            2,
+            "CAP_NET_RAW are missing, or the kernel has no such table",
         );
         check("iptables-restore: line 2 failed\n", 1, "refused \"-A OUTPUT -j NOWHERE\"");
         check(

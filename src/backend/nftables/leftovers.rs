@@ -68,7 +68,7 @@ impl Nftables {
             if !NAMES.iter().any(|name| tables.contains(*name)) {
                 continue;
             }
-            let mut furnished = BTreeSet::new();
+            let mut with_objects = BTreeSet::new();
             for (message, table) in [
                 (NFT_MSG_GETSET, NFTA_SET_TABLE),
                 (NFT_MSG_GETOBJ, NFTA_OBJ_TABLE),
@@ -77,7 +77,7 @@ impl Nftables {
                 match self.list(message, family, |_, object| name(object, table)) {
                     // A kernel that does not know the kind (objects came with 4.10, flow tables with 4.16) has none.
                     Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) => {}
-                    found => furnished.extend(found?),
+                    found => with_objects.extend(found?),
                 }
             }
             let chains = self.list(NFT_MSG_GETCHAIN, family, |family, chain| {
@@ -97,7 +97,7 @@ impl Nftables {
                 let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).filter(is_kept).collect();
                 let empty: Vec<_> = chains.iter().filter(is_empty).collect();
                 // Its last chain goes with the table: iptables leaves none without.
-                if empty.len() == chains.len() && !chains.is_empty() && !furnished.contains(table) {
+                if empty.len() == chains.len() && !chains.is_empty() && !with_objects.contains(table) {
                     leftovers.push(Leftover { family, table, chain: None });
                 } else {
                     let leftover = |(_, chain, _): &&&(String, String, bool)| Leftover {

@@ -50,9 +50,10 @@ impl Tracing {
     /// # Errors
     /// When the kernel refuses; [`Refusal::Conflict`] if another trace is running.
     pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
-        let mut nftables = Nftables::open(TABLE).map_err(Refusal::Conflict)?;
+        let mut nftables =
+            Nftables::open(TABLE).map_err(|source| refused("opening a netlink socket", source))?;
         nftables.remove_leftover_trace()?;
-        if nftables.holds_trace()? {
+        if nftables.trace_flags()?.is_some() {
             return Err(Refusal::Conflict(io::ErrorKind::AlreadyExists.into()));
         }
         let table = table(aim, group, NFT_TABLE_F_OWNER);
@@ -83,20 +84,25 @@ impl Nftables {
     /// Removes the table of a trace that has ended without doing so; says whether there was one. One that belongs to a
     /// socket belongs to a running trace.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
-        let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
-        let left = tables.iter().any(|table| {
-            table.family == NFPROTO_INET && table.name == TABLE && table.flags & NFT_TABLE_F_OWNER == 0
-        });
-        if left {
+        let is_left = self.trace_flags()?.is_some_and(|flags| flags & NFT_TABLE_F_OWNER == 0);
+        if is_left {
             self.commit(&[BatchOperation::Delete(NFPROTO_INET, TABLE)], None)?;
         }
-        Ok(left)
+        Ok(is_left)
     }
 
-    fn holds_trace(&mut self) -> Result<bool, Refusal> {
-        let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
-        Ok(tables.iter().any(|table| table.family == NFPROTO_INET && table.name == TABLE))
+    /// The flags of the table of a trace; `None` if there is no such table.
+    fn trace_flags(&mut self) -> Result<Option<u32>, Refusal> {
+        let found = self.tables().map_err(|source| refused("listing the tables of nf_tables", source))?;
+        let Tables(tables) = found.unwrap_or_default();
+        let mut tables = tables.into_iter();
+        let trace = tables.find(|table| table.family == NFPROTO_INET && table.name == TABLE);
+        Ok(trace.map(|table| table.flags))
     }
+}
+
+fn refused(subject: &str, source: io::Error) -> Refusal {
+    Refusal::Refused { subject: subject.to_owned(), explanation: None, source }
 }
 
 fn table(aim: &Aim, group: Option<u16>, flags: u32) -> EncodedTable {
