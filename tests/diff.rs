@@ -54,6 +54,16 @@ fn flags_are_compared_with_the_manifest_that_they_change() {
 }
 
 #[test]
+fn a_mesh_that_is_named_is_compared_with_the_manifests_own() {
+    let files = [("pod.yaml", pod("web", ""))];
+    let text = diff(&files, &["-f", "pod.yaml", "--mesh", "kuma"], 3);
+    assert!(text.starts_with("from Pod web of pod.yaml to Pod web of pod.yaml with the flags:\n"), "{text}");
+    assert!(!text.contains("No verdict changes"), "{text}");
+    let text = diff(&files, &["-f", "pod.yaml", "--mesh", "istio"], 0);
+    assert!(text.ends_with("\nNo verdict changes.\n"), "{text}");
+}
+
+#[test]
 fn a_manifest_from_standard_input_is_compared_without_and_with_flags() {
     let mut call = bare(&["diff", "-f", "-", "-o", "5432"]);
     let text = call.write_stdin(pod("web", "")).outcome().with(3, "a verdict changes").stdout;

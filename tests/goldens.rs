@@ -19,15 +19,10 @@ fn preview(case: &Case, more: &[&str]) -> (String, String) {
 /// Writes or compares the text of one family; no text means no file.
 fn check(folder: &Path, file: &str, text: Option<&str>) {
     let path = folder.join(file);
-    if std::env::var_os("UPDATE_GOLDENS").is_some() {
-        match text {
-            Some(text) => fs::write(&path, text).expect("the golden is written"),
-            None => drop(fs::remove_file(&path)),
-        }
-        return;
+    match text {
+        Some(text) => testkit::golden(path, text),
+        None => assert!(!path.exists(), "{} is not printed any more; remove it", path.display()),
     }
-    let expected = fs::read_to_string(&path).ok();
-    assert_eq!(text, expected.as_deref(), "{} differs", path.display());
 }
 
 #[test]

@@ -113,6 +113,16 @@ fn one_network_namespace_is_one_pods() {
 }
 
 #[test]
+fn a_second_manifest_is_refused_and_not_passed_over() {
+    for command in ["lint", "explain", "render", "apply", "check", "probe"] {
+        let output = program(&[command, "-f", "tests/pods/stock.yaml", "-f", "-"], &pod_text(""));
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
+        let text = "--filename: is given 2 times, and one manifest is read";
+        assert!(output.stderr.contains(text), "{command}: {}", output.stderr);
+    }
+}
+
+#[test]
 fn our_own_environment_is_no_part_of_another_pod() {
     let mut command = bare(&[]);
     command.env("ISTIO_LOCAL_EXCLUDE_PORTS", "8080").env("ISTIO_META_DNS_CAPTURE", "true");

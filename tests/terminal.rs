@@ -137,6 +137,8 @@ fn a_terminal_gets_sentences_instead_of_log_lines() {
     assert_eq!(checked, "by the flags given:\nRules are in place (nftables)\n");
     let logged = calls("apply", &["--log_output_level", "info"]);
     assert!(logged.contains(" INFO iptables: rules are in place backend="), "{logged}");
+    let warned = calls("apply", &["-b", "80", "-d", "90"]);
+    assert!(warned.ends_with(" (SI007)\n"), "{warned}");
     assert_eq!(calls("clean", &[]), "Removed the rules of Istio's sidecar.\n");
     assert_eq!(calls("clean", &[]), "Nothing to remove.\n");
     let flags = ["istio-iptables", "--network-namespace", &path, "-i", "*", "-b", "*"];

@@ -8,9 +8,10 @@ mod support {
     pub(crate) mod catalogue;
     pub(crate) mod configurations;
     pub(crate) mod flags;
-    pub(crate) mod folder;
     pub(crate) mod program;
     pub(crate) mod random;
+
+    pub(crate) use testkit::folder;
 }
 
 mod additions;

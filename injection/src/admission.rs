@@ -72,7 +72,8 @@ impl Workload {
                 if let Some(name) = without(label("pod-template-hash")) {
                     (self.kind, self.name) = ("Deployment".to_owned(), name);
                 } else if let Some(name) = without(label("rollouts-pod-template-hash")) {
-                    self.api_version = "argoproj.io/v1alpha1".to_owned();
+                    // Without its group, as with Istio.
+                    self.api_version = "v1alpha1".to_owned();
                     (self.kind, self.name) = ("Rollout".to_owned(), name);
                 }
             }
@@ -130,7 +131,7 @@ mod tests {
         check("ReplicaSet", "apps/v1", "web-5d8f", &json!({}), ("apps/v1", "ReplicaSet", "web-5d8f"));
         check("StatefulSet", "apps/v1", "db-5d8f", &hash, ("apps/v1", "StatefulSet", "db-5d8f"));
         let rollout = json!({"rollouts-pod-template-hash": "77"});
-        check("ReplicaSet", "apps/v1", "web-77", &rollout, ("argoproj.io/v1alpha1", "Rollout", "web"));
+        check("ReplicaSet", "apps/v1", "web-77", &rollout, ("v1alpha1", "Rollout", "web"));
         let config = json!({"deploymentconfig": "web"});
         check("ReplicationController", "v1", "web-1", &config, ("v1", "DeploymentConfig", "web"));
         check("Job", "batch/v1", "sum-28123456", &json!({}), ("batch/v1", "CronJob", "sum"));

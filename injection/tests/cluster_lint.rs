@@ -211,6 +211,15 @@ warning  SI027 the annotation traffic.sidecar.istio.io/excludeOutboundPort is
     assert_eq!(plain(&text(&warnings, 80)), expected);
 }
 
+#[test]
+fn names_move_no_cursor_and_begin_no_line() {
+    let pod = "---\n{apiVersion: v1, kind: Pod, metadata: {name: \"a\\e[2J\\n::error::b\", namespace: shop}, \
+               spec: {containers: [{name: web}]}}\n";
+    let shown = text(&lint(&objects(&format!("{}{pod}", read("base.yaml")))), 200);
+    assert!(shown.contains("Pod shop/a\\u{1b}[2J\\n::error::b"), "{shown}");
+    assert!(!shown.contains("\u{1b}[2J"), "{shown}");
+}
+
 /// What GitHub requires of a log (its documentation, "SARIF support for code scanning").
 fn check_sarif(log: &Value) {
     let text = |value: &Value, what: &str| {

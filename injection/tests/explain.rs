@@ -206,6 +206,27 @@ fn what_the_api_server_cannot_read_is_refused_and_reported_once() {
         POD.replace("LABELS", &format!("labels: {{sidecar.istio.io/inject: true}}, {annotations}"));
     let found = ask(&manifest, None, "default", false).remove(0);
     assert_eq!((&*found.because, found.problems.len()), ("the API server can't read it", 2));
+    assert!(found.webhooks.iter().all(|webhook| !webhook.called), "{:?}", found.webhooks);
+    let shown = plain(&text(&[found]));
+    for part in
+        ["  webhook     object would be called\n", "  decision    if one were called, it would be refused: "]
+    {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let uncalled = ask(&POD.replace("LABELS", "labels: {app: true}"), None, "default", false).remove(0);
+    assert_eq!(
+        (uncalled.verdict, &*uncalled.because),
+        (InjectionVerdict::Refused, "the API server can't read it")
+    );
+}
+
+#[test]
+fn names_move_no_cursor_and_begin_no_line() {
+    let manifest =
+        POD.replace("name: web, namespace: shop, LABELS", "name: \"a\\e[2J\\n::error::b\", namespace: shop");
+    let shown = text(&ask(&manifest, None, "default", false));
+    assert!(shown.contains("Pod shop/a\\u{1b}[2J\\n::error::b"), "{shown}");
+    assert!(!shown.contains("\u{1b}[2J"), "{shown}");
 }
 
 #[test]

@@ -5,8 +5,6 @@
 use injection::manifests::{InstallOptions, Installation, files, kustomization, removed};
 use mesh::data::{Tree, yaml};
 use serde_json::Value;
-use std::fs;
-use std::path::Path;
 
 const PLAIN: InstallOptions<'static> = InstallOptions {
     namespace: "mesh",
@@ -73,18 +71,10 @@ fn an_installation_is_what_its_file_tells() {
         istio_names: true,
         ..PLAIN
     };
-    let mut wrong = Vec::new();
     for (name, options) in
         [("plain", PLAIN), ("everything", everything), ("in-istios-place", in_istios_place)]
     {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/manifests/{name}.yaml"));
-        let shown = shown(&options);
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
-            fs::write(&file, &shown).expect("a writable file");
-        }
-        if fs::read_to_string(&file).unwrap_or_default() != shown {
-            wrong.push(name);
-        }
+        let file = format!("{}/tests/manifests/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        testkit::golden(file, &shown(&options));
     }
-    assert_eq!(wrong, [""; 0], "UPDATE_GOLDENS=1 writes them anew");
 }

@@ -236,6 +236,20 @@ fn what_can_not_be_edited_is_written_again_between_its_marks() {
 }
 
 #[test]
+fn comments_before_what_is_written_again_stay() {
+    for head in
+        ["\u{feff}# about\n\n  # more\n", "\u{feff}", "# about\n", "\u{feff}---\n", "\u{feff}# about\n---\n"]
+    {
+        let done =
+            changed(&format!("{head}l: &l {{app: web, x: z}}\nm: {{<<: *l}} # lost\n# lost\n"), |value| {
+                remove(value, "/m/app");
+            });
+        let expected = format!("{head}l:\n  app: web\n  x: z\nm:\n  x: z\n");
+        assert_eq!((done.text, &done.rewritten[..]), (expected, &[0][..]));
+    }
+}
+
+#[test]
 fn json_keeps_its_order_and_its_indentation() {
     let change = |value: &mut Value| {
         set(value, "/labels/b~1c", json!("d"));

@@ -145,6 +145,15 @@ fn a_pod_that_is_skipped_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_note_is_one_line_whatever_it_quotes() {
+    let text = "{apiVersion: v1, kind: Pod, metadata: {name: \"a\\e[2J\\n::error::b\"}, spec: {hostNetwork: true, \
+                containers: [{name: a}]}}\n";
+    let expected =
+        "===> Skipping injection because Pod \"shop/a\\u{1b}[2J\\n::error::b\" has host networking enabled";
+    check(text, &[expected]);
+}
+
+#[test]
 fn a_note_about_a_document_names_it() {
     let text = "kind: Deploymnet\napiVersion: apps/v1\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: a}]}}}\n";
     check(
@@ -157,7 +166,9 @@ fn a_note_about_a_document_names_it() {
     let text = format!("{}---\n{}", pod("containers: [{name: a}]"), MERGED);
     check(
         &text,
-        &["file: document 2: could not be edited in place and was written again; its comments are lost"],
+        &[
+            "file: document 2: could not be edited in place and was written again; the comments within it are lost",
+        ],
     );
 }
 

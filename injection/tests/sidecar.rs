@@ -34,7 +34,9 @@ fn every_problem_is_reported_at_once_by_its_annotation() {
         "sidecar-init/envoy-port": "0",
         "sidecar-init/no-such": "1",
         "sidecar.istio.io/agentLogLevel": "debug\n- --evil",
+        "sidecar.istio.io/componentLogLevel": "misc",
         "sidecar.istio.io/interceptionMode": "redirect",
+        "sidecar.istio.io/logLevel": "loud",
         "sidecar.istio.io/proxyCPU": "a lot",
         "sidecar.istio.io/proxyImage": "proxy\" x: \"y",
         "sidecar.istio.io/proxyMemoryLimit": "-1Gi",
@@ -63,7 +65,9 @@ fn every_problem_is_reported_at_once_by_its_annotation() {
         "sidecar-init/envoy-port: \"0\" is not a port to listen on",
         "sidecar-init/no-such: unknown setting",
         "sidecar.istio.io/agentLogLevel: \"debug\\n- --evil\" holds a space, a quote",
+        "sidecar.istio.io/componentLogLevel: \"misc\" is not COMPONENT:LEVEL; expected a level of trace, debug",
         "sidecar.istio.io/interceptionMode: \"redirect\" is not an interception mode; expected REDIRECT",
+        "sidecar.istio.io/logLevel: \"loud\" names no level of Envoy; expected trace, debug",
         "sidecar.istio.io/proxyCPU: \"a lot\" is not a quantity; expected a number",
         "sidecar.istio.io/proxyImage: \"proxy\\\" x: \\\"y\" holds a space, a quote",
         "sidecar.istio.io/proxyMemoryLimit: \"-1Gi\" is negative",
@@ -80,7 +84,7 @@ fn every_problem_is_reported_at_once_by_its_annotation() {
     ] {
         assert!(shown.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{shown:#?}");
     }
-    assert_eq!(shown.len(), 26, "{shown:#?}");
+    assert_eq!(shown.len(), 28, "{shown:#?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use command_line::program::BAD_INPUT;
 use diagnose::Style;
 use injection::compare::{ComparisonVerdict, PodComparison, compare, try_templates};
 use injection::{Configuration, Namespaces, path};
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -145,7 +145,7 @@ fn summary(compared: &[PodComparison]) -> String {
             others => format!(" and {others} more"),
         };
         let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-        let title = Style::Strong.paint(format!("{first}{others}"));
+        let title = Style::Strong.paint(format!("{}{others}", visible(first)));
         write!(out, "{title}: {}\n{lines}", Style::Dropped.paint(words)).expect("a text takes it");
     }
     let [same, differ, refused, without, never] = counts;

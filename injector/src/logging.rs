@@ -1,7 +1,7 @@
 //! Log lines of what runs for long: on standard error, as text or as JSON.
 
 use clap::Args;
-use mesh::settings::levels::{IstioLogLevel, ScopeLevel};
+use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
 use std::io;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -29,18 +29,18 @@ pub(crate) struct LoggingFlags {
 
 /// Scopes are those of Istio's programs. There is one of them here, the default.
 fn level(text: &str) -> Result<LevelFilter, String> {
-    let (mut all, mut problems) = (IstioLogLevel::Info, Vec::new());
+    let (mut items, mut problems) = (Vec::new(), Vec::new());
     for item in text.split(',') {
         match item.parse::<ScopeLevel>() {
-            Ok(ScopeLevel { scope: None, level }) => all = level,
-            Ok(ScopeLevel { scope: Some(_), .. }) => {}
+            Ok(level) => items.push(level),
             Err(problem) => problems.push(format!("{item:?} {problem}")),
         }
     }
     if !problems.is_empty() {
         return Err(problems.join("; "));
     }
-    Ok(match all {
+    let (everything, _) = by_scope(items);
+    Ok(match everything.unwrap_or(IstioLogLevel::Info) {
         IstioLogLevel::None => LevelFilter::OFF,
         IstioLogLevel::Error => LevelFilter::ERROR,
         IstioLogLevel::Warn => LevelFilter::WARN,
@@ -117,6 +117,7 @@ mod tests {
             (&["--log_output_level", "default:debug,ads:none"], LevelFilter::DEBUG),
             (&["--log-output-level=ads:debug"], LevelFilter::INFO),
             (&["--log_output_level=default:info,all:none"], LevelFilter::OFF),
+            (&["--log_output_level=all:none,default:info"], LevelFilter::OFF),
             (&["--log_output_level=info", "--log_output_level=fatal"], LevelFilter::ERROR),
         ] {
             assert_eq!(level(words), Ok(expected), "{words:?}");

@@ -15,13 +15,15 @@ mod manifests;
 mod output;
 #[cfg(test)]
 mod reference;
+mod replace;
 mod serve;
 mod sources;
 mod uninstall;
 
+use ::cluster::error::describe;
 use arguments::{InjectorArguments, InjectorCommand, SECTIONS};
 use command_line::program;
-use output::{chain, fail};
+use output::fail;
 use std::process::ExitCode;
 
 /// A review is thousands of small pieces of JSON, and musl's allocator takes longer for them than all the rest. Without huge
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
         InjectorCommand::Environment(flags) => environment::run(&flags),
     };
     done.unwrap_or_else(|error| {
-        fail(chain(&*error));
+        fail(describe(&*error));
         ExitCode::from(1)
     })
 }

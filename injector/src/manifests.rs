@@ -1,6 +1,7 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
 use crate::output::{document, print, report};
+use crate::replace;
 use clap::Args;
 use injection::manifests::{InstallOptions, Installation, ManifestFile, files, kustomization};
 use serde_json::{Value, json};
@@ -154,8 +155,6 @@ const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites 
 /// Writes the files and reports each. `kustomization.yaml` comes last: so it never names a file that is missing, even if
 /// writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
-    let failed =
-        |path: &Path, error: &io::Error| format!("--output: {}: can't be written: {error}", path.display());
     let mut texts: Vec<(PathBuf, String)> =
         files.iter().map(|file| (folder.join(format!("{}.yaml", file.name)), text(file))).collect();
     texts.push((folder.join("kustomization.yaml"), document(&kustomization(files))));
@@ -175,11 +174,10 @@ fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), Strin
             }
         ));
     }
-    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    fs::create_dir_all(folder)
+        .map_err(|error| format!("--output: {} can't be created: {error}", folder.display()))?;
     for (path, text) in texts {
-        let new = path.with_extension("yaml.new");
-        let done = fs::write(&new, format!("{MARK}{text}")).and_then(|()| fs::rename(&new, &path));
-        done.map_err(|error| failed(&path, &error))?;
+        replace::write(&path, &format!("{MARK}{text}")).map_err(|error| error.to_string())?;
         report(format_args!("wrote {}", path.display()));
     }
     Ok(())

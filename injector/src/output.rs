@@ -3,11 +3,13 @@
 use clap::ValueEnum;
 use diagnose::{Style, fold};
 use mesh::data::{Tree, yaml};
+use mesh::visible_lines;
 use serde_json::Value;
 use std::{
     error::Error,
-    fmt::{Display, Write as _},
+    fmt::Display,
     io::{self, IsTerminal, Write},
+    iter,
 };
 
 /// The column under which a folded line of a message goes on.
@@ -49,17 +51,19 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Prints a message on standard error; on a terminal, in lines that fit it.
 pub(crate) fn report(text: impl Display) {
-    anstream::eprintln!("{}", fold(&text.to_string(), HANG, width(&io::stderr())));
+    let text = fold(&text.to_string(), HANG, width(&io::stderr()));
+    // The output and the exit code are what count.
+    let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Prints why a command fails.
 pub(crate) fn fail(text: impl Display) {
-    report(format_args!("{} {text}", Style::Dropped.paint("error:")));
+    report(format_args!("{} {}", Style::Dropped.paint("error:"), visible_lines(&text.to_string())));
 }
 
 /// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
-    report(format_args!("{} {text}", Style::Passing.paint("warning:")));
+    report(format_args!("{} {}", Style::Passing.paint("warning:"), visible_lines(&text.to_string())));
 }
 
 /// The columns that a line may take. What no terminal shows is read by programs, so no line of it is broken.
@@ -84,10 +88,6 @@ pub(crate) fn document(object: &Value) -> String {
 }
 
 pub(crate) fn chain(error: &dyn Error) -> String {
-    let (mut text, mut source) = (error.to_string(), error.source());
-    while let Some(cause) = source {
-        write!(text, ": {cause}").expect("a text takes whatever is written to it");
-        source = cause.source();
-    }
-    text
+    let chain = iter::successors(Some(error), |&error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -5,7 +5,7 @@
 use crate::arguments::{InjectorArguments, SECTIONS};
 use clap::{Arg, Command, CommandFactory};
 use command_line::program;
-use std::{env, fmt::Write, fs};
+use std::fmt::Write;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/injector-reference.md");
 
@@ -113,13 +113,5 @@ fn cell(text: &str) -> String {
 
 #[test]
 fn the_reference_is_made_from_the_commands() {
-    let text = page();
-    if env::var_os("UPDATE_GOLDENS").is_some() {
-        fs::write(FILE, &text).expect("the page is written");
-    }
-    let written = fs::read_to_string(FILE).unwrap_or_default();
-    assert!(
-        text == written,
-        "docs/injector-reference.md is not up to date: run this test with UPDATE_GOLDENS=1"
-    );
+    testkit::golden(FILE, &page());
 }

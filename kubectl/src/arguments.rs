@@ -24,7 +24,7 @@ pub(crate) enum CaptureCommand {
     )]
     Explain(ExplainArguments),
     /// Show what is captured in a pod, listeners and findings
-    Status(StatusArguments),
+    Status(PodArguments),
     /// Show packets of a pod, the rules they match and their verdicts
     #[command(
         long_about = "Shows packets as they meet rules in the pod's network namespace. It ends after --for, because an \
@@ -32,7 +32,7 @@ pub(crate) enum CaptureCommand {
     )]
     Trace(TraceArguments),
     /// Compare the rules in a pod with those that its manifest describes
-    Diff(DiffArguments),
+    Diff(PodArguments),
     /// Find pods without a sidecar, ports that no proxy sees, and webhooks that can't work
     Lint(LintArguments),
 }
@@ -181,7 +181,7 @@ pub(crate) struct PacketArguments {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct StatusArguments {
+pub(crate) struct PodArguments {
     /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
     pub(crate) pod: String,
     /// The form of the answer
@@ -216,19 +216,6 @@ pub(crate) struct TraceArguments {
     #[arg(long, value_name = "VERDICT", value_parser = ["captured", "passed", "dropped"])]
     pub(crate) verdict: Option<String>,
     /// The form of each packet; json prints one document a line
-    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
-    pub(crate) output: OutputForm,
-    #[command(flatten)]
-    pub(crate) kernel: KernelAccess,
-    #[command(flatten)]
-    pub(crate) connection: KubectlConnection,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DiffArguments {
-    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
-    pub(crate) pod: String,
-    /// The form of the answer
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
     pub(crate) output: OutputForm,
     #[command(flatten)]

@@ -2,9 +2,9 @@
 //!
 //! The manifest goes to `sidecar-init check` in the cluster, which knows the facts of the pod's network namespace.
 
-use crate::arguments::{DiffArguments, OutputForm};
+use crate::arguments::{OutputForm, PodArguments};
 use crate::error::CaptureFailure;
-use crate::failure::{CallCause, visible};
+use crate::failure::visible;
 use crate::kernel::{PodKernel, RemoteDocument};
 use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
@@ -60,8 +60,8 @@ struct OtherMesh {
     remedy: String,
 }
 
-pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let DiffArguments { connection, kernel, output, .. } = arguments;
+pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
+    let PodArguments { connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
@@ -69,11 +69,10 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFa
     let RemoteDocument { document, remarks } = kernel.document(&kubectl, "check", &[], Some(&manifest))?;
     let read = CheckDocument::deserialize(&document).map_err(|error| {
         let why = format!("printed a comparison of another form ({error})");
-        kubectl.failure(
-            &kernel.call("check", &[], Some(&manifest)),
-            CallCause::Unread { why, stderr: String::new() },
-        )
+        kubectl.unread(&kernel.call("check", &[], Some(&manifest)), why)
     })?;
+    let is_new = |text: &&String| *output == OutputForm::Json || !read.says(text);
+    remarks.iter().filter(is_new).for_each(|text| remark(text));
     let width = sections::width();
     match output {
         OutputForm::Text => {
@@ -81,7 +80,6 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<CommandOutcome, CaptureFa
             print(&(basis_line(&basis, &pod, width) + &read.text(width)))?;
         }
         OutputForm::Json => {
-            remarks.iter().for_each(|text| remark(text));
             let all = json!({
                 "version": 1, "pod": pod.title(), "node": pod.node, "basis": kernel.basis(), "kernel": document,
             });
@@ -110,6 +108,13 @@ fn manifest(pod: &TargetPod) -> Value {
 }
 
 impl CheckDocument {
+    /// Whether the text for people has what a remark says: `sidecar-init check` warns of most of it, too.
+    fn says(&self, remark: &str) -> bool {
+        let others = self.others.iter().map(|other| &other.text);
+        let has = |text: &String| remark.contains(&visible(text));
+        remark.contains("the rules differ from the desired ones") || self.before.iter().chain(others).any(has)
+    }
+
     fn text(&self, width: usize) -> String {
         let head = match (
             self.equal,

@@ -95,19 +95,17 @@ fn answers(
 ) -> Result<Vec<ExplainedPacket>, CaptureFailure> {
     let RemoteDocument { document, remarks } = kernel.document(kubectl, "explain", words, None)?;
     remarks.iter().for_each(|text| remark(text));
-    let unread = |why: String| {
-        let call = kernel.call("explain", words, None);
-        CaptureFailure::from(kubectl.failure(&call, CallCause::Unread { why, stderr: String::new() }))
-    };
+    let failed = |cause| CaptureFailure::from(kubectl.failure(&kernel.call("explain", words, None), cause));
     let documents: Vec<Value> = match document["answers"].as_array() {
         Some(answers) => answers.iter().map(|one| one["answer"].clone()).collect(),
         None => vec![document],
     };
     if documents.len() != count {
-        return Err(unread(format!("printed {} answers to {count} questions", documents.len())));
+        let why = format!("printed {} answers to {count} questions", documents.len());
+        return Err(failed(CallCause::unread(why)));
     }
-    let read = |document| ExplainedPacket::read_for(versioned(document)?, width);
-    documents.into_iter().map(|document| read(document).map_err(unread)).collect()
+    let read = |document| ExplainedPacket::read_for(versioned(document)?, width).map_err(CallCause::unread);
+    documents.into_iter().map(|document| read(document).map_err(failed)).collect()
 }
 
 /// The answers about a pod.

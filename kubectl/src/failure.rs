@@ -1,7 +1,7 @@
 //! Why a call of kubectl failed, as a sentence with its remedy.
 
 use crate::call::{CallKind, KubectlCall};
-pub(crate) use diagnose::trace::visible;
+pub(crate) use mesh::{visible, visible_lines};
 use std::{fmt, io, time::Duration};
 
 /// A failed call.
@@ -32,6 +32,17 @@ pub(crate) enum CallCause {
         why: String,
         stderr: String,
     },
+    /// It printed a document of a newer version than the one that is known here.
+    Newer {
+        version: u64,
+        known: u64,
+    },
+}
+
+impl CallCause {
+    pub(crate) fn unread(why: String) -> Self {
+        Self::Unread { why, stderr: String::new() }
+    }
 }
 
 impl CallFailure {
@@ -61,6 +72,7 @@ impl CallFailure {
             }
             CallCause::TooMuch(_) => return None,
             CallCause::Unread { .. } => return self.remedy_of_output(),
+            CallCause::Newer { .. } => return Some("update kubectl-capture".to_owned()),
             CallCause::Ended { stderr, .. } => stderr,
         };
         let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
@@ -140,6 +152,10 @@ impl fmt::Display for CallFailure {
                 write!(f, "{command}: {why}")?;
                 said(f, stderr)?;
             }
+            CallCause::Newer { version, known } => write!(
+                f,
+                "{command}: printed a document of version {version}, and this plugin reads version {known}"
+            )?,
         }
         match self.remedy() {
             Some(remedy) => write!(f, "; {remedy}"),
@@ -158,11 +174,6 @@ fn said(f: &mut fmt::Formatter<'_>, stderr: &str) -> fmt::Result {
         Some(line) => write!(f, ": {}", visible(line)),
         None => Ok(()),
     }
-}
-
-/// A text of several lines, each without what would move a terminal's cursor.
-pub(crate) fn visible_lines(text: &str) -> String {
-    text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

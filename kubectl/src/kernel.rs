@@ -174,7 +174,7 @@ impl PodKernel {
         }
         let document = serde_json::from_str::<Value>(output.stdout.trim());
         let document = match document
-            .map_err(|error| format!("printed no JSON ({error})"))
+            .map_err(|error| CallCause::unread(format!("printed no JSON ({error})")))
             .and_then(versioned)
         {
             Ok(document) => document,
@@ -182,9 +182,10 @@ impl PodKernel {
             Err(_) if remote_error(&output.stderr).is_some() => {
                 return Err(self.refusal(kubectl, &call, &output));
             }
-            Err(why) => {
+            Err(CallCause::Unread { why, .. }) => {
                 return Err(kubectl.failure(&call, CallCause::Unread { why, stderr: output.stderr }).into());
             }
+            Err(cause) => return Err(kubectl.failure(&call, cause).into()),
         };
         Ok(RemoteDocument { document, remarks: remarks(&output.stderr) })
     }
@@ -240,13 +241,14 @@ fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
 }
 
 /// A document, if its version is known.
-pub(crate) fn versioned(document: Value) -> Result<Value, String> {
+pub(crate) fn versioned(document: Value) -> Result<Value, CallCause> {
     match document["version"].as_u64() {
         Some(VERSION) => Ok(document),
-        Some(other) => Err(format!(
-            "printed a document of version {other}, and this plugin reads version {VERSION}: use the same release of both"
-        )),
-        None => Err("printed a document without a version".to_owned()),
+        Some(version) if version > VERSION => Err(CallCause::Newer { version, known: VERSION }),
+        Some(older) => Err(CallCause::unread(format!(
+            "printed a document of version {older}, and this plugin reads version {VERSION}"
+        ))),
+        None => Err(CallCause::unread("printed a document without a version".to_owned())),
     }
 }
 

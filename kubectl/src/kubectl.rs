@@ -2,6 +2,7 @@
 
 use crate::arguments::KubectlConnection;
 use crate::call::KubectlCall;
+use crate::error::CaptureFailure;
 use crate::failure::{CallCause, CallFailure};
 use serde_json::Value;
 use std::{
@@ -140,11 +141,16 @@ impl Kubectl {
             .spawn()
     }
 
+    /// The failure of a call that printed something else than expected.
+    pub(crate) fn unread(&self, call: &KubectlCall, why: String) -> CaptureFailure {
+        self.failure(call, CallCause::unread(why)).into()
+    }
+
     pub(crate) fn failure(&self, call: &KubectlCall, cause: CallCause) -> CallFailure {
         let program = self.program.display().to_string();
         let flags = self.flags.iter().map(|flag| flag.to_string_lossy().into_owned());
-        let words: Vec<String> =
-            [program].into_iter().chain(flags).chain(call.words.iter().cloned()).map(quoted).collect();
+        let words = [program].into_iter().chain(flags).chain(call.words.iter().cloned());
+        let words: Vec<String> = words.map(|word| quoted(&word)).collect();
         CallFailure::new(words.join(" "), call, cause)
     }
 }
@@ -202,19 +208,14 @@ fn errors(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
 }
 
 /// A word as a shell takes it.
-fn quoted(word: String) -> String {
+fn quoted(word: &str) -> String {
     // A manifest, which is too long to be read in a message.
     if word.starts_with('{') {
         return "'{..}'".to_owned();
     }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+[]".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word;
-    }
     // A path of Windows has no quotes.
-    if cfg!(windows) && Path::new(&word).is_absolute() {
-        format!("\"{word}\"")
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+    if cfg!(windows) && Path::new(word).is_absolute() {
+        return format!("\"{word}\"");
     }
+    mesh::quoted(word)
 }

@@ -2,7 +2,6 @@
 
 use crate::call::{CallKind, KubectlCall};
 use crate::error::CaptureFailure;
-use crate::failure::CallCause;
 use crate::kubectl::Kubectl;
 use crate::workload::{PodWord, PodWorkload};
 use serde_json::Value;
@@ -40,7 +39,7 @@ impl TargetPod {
             PodWord::Pod(name) => {
                 let call = KubectlCall::get(CallKind::GetPod, namespace, &["pod", &name]);
                 let object = kubectl.object(&call)?;
-                Self::read(object, 1).map_err(|why| unread(kubectl, &call, why))
+                Self::read(object, 1).map_err(|why| kubectl.unread(&call, why))
             }
             PodWord::OneOf(workload, name) => Self::of_workload(kubectl, workload, &name, namespace),
         }
@@ -57,7 +56,7 @@ impl TargetPod {
         let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
         let selector = selector(&object["spec"]["selector"]);
         let (Some(namespace), Some(selector)) = (namespace, selector) else {
-            return Err(unread(kubectl, &call, "printed an object without namespace or selector".to_owned()));
+            return Err(kubectl.unread(&call, "printed an object without namespace or selector".to_owned()));
         };
         let call = KubectlCall::get(CallKind::ListPods, Some(&namespace), &["pods", "-l", &selector]);
         let list = kubectl.object(&call)?;
@@ -82,7 +81,7 @@ impl TargetPod {
         let mut object = (*first).clone();
         object["kind"] = "Pod".into();
         object["apiVersion"] = "v1".into();
-        Self::read(object, pods.len()).map_err(|why| unread(kubectl, &call, why))
+        Self::read(object, pods.len()).map_err(|why| kubectl.unread(&call, why))
     }
 
     fn read(object: Value, candidates: usize) -> Result<Self, String> {
@@ -123,10 +122,6 @@ impl TargetPod {
         found.dedup();
         found
     }
-}
-
-fn unread(kubectl: &Kubectl, call: &KubectlCall, why: String) -> CaptureFailure {
-    kubectl.failure(call, CallCause::Unread { why, stderr: String::new() }).into()
 }
 
 fn condition(pod: &Value, name: &str) -> bool {

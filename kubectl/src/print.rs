@@ -2,8 +2,9 @@
 
 use crate::failure::{visible, visible_lines};
 use crate::pod::TargetPod;
+use command_line::sections::width;
 use diagnose::{Style, fold};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Prints an answer. A reader that has enough is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
@@ -39,5 +40,7 @@ pub(crate) fn remark(text: &str) {
 pub(crate) fn failure(error: &dyn std::error::Error) {
     // The exit code is left.
     let text = visible_lines(&error.to_string());
-    let _ = writeln!(anstream::stderr(), "{} {text}", Style::Dropped.paint("error:"));
+    let text = format!("{} {text}\n", Style::Dropped.paint("error:"));
+    let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
+    let _ = anstream::stderr().write_all(fold(&text, 4, width).as_bytes());
 }

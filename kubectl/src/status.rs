@@ -1,8 +1,8 @@
 //! `kubectl capture status`: what the kernel of a pod captures, from the document of `sidecar-init status`.
 
-use crate::arguments::{OutputForm, StatusArguments};
+use crate::arguments::{OutputForm, PodArguments};
 use crate::error::CaptureFailure;
-use crate::failure::{CallCause, visible};
+use crate::failure::visible;
 use crate::kernel::{PodKernel, RemoteDocument};
 use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
@@ -54,8 +54,8 @@ struct FindingInDocument {
     remedy: Option<String>,
 }
 
-pub(crate) fn run(arguments: &StatusArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let StatusArguments { connection, kernel, output, .. } = arguments;
+pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
+    let PodArguments { connection, kernel, output, .. } = arguments;
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<CommandOutcome, Capture
     remarks.iter().for_each(|text| remark(text));
     let read = StatusDocument::deserialize(&document).map_err(|error| {
         let why = format!("printed a status of another form ({error})");
-        kubectl.failure(&kernel.call("status", &[], None), CallCause::Unread { why, stderr: String::new() })
+        kubectl.unread(&kernel.call("status", &[], None), why)
     })?;
     let width = sections::width();
     match output {

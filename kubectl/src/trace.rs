@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
     let mut failed = None;
     let longer = kernel.longer().saturating_add(*time);
     let ended = kubectl.each_line(&call, longer, |line| {
-        let unread = |why| CallCause::Unread { why, stderr: String::new() };
+        let unread = CallCause::unread;
         let line = line.trim();
         if line.is_empty() {
             return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
         let document = serde_json::from_str::<Value>(line);
         let document =
             document.map_err(|error| unread(format!("printed a line that is not JSON ({error})")))?;
-        let document = versioned(document).map_err(unread)?;
+        let document = versioned(document)?;
         let read = TraceDocument::deserialize(&document)
             .map_err(|error| unread(format!("printed a packet of another form ({error})")))?;
         let text = match output {

@@ -44,8 +44,9 @@ pub(crate) struct NodeStatus<'a> {
     metrics: &'a NodeMetrics,
     recorder: Recorder,
     pods: Rc<RefCell<PodReferences>>,
-    /// The pods whose drift has an event, with the time at which the rules were made that have drifted.
-    reported: BTreeMap<PodName, String>,
+    /// The pods whose drift has an event: the uid, because another pod may get the name, and the time at which the rules were
+    /// made that have drifted, if that is known.
+    reported: BTreeMap<PodName, (Option<String>, String)>,
 }
 
 impl<'a> NodeStatus<'a> {
@@ -130,7 +131,11 @@ impl<'a> NodeStatus<'a> {
             let at = made.map(|made| made.at.clone()).unwrap_or_default();
             // A pod that the API server does not have yet gets its event after a later look.
             let reference = self.pods.borrow().known().get(pod).cloned();
-            let Some(reference) = reference.filter(|_| self.reported.get(pod) != Some(&at)) else { continue };
+            let Some(reference) = reference else { continue };
+            let drift = (reference.uid.clone(), at);
+            if self.reported.get(pod) == Some(&drift) {
+                continue;
+            }
             let note = row.reason().map(|finding| finding.text.clone()).unwrap_or_default();
             tracing::warn!(pod = format!("{}/{}", pod.namespace, pod.name), "{note}");
             let event = Event {
@@ -142,7 +147,7 @@ impl<'a> NodeStatus<'a> {
             };
             let published = self.recorder.publish(&event, &reference);
             match time::timeout(self.settings.call_timeout, published).await {
-                Ok(Ok(())) => drop(self.reported.insert(pod.clone(), at)),
+                Ok(Ok(())) => drop(self.reported.insert(pod.clone(), drift)),
                 Ok(Err(error)) => {
                     tracing::warn!(error = %describe(&error), "no event of the drift can be published");
                 }

@@ -422,7 +422,9 @@ function showParts(parts) {
 // What changes between two configurations.
 function showCompared(compared) {
   const shown = compared.map(({ title, changes, notes }) => {
-    const count = changes.length === 0 ? "No verdict changes" : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
+    // A note says what could not be compared.
+    const none = notes.length === 0 ? "No verdict changes" : "No change of a verdict was found";
+    const count = changes.length === 0 ? none : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
     const rows = changes.map(({ packets, before, after, ask }) => {
       const head = Object.assign(piece("th", "", ask === null ? packets : ""), { scope: "row" });
       if (ask !== null) head.append(button("cell", packets, () => askAbout(ask)));

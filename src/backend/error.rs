@@ -66,6 +66,15 @@ impl Error {
     }
 }
 
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict(_) => Self::Conflict { source: refusal.into() },
+            Refusal::Refused { .. } => Error::Nftables(refusal),
+        }
+    }
+}
+
 /// The remedy for the one refusal that users can mend.
 fn permission(error: &io::Error) -> &'static str {
     match error.kind() {

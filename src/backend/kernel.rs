@@ -6,7 +6,7 @@ mod questions;
 use super::{
     Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant, flows,
     iptables::{self, LegacyTables, Lock, Programs, RestoreProcess},
-    nftables::{ListingGeneration, Nftables, Refusal, Tables},
+    nftables::{ListingGeneration, Nftables, Tables},
 };
 use crate::sys::{
     exec::Runner,
@@ -230,12 +230,12 @@ impl Backend for Kernel {
                     for (family, changes) in families {
                         self.commit_iptables(Variant::Nft, *family, changes)?;
                     }
-                    self.needed_nftables()?.remove_empty_iptables_tables().map_err(refused)?;
+                    self.needed_nftables()?.remove_empty_iptables_tables()?;
                 }
                 Ok(())
             }
             CommitStep::Nftables { live, desired } => {
-                self.needed_nftables()?.replace(live.as_ref(), desired.as_ref()).map_err(refused)?;
+                self.needed_nftables()?.replace(live.as_ref(), desired.as_ref())?;
                 self.listing_generation.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }
@@ -248,14 +248,14 @@ impl Backend for Kernel {
             CommitStep::GiveBack(entry) => {
                 self.routes.give_back(*entry).map_err(|source| netlink(step, source))
             }
-            CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
+            CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(Error::from),
             CommitStep::CleanUnlistable(tables) => {
                 let owner = self.owner;
                 let nftables = self.needed_nftables()?;
                 for (family, table) in tables {
-                    nftables.clean_unlistable(*family, *table, &owner).map_err(refused)?;
+                    nftables.clean_unlistable(*family, *table, &owner)?;
                 }
-                nftables.remove_empty_iptables_tables().map_err(refused)
+                nftables.remove_empty_iptables_tables().map_err(Error::from)
             }
             CommitStep::WaitForInFlight => {
                 grace::wait();
@@ -305,11 +305,4 @@ fn separate_duplicates(
 
 fn netlink(what: &(impl ToString + ?Sized), source: io::Error) -> Error {
     Error::Netlink { what: what.to_string(), source }
-}
-
-fn refused(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::Conflict(_) => Error::Conflict { source: refusal.into() },
-        Refusal::Refused { .. } => Error::Nftables(refusal),
-    }
 }

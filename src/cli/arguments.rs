@@ -44,7 +44,8 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     }
     let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, trailing, .. } = parser;
     if let Next::Value(row) = next {
-        problems.push(InputProblem::of(&row.option(), "needs a value; write --flag= for an empty one"));
+        let option = row.option();
+        problems.push(InputProblem::of(&option, format!("needs a value; write {option}= for an empty one")));
     }
     match entry {
         Some(entry) => {
@@ -83,13 +84,42 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
 /// So many words that no flag takes are likely to be the names of files: the shell replaces a `*` without quotes by them.
 const MANY_STRAYS: usize = 4;
 
+/// How other programs name a namespace.
+const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
+
+fn takes(flags: &Flags, setting: Setting) -> bool {
+    flags.rows().any(|row| row.setting == setting)
+}
+
+/// Whether a word looks like the name of a manifest's file.
+fn is_manifest(word: &str) -> bool {
+    !word.contains("://") && [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end))
+}
+
+/// The problem with a word that belongs to no flag, and the flag that it may be meant for.
+fn stray(word: &str, flags: &Flags) -> String {
+    let follows = |what: &str, setting: Setting| {
+        format!("is not expected; a {what} follows {}", setting.row().option())
+    };
+    if matches!(word, "true" | "false" | "0" | "1") || word.starts_with('-') {
+        pflag::stray(flags)
+    } else if is_manifest(word) && takes(flags, Setting::Filename) {
+        follows("manifest", Setting::Filename)
+    } else if word.starts_with(|c: char| c.is_ascii_alphabetic()) && takes(flags, Setting::NetworkNamespace) {
+        follows("network namespace", Setting::NetworkNamespace)
+    } else {
+        "is not expected".to_owned()
+    }
+}
+
 /// The problems, with many words that are not expected as one.
 fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem> {
     if problems.len() < MANY_STRAYS {
         return problems;
     }
-    let stray = pflag::stray(known);
-    let is_stray = |problem: &InputProblem| problem.item.is_some() && problem.text == stray;
+    let is_stray = |problem: &InputProblem| {
+        problem.item.as_deref().is_some_and(|word| problem.text == stray(word, known))
+    };
     let count = problems.iter().filter(|problem| is_stray(problem)).count();
     if count < MANY_STRAYS {
         return problems;
@@ -282,7 +312,10 @@ impl Parser {
     }
 
     fn take_argument(&mut self, word: String) {
-        if let Some(setting) = self.argument() {
+        let is_manifest = is_manifest(&word) && takes(&self.flags, Setting::Filename);
+        // A file among destinations is a manifest without its flag.
+        let argument = self.argument().filter(|setting| *setting != Setting::Destination || !is_manifest);
+        if let Some(setting) = argument {
             self.positional += 1;
             self.given.push((setting, word));
             return;
@@ -291,7 +324,7 @@ impl Parser {
             Some(CommandEntry { trailing: Some(_), .. }) => {
                 "is not expected; a command follows --".to_owned()
             }
-            Some(_) | None => pflag::stray(&self.flags),
+            Some(_) | None => stray(&word, &self.flags),
         };
         self.problems.push(InputProblem::with_item("argument", &word, text));
     }
@@ -301,6 +334,9 @@ impl Parser {
         let text = match self.entry {
             None if of_commands.any(|row| flag == row.option()) => {
                 format!("belongs after a command: sidecar-init COMMAND {flag}")
+            }
+            Some(_) if NAMESPACE_FLAGS.contains(&flag) && takes(&self.flags, Setting::NetworkNamespace) => {
+                errors::unknown("flag", Some(Setting::NetworkNamespace.row().option().as_str()))
             }
             Some(_) | None => match pflag::unknown(flag, &self.flags) {
                 text if text == pflag::UNKNOWN => errors::unknown("flag", None),
@@ -385,6 +421,36 @@ mod tests {
     }
 
     #[test]
+    fn a_word_without_its_flag_comes_with_the_flag() {
+        let manifest = "argument: \"pod.yaml\" is not expected; a manifest follows --filename";
+        for (words, expected) in [
+            (&["lint", "pod.yaml"][..], manifest),
+            (&["diff", "-f", "old.yaml", "pod.yaml"], manifest),
+            (&["explain", "pod.yaml", "8080"], manifest),
+            (
+                &["status", "demo"],
+                "argument: \"demo\" is not expected; a network namespace follows --network-namespace",
+            ),
+            (
+                &["apply", "--dry-run", "false"],
+                "argument: \"false\" is not expected; values of switches are written --dry-run=false",
+            ),
+            (&["probe", "8080"], "argument: \"8080\" is not expected"),
+            (&["apply", "--netns", "demo"], "unknown flag --netns; did you mean --network-namespace?"),
+            (&["status", "-n", "demo"], "unknown flag -n; did you mean --network-namespace?"),
+            (
+                &["apply", "--inbound-ports", "80"],
+                "unknown flag --inbound-ports; did you mean --istio-inbound-ports?",
+            ),
+        ] {
+            let all = ["sidecar-init"].iter().chain(words).map(OsString::from);
+            let invocation = parse(all).expect("no answer");
+            let reported: Vec<String> = invocation.problems.iter().map(ToString::to_string).collect();
+            assert_eq!(reported, [expected], "{words:?}");
+        }
+    }
+
+    #[test]
     fn a_command_is_not_the_value_of_an_unknown_flag() {
         for words in [&["--nope", "apply"][..], &["--nope", "cni", "install"], &["cni", "--nope", "install"]]
         {
@@ -407,10 +473,10 @@ mod tests {
             [
                 "unknown flag --nope (see --help)",
                 "unknown flag --neither (see --help)",
-                "argument: \"stray\" is not expected; values of switches are written --dry-run=false",
+                "argument: \"stray\" is not expected; a network namespace follows --network-namespace",
                 "unknown flag -Z (see --help)",
                 "unknown flag --envoy-prot; did you mean --envoy-port?",
-                "--istio-inbound-ports: needs a value; write --flag= for an empty one",
+                "--istio-inbound-ports: needs a value; write --istio-inbound-ports= for an empty one",
             ]
         );
         let flags = [(Setting::EnvoyPort, "1".to_owned()), (Setting::ServiceExcludeCidr, "2".to_owned())];

@@ -6,6 +6,7 @@ use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{
+    backend,
     engine::{self, ApplyPlan, Choice, OnDrift, Preference, Summary},
     sys::namespace,
 };
@@ -40,6 +41,18 @@ struct LeftBehind {
     left: Vec<String>,
 }
 
+/// The rules are removed, and what a trace has left is not.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{done}, but what a trace --enable had left that was killed can't be removed{}",
+    .left.iter().map(|doubtful| format!("\n  left, as another program may have made it: {doubtful}")).collect::<String>()
+)]
+struct TraceLeft {
+    done: &'static str,
+    left: Vec<String>,
+    source: backend::Error,
+}
+
 /// `sidecar-init apply`.
 pub(super) fn apply(call: &ResolvedCall) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
@@ -71,7 +84,8 @@ pub(super) fn clean(run: &Run) -> Exit {
 /// Prints the report where `--format` asks for data, and returns its exit code.
 pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
-        let printed = report::change(encoding, report, report.done);
+        let done = report.left_behind().map_or_else(|| report.done.to_owned(), |left| left.to_string());
+        let printed = report::change(encoding, report, &done);
         if printed != Exit::Done {
             return printed;
         }
@@ -114,16 +128,19 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     let start = Instant::now();
     let mut session = run.session(owner)?;
     let mut summary = session.clean()?;
-    let removed_trace = session.kernel().remove_leftover_trace()?;
-    if removed_trace {
-        tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
-    }
     let left = mem::take(&mut summary.left);
     let done = match (left.is_empty(), summary.steps.is_empty()) {
         (true, true) => "no rules of this program were found",
         (true, false) => "no rules of this program remain",
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
+    let removed_trace = match session.kernel().remove_leftover_trace() {
+        Ok(removed) => removed,
+        Err(source) => return Err(TraceLeft { done, left, source }.into()),
+    };
+    if removed_trace {
+        tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
+    }
     let predecessors = engine::predecessors(&owner);
     let report = ChangeReport::new(&summary, start, done);
     let changed = report.changed || removed_trace;
@@ -204,11 +221,15 @@ impl ChangeReport {
 
     /// The exit code: whether packets go where they should, and nothing is left. Prints what is left.
     fn exit(&self) -> Exit {
-        if !self.left.is_empty() {
-            let left = LeftBehind { by: self.predecessors.clone(), left: self.left.clone() };
+        if let Some(left) = self.left_behind() {
             return report::failure(&left, Exit::Failed);
         }
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }
+    }
+
+    fn left_behind(&self) -> Option<LeftBehind> {
+        let left = || LeftBehind { by: self.predecessors.clone(), left: self.left.clone() };
+        (!self.left.is_empty()).then(left)
     }
 
     /// What was done, for people.

@@ -41,10 +41,11 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
         manifest::begin(subject, &call.logging, [], Stdout::Answer)?;
         let warnings = calls.iter().map(|call| &call.warnings);
         all.iter().zip(warnings).for_each(|(sided, warnings)| manifest::warn(&sided.subject, warnings));
+        all.iter().for_each(|sided| manifest::note_assumption(&sided.subject));
     }
     let (old_calls, new_calls) = calls.split_at(old.len());
     let format = calls.first().map_or(Format::Text, |call| call.run.format);
-    let (mut sections, mut is_same) = (Vec::new(), true);
+    let (mut sections, mut exits) = (Vec::new(), Vec::new());
     for (before, after) in matched(old, new) {
         let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
         let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
@@ -52,7 +53,7 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
             Ok(report) => report,
             Err(error) => return Ok(report::failure(&Unread(error), Exit::Failed)),
         };
-        is_same &= report.is_same();
+        exits.push(report.exit());
         sections.push(SubjectSection { title, body: report.body(format) });
     }
     let printed = match format {
@@ -60,8 +61,9 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
         Format::Data(encoding) => manifest::print_data(encoding, &sections),
     };
     Ok(match printed {
-        Exit::Done if !is_same => Exit::Drift,
-        exit => exit,
+        // A change of one pod counts, whether or not all packets of another were compared.
+        Exit::Done => exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done),
+        failed => failed,
     })
 }
 
@@ -83,18 +85,22 @@ fn configurations(
         let problem = InputProblem::of(&Source::Flag(Setting::Filename.row().long), text.to_owned());
         Err(Problems(problems.iter().cloned().chain([problem]).collect()))
     };
-    let names_namespace = raw.get(Setting::NetworkNamespace).is_some_and(|given| !given.value.is_empty());
+    let names = |setting| raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
     match files {
         [] if raw.describes_rules() => {
             let flags = DiffConfiguration::Described { raw: raw.clone(), file: None, with_flags: true };
             Ok([DiffConfiguration::Live, flags])
         }
-        [] => refused("is needed, twice: expected the manifests to compare, or one of them and flags"),
-        [file] if names_namespace => {
+        [] => refused(
+            "is needed, twice: expected the manifests to compare; or one, with flags or --network-namespace; or flags alone",
+        ),
+        [file] if names(Setting::NetworkNamespace) => {
             Ok([DiffConfiguration::Live, of_file(file, raw.clone(), raw.describes_rules())])
         }
-        [file] if raw.describes_rules() => {
-            Ok([of_file(file, raw.clone().without_rules(), false), of_file(file, raw.clone(), true)])
+        [file] if raw.describes_rules() || names(Setting::Mesh) => {
+            // The manifest as it is belongs to its own mesh, whichever a flag names.
+            let own = raw.clone().without_rules().without(Setting::Mesh);
+            Ok([of_file(file, own, false), of_file(file, raw.clone(), true)])
         }
         [_] => refused("is given once; give the other manifest too, or flags, or --network-namespace"),
         [old, new] if old == "-" && new == "-" => refused("is - twice; standard input is one manifest"),
@@ -211,8 +217,13 @@ pub(super) struct DiffReport {
 }
 
 impl DiffReport {
-    fn is_same(&self) -> bool {
-        self.comparison.changes.is_empty() && self.from.is_some() && self.to.is_some()
+    fn exit(&self) -> Exit {
+        let is_same = self.comparison.changes.is_empty() && self.from.is_some() && self.to.is_some();
+        match (is_same, self.comparison.complete) {
+            (false, _) => Exit::Drift,
+            (true, false) => Exit::Failed,
+            (true, true) => Exit::Done,
+        }
     }
 
     fn body(&self, format: Format) -> String {
@@ -228,5 +239,21 @@ impl DiffReport {
             (Some(only), None) | (None, Some(only)) => fold(&format!("only {only}\n"), 2, width),
             (None, None) => String::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_complete_comparison_succeeds() {
+        let exit = |to: Option<&str>, complete| {
+            let (from, to) = (Some("one".to_owned()), to.map(str::to_owned));
+            DiffReport { from, to, comparison: Comparison { changes: Vec::new(), complete } }.exit()
+        };
+        assert_eq!(exit(Some("other"), true), Exit::Done);
+        assert_eq!(exit(Some("other"), false), Exit::Failed);
+        assert_eq!(exit(None, true), Exit::Drift);
     }
 }

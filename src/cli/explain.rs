@@ -101,6 +101,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     let Some(first) = requests.first() else { return Ok(Exit::Done) };
     let of_each = requests.iter().step_by(destinations.len().max(1));
     manifest::begin(subjects, &first.logging, of_each.map(|request| &request.warnings), Stdout::Answer)?;
+    subjects.iter().for_each(manifest::note_assumption);
     let form = first.form;
     // What all answers have in common is printed once.
     let is_shared = subjects.len() == 1

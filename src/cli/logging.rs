@@ -166,10 +166,10 @@ impl Sink {
 fn text(event: &Event<'_>) -> String {
     let metadata = event.metadata();
     let (time, level, target) = (utc(SystemTime::now()), metadata.level(), metadata.target());
-    let mut text = EventText(format!("{time} {level:>5} {target}:"));
+    let mut text = EventText { text: format!("{time} {level:>5} {target}:"), is_sentence: false };
     event.record(&mut text);
-    text.0.push('\n');
-    text.0
+    text.text.push('\n');
+    text.text
 }
 
 /// An event as a sentence: a word for its level, message, the other fields.
@@ -179,13 +179,16 @@ fn plain(event: &Event<'_>) -> String {
         Level::WARN => ("warning:", Style::Passing),
         _ => ("note:", Style::Quiet),
     };
-    let mut text = EventText(String::new());
+    let mut text = EventText { text: String::new(), is_sentence: true };
     event.record(&mut text);
-    fold(&format!("{}{}\n", style.paint(word), text.0), 2, report::width())
+    fold(&format!("{}{}\n", style.paint(word), text.text), 2, report::width())
 }
 
 /// The fields of an event, each after a space.
-struct EventText(String);
+struct EventText {
+    text: String,
+    is_sentence: bool,
+}
 
 impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -196,11 +199,14 @@ impl Visit for EventText {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let name = match field.name() {
-            "message" => "",
-            name => &format!("{name}="),
+        let mut text = Harmless(&mut self.text);
+        let written = match field.name() {
+            "message" => write!(text, " {value:?}"),
+            // That of a finding, as lint names it.
+            "code" if self.is_sentence => write!(text, " ({value:?})"),
+            name => write!(text, " {name}={value:?}"),
         };
-        write!(Harmless(&mut self.0), " {name}{value:?}").expect("a text takes whatever is written to it");
+        written.expect("a text takes whatever is written to it");
     }
 }
 

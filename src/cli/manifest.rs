@@ -96,7 +96,12 @@ pub(super) fn warn(subject: &Subject, warnings: &[String]) {
     for warning in warnings {
         tracing::warn!(target: "config", "{of}{warning}");
     }
+}
+
+/// Logs what is assumed of a pod that is only described. Commands that work in its network namespace ask that for addresses.
+pub(super) fn note_assumption(subject: &Subject) {
     if let Some(assumption) = subject.assumption() {
+        let of = subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
         tracing::info!(target: "manifest", "{of}{assumption}");
     }
 }

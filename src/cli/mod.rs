@@ -80,6 +80,14 @@ fn call(invocation: Invocation) -> Exit {
         given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
     };
     let (files, destinations) = (given(Setting::Filename), given(Setting::Destination));
+    // Of other flags, the last one counts; a manifest that is passed over would seem to be without problems.
+    if files.len() > 1 && command != Command::Diff {
+        let text = format!(
+            "is given {} times, and one manifest is read; put all objects into one, separated by ---",
+            files.len()
+        );
+        problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
+    }
     // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = !files.is_empty();
     let takes = |row: &SettingRow| {
@@ -226,7 +234,8 @@ fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(doctor::run(raw, &run, &run::resolve(raw, &System::Any, Vec::new()), is_locale_utf8()))
+    let call = run::resolve(raw, &System::Any, Vec::new()).map_err(hinted);
+    Ok(doctor::run(raw, &run, &call, is_locale_utf8()))
 }
 
 /// Whether the locale's codeset is UTF-8: the first of these variables that is set decides (`locale(7)`).

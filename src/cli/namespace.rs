@@ -4,6 +4,7 @@ use mesh::settings::nearest;
 use mesh::sources::{Given, Raw};
 use mesh::{InputProblem, Setting};
 use sidecar_init::sys::lookup::{self, LookupError, LookupPlaces};
+use std::io;
 
 /// Enters the namespace that `--network-namespace` names.
 pub(super) fn enter_namespace(raw: &Raw) -> Option<InputProblem> {
@@ -14,8 +15,14 @@ pub(super) fn enter_namespace(raw: &Raw) -> Option<InputProblem> {
 /// Enters the namespace with this name, or returns what is wrong with it.
 pub(super) fn enter(word: &str) -> Result<(), String> {
     let form = "expected a name of ip netns, a container's id or at least its first 4 digits, pid:N, or a network namespace such as \
-                /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
+                /run/netns/NAME or /proc/PID/ns/net";
     let text = |error: &LookupError| {
+        // The namespace is found, so that another word does not help.
+        if let LookupError::Open(cause) = error
+            && cause.kind() == io::ErrorKind::PermissionDenied
+        {
+            return format!("{error}; this needs root, with CAP_SYS_ADMIN");
+        }
         let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
         format!("{error}{}; {form}", nearest.unwrap_or_default())
     };

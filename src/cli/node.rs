@@ -1,11 +1,18 @@
 //! `sidecar-init cni repair --watch`, in the words of operators: the work of `sidecar-node`, which takes the place of this
-//! program before any flag is read, because it has other flags.
+//! program before any setting is read, because it has other flags.
 
-use super::{Exit, report};
-use crate::cni::{COMMAND, NODE_PROGRAM, beside};
-use mesh::{InputProblem, Problems};
+use super::arguments::{ParsedWord, Parser, with_command};
+use super::{Exit, command, report};
+use crate::cni::{NODE_PROGRAM, beside};
+use mesh::{InputProblem, Problems, sources::boolean};
 use sidecar_init::sys::exec;
-use std::{ffi::OsString, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::Command,
+};
 
 /// Why `sidecar-node` can't be started.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +29,7 @@ enum NodeProgramFailure {
 /// Replaces this process by `sidecar-node`, if the call is one for it. The first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let arguments = for_node(words)?;
-    let problems = contradictions(arguments);
+    let problems = contradictions(&arguments);
     if !problems.is_empty() {
         return Some(report::bad_input(&Problems(problems)));
     }
@@ -38,10 +45,38 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     Some(report::failure(&failure, Exit::Failed))
 }
 
-/// What follows `cni repair`, if `--watch` is among it.
-fn for_node(words: &[OsString]) -> Option<&[OsString]> {
-    let (command, arguments) = words.get(1..)?.split_at_checked(2)?;
-    (command == [COMMAND, "repair"] && arguments.iter().any(|word| word == "--watch")).then_some(arguments)
+/// The words besides `cni repair`, if `--watch` is among them.
+fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
+    // Other calls are not read twice.
+    if !words.iter().any(|word| word == "repair") {
+        return None;
+    }
+    let words = with_command(words.to_vec());
+    let mut parser = Parser::new(&words);
+    let mut words = words.into_iter().skip(1);
+    let mut arguments = Vec::new();
+    // Flags may precede the command.
+    while parser.entry.is_none() {
+        let word = words.next()?;
+        let is_in_group = parser.group.is_some();
+        if let ParsedWord::Answer(_) = parser.read(&word) {
+            return None;
+        }
+        if parser.entry.is_none() && parser.group.is_some() == is_in_group {
+            arguments.push(word);
+        }
+    }
+    if parser.entry?.command != command::Command::CniRepair {
+        return None;
+    }
+    // `sidecar-node` takes switches without a value.
+    arguments.extend(words.map(|word| if is_watch(&word) { "--watch".into() } else { word }));
+    arguments.iter().any(|word| word == "--watch").then_some(arguments)
+}
+
+fn is_watch(word: &OsStr) -> bool {
+    let value = word.to_str().and_then(|word| word.strip_prefix("--watch="));
+    value.and_then(boolean).unwrap_or(false)
 }
 
 fn contradictions(arguments: &[OsString]) -> Vec<InputProblem> {
@@ -65,9 +100,23 @@ mod tests {
     fn only_a_repair_that_watches_is_handed_over() {
         assert_eq!(handed_over("p cni repair --watch"), Some(vec!["--watch".to_owned()]));
         assert_eq!(handed_over("p cni repair --node a --watch -x").map(|words| words.len()), Some(4));
-        for words in
-            ["p", "p cni repair", "p cni repair --pid 1", "p cni install --watch", "p repair cni --watch"]
-        {
+        assert_eq!(handed_over("sidecar-cni repair --watch"), Some(vec!["--watch".to_owned()]));
+        for (words, expected) in [
+            ("p --log_as_json cni repair --watch=true -x", "--log_as_json --watch -x"),
+            ("p --log_output_level debug cni repair --watch", "--log_output_level debug --watch"),
+            ("p cni --log_as_json repair --watch", "--log_as_json --watch"),
+        ] {
+            assert_eq!(handed_over(words).map(|words| words.join(" ")).as_deref(), Some(expected), "{words}");
+        }
+        for words in [
+            "p",
+            "p cni repair",
+            "p cni repair --pid 1",
+            "p cni repair --watch=false",
+            "p cni install --watch",
+            "p repair cni --watch",
+            "p apply --watch repair",
+        ] {
             assert_eq!(handed_over(words), None, "{words}");
         }
     }

@@ -49,6 +49,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let Some((language, _, first)) = prepared.first() else { return Ok(Exit::Done) };
     let warnings = prepared.iter().map(|(_, _, call)| &call.warnings);
     manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
+    subjects.iter().for_each(manifest::note_assumption);
     let sections: Vec<SubjectSection> = subjects
         .iter()
         .zip(&prepared)
@@ -175,6 +176,7 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Resul
     })?;
     let Some(first) = calls.first() else { return Ok(Exit::Done) };
     manifest::begin(subjects, &first.logging, calls.iter().map(|call| &call.warnings), Stdout::Answer)?;
+    subjects.iter().for_each(manifest::note_assumption);
     let section = |(subject, call): (&Subject, &ResolvedCall)| SubjectSection {
         title: subject.title.clone(),
         body: text(&*call.capture, form(&call.run)),

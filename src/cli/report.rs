@@ -10,6 +10,7 @@ use std::{
     error::Error,
     fs::OpenOptions,
     io::{self, IsTerminal, Write},
+    iter,
     os::unix::fs::OpenOptionsExt,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -150,19 +151,10 @@ fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     exit
 }
 
-/// What an error comes from, cause by cause.
-pub(super) fn causes(error: &dyn Error) -> Vec<String> {
-    let (mut causes, mut cause) = (Vec::new(), error.source());
-    while let Some(error) = cause {
-        causes.push(error.to_string());
-        cause = error.source();
-    }
-    causes
-}
-
 /// Prints why something failed, cause by cause.
 pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
-    let causes = causes(error);
+    let causes = iter::successors(error.source(), |&error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
     let mut text = format!("error: {error}\n");
     for cause in &causes {
         text.push_str(&format!("  because: {cause}\n"));

@@ -7,7 +7,7 @@ use mesh::istio::defaults::PROBE_PORT;
 pub(super) use mesh::preview::Preview;
 use mesh::settings::{
     Setting,
-    levels::{IstioLogLevel, ScopeLevel},
+    levels::{IstioLogLevel, ScopeLevel, by_scope},
 };
 use mesh::sources::{Host, Raw, SettingReader, duration};
 use mesh::{Capture, Mesh};
@@ -312,23 +312,18 @@ fn backend(reader: &mut SettingReader<'_>) -> Choice {
 }
 
 fn logging(reader: &mut SettingReader<'_>) -> Logging {
-    let mut logging = Logging {
-        level: LevelFilter::INFO,
-        scopes: Vec::new(),
-        json: reader.switch(Setting::LogAsJson),
-        targets: reader.items(Setting::LogTarget).0.into_iter().map(str::to_owned).collect(),
-    };
+    let json = reader.switch(Setting::LogAsJson);
     let levels = reader.list(Setting::LogOutputLevel, |reader, source, item| {
         let read = item.parse::<ScopeLevel>();
         read.map_err(|problem| reader.problem(source, item, problem)).ok()
     });
-    for ScopeLevel { scope, level } in levels {
-        match scope {
-            None => logging.level = filter(level),
-            Some(scope) => logging.scopes.push((scope, filter(level))),
-        }
+    let (everything, named) = by_scope(levels);
+    Logging {
+        level: everything.map_or(LevelFilter::INFO, filter),
+        scopes: named.into_iter().map(|item| (item.scope, filter(item.level))).collect(),
+        json,
+        targets: reader.items(Setting::LogTarget).0.into_iter().map(str::to_owned).collect(),
     }
-    logging
 }
 
 fn filter(level: IstioLogLevel) -> LevelFilter {

@@ -14,6 +14,7 @@ use sidecar_init::{
     observe::{NamespaceObserver, NodeObserver, ObserverSettings},
     sys::{
         lookup::LookupPlaces,
+        process,
         wait::{Requests, Woken},
     },
 };
@@ -56,6 +57,12 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
     }
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
+    if all && process::holds(process::SYS_ADMIN) == Some(false) {
+        tracing::warn!(
+            target: "status",
+            "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
+        );
+    }
     let shown = match (all, watches) {
         (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
         (true, false) => all_once(&run),

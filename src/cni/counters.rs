@@ -2,7 +2,7 @@
 //!
 //! `counters.json` is read, changed and put in place under a separate lock.
 
-use super::files::{self, Durability, Links};
+use super::files::{self, Durability, Links, UnreadableFile};
 use nix::{
     fcntl::{Flock, FlockArg},
     libc::{O_NOFOLLOW, O_NONBLOCK},
@@ -46,16 +46,23 @@ pub(super) struct CallCounters {
 pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let _held = lock(folder)?;
-    let mut counters = read(folder);
+    let mut counters = read(folder)?;
     counters.add(verb, outcome, took);
     let text = serde_json::to_vec(&counters).expect("our own data has text keys and finite numbers");
     files::put(folder, FILE, &text, Durability::MayBeLost)
 }
 
-/// Reads the counters. A file that is torn by a failure of the machine counts as empty.
-pub(super) fn read(folder: &Path) -> CniCounters {
-    let text = files::read(&folder.join(FILE), MAX_BYTES, Links::Refused).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+/// Reads the counters. A file that is missing, torn by a failure of the machine, or not ours counts as empty.
+///
+/// # Errors
+/// When it can't be read, which may pass.
+pub(super) fn read(folder: &Path) -> io::Result<CniCounters> {
+    let text = match files::read(&folder.join(FILE), MAX_BYTES, Links::Refused) {
+        Err(absent) if absent.is_absence() => Vec::new(),
+        Err(UnreadableFile::Io(error)) => return Err(error),
+        other => other.unwrap_or_default(),
+    };
+    Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
 fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
@@ -92,5 +99,13 @@ mod tests {
         }
         assert_eq!(counters.verbs["ADD"].outcomes["captured"], 5);
         assert_eq!(counters.verbs["ADD"].buckets.iter().sum::<u64>(), 5);
+    }
+
+    #[test]
+    fn counters_that_can_not_be_read_do_not_start_again() {
+        let too_long = "a".repeat(5_000);
+        let error = read(Path::new(&too_long)).expect_err("no counters");
+        assert_eq!(error.raw_os_error(), Some(nix::libc::ENAMETOOLONG));
+        assert_eq!(read(Path::new("/nonexistent")).expect("none yet"), CniCounters::default());
     }
 }

@@ -87,7 +87,14 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
         other => other?,
     };
     file.write_all(line)?;
-    if file.metadata()?.len() >= most { rotate(path, file) } else { Ok(()) }
+    let size = file.metadata().map(|found| found.len());
+    let rotated = size.and_then(|size| if size >= most { rotate(path, file) } else { Ok(()) });
+    if let Err(error) = rotated {
+        // The line is written. Only the runtime's log is left.
+        let path = path.display();
+        let _ = writeln!(io::stderr(), "sidecar-init cni: {path} can't be renamed to {path}.1: {error}");
+    }
+    Ok(())
 }
 
 /// Renames a file to `PATH.1`, replacing the previous one. Calls that have it open write to it still, so no line is lost; of
@@ -105,4 +112,19 @@ fn rotate(path: &Path, file: File) -> io::Result<()> {
     let mut aside = OsString::from(path);
     aside.push(".1");
     fs::rename(path, aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_written_where_the_log_can_not_be_rotated() {
+        let folder = std::env::temp_dir().join(format!("sidecar-init-cni-log-{}", std::process::id()));
+        let path = folder.join("cni.log");
+        fs::create_dir_all(folder.join("cni.log.1")).expect("a folder in its way");
+        append(&path, b"line\n", 1).expect("it is written");
+        assert_eq!(fs::read(&path).expect("the log"), b"line\n");
+        fs::remove_dir_all(folder).expect("removed");
+    }
 }

@@ -2,8 +2,8 @@
 //! really there.
 
 use super::steps::way_back;
-use crate::backend::{Backend, CommitStep, Error, Snapshot};
-use rules::Ownership;
+use crate::backend::{Backend, CommitStep, Error, Snapshot, Variant};
+use rules::{Family, Ownership, Table};
 use std::fmt;
 
 /// Why a namespace is not in the desired state, and in which state it is.
@@ -19,6 +19,11 @@ pub struct CommitFailure {
 #[derive(Debug)]
 pub enum Aftermath {
     RolledBack,
+    /// The old one, but for the owner's rules in these tables of iptables (nft), which its program can't show: what is
+    /// removed there can't be put back.
+    Lost {
+        tables: Vec<(Family, Table)>,
+    },
     /// Neither the old nor the new one: these steps back failed as well, each with its reason.
     Left {
         steps: Vec<(CommitStep, Error)>,
@@ -31,6 +36,17 @@ impl fmt::Display for Aftermath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RolledBack => f.write_str("the old state is back in place"),
+            Self::Lost { tables } => {
+                let names = tables.iter().map(|(family, table)| format!("{family} {}", table.name()));
+                let names: Vec<String> = names.collect();
+                write!(
+                    f,
+                    "the old state is back, but for rules that were removed from tables that {} can't show ({}), so run \
+                     this again or clean",
+                    Variant::Nft,
+                    names.join(", ")
+                )
+            }
             Self::Left { steps } => {
                 f.write_str("it could not be taken back in full, so run this again or clean; left undone:")?;
                 steps.iter().try_for_each(|(step, error)| write!(f, "\n  {step}: {error}"))
@@ -84,8 +100,17 @@ fn roll_back(
             failed.push((step, error));
         }
     }
-    match failed.is_empty() {
-        true => Aftermath::RolledBack,
-        false => Aftermath::Left { steps: failed },
+    let cleaned = attempted.iter().filter_map(|step| match step {
+        CommitStep::CleanUnlistable(tables) => Some(tables),
+        _ => None,
+    });
+    let is_kept = |place: &(Family, Table)| {
+        now.unlistable.get(place).is_some_and(|unlistable| unlistable.holds_any_of(owner))
+    };
+    let tables: Vec<(Family, Table)> = cleaned.flatten().copied().filter(|place| !is_kept(place)).collect();
+    match (failed.is_empty(), tables.is_empty()) {
+        (true, true) => Aftermath::RolledBack,
+        (true, false) => Aftermath::Lost { tables },
+        (false, _) => Aftermath::Left { steps: failed },
     }
 }

@@ -87,7 +87,7 @@ fn right(capability: u32, name: &str, level: FindingLevel, need: &str) -> Namesp
             level,
             topic: "rights",
             text: format!("CAP_{name} is not held; {need}"),
-            remedy: Some(format!("add it: securityContext.capabilities.add: [{name}]")),
+            remedy: Some(format!("run this as root; in a pod: securityContext.capabilities.add: [{name}]")),
         },
         None => NamespaceFinding::warn("rights", format!("CAP_{name} can't be seen"), "mount /proc"),
     }
@@ -155,7 +155,11 @@ fn extensions() -> Vec<NamespaceFinding> {
                 Ok(false) => missing.push((family, name)),
                 Err(error) => {
                     let text = format!("the kernel can't be asked what it can match: {error}");
-                    return vec![NamespaceFinding::warn("kernel", text, modprobe("nft_compat"))];
+                    let remedy = match process::holds(process::NET_ADMIN) {
+                        Some(false) => "see above for rights".to_owned(),
+                        Some(true) | None => modprobe("nft_compat"),
+                    };
+                    return vec![NamespaceFinding::warn("kernel", text, remedy)];
                 }
             }
         }

@@ -54,7 +54,7 @@ pub struct SnatSummary {
 pub fn change_snat(change: &SnatChange) -> Result<SnatSummary, Error> {
     let mut nftables = open(change.table)?;
     with_retries(|| {
-        let live = nftables.read().map_err(Refusal::Conflict)?;
+        let live = nftables.read().map_err(unread)?;
         let found = live.as_ref().map(LiveSnat::of).unwrap_or_default();
         let pods: BTreeSet<IpAddr> = found.pods.union(&change.add).copied().collect();
         let desired = Snat {
@@ -81,7 +81,7 @@ pub fn remove_snat(table: &'static str) -> Result<bool, Error> {
         opened => opened?,
     };
     with_retries(|| {
-        let live = nftables.read().map_err(Refusal::Conflict)?;
+        let live = nftables.read().map_err(unread)?;
         nftables.replace(live.as_ref(), None)?;
         Ok(live.is_some())
     })
@@ -96,12 +96,39 @@ fn open(table: &'static str) -> Result<Nftables, Error> {
 
 /// Repeats a change for as long as another program's change comes between.
 fn with_retries<T>(change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Error> {
-    retry(change).map_err(|refusal| match refusal {
-        Refusal::Conflict(source) => netlink("reading and changing nf_tables", source),
-        Refusal::Refused { .. } => Error::Nftables(refusal),
-    })
+    retry(change).map_err(Error::from)
+}
+
+/// Why the table could not be read: others change nf_tables meanwhile, or the kernel refuses.
+fn unread(source: io::Error) -> Refusal {
+    match source.kind() {
+        io::ErrorKind::ResourceBusy | io::ErrorKind::Interrupted => Refusal::Conflict(source),
+        _ => Refusal::Refused { subject: "reading nf_tables".to_owned(), explanation: None, source },
+    }
 }
 
 fn netlink(what: &str, source: io::Error) -> Error {
     Error::Netlink { what: what.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_always_comes_too_late_is_a_conflict() {
+        let failed = |kind: io::ErrorKind| {
+            let mut tries = 0;
+            let failed = with_retries::<()>(|| {
+                tries += 1;
+                Err(unread(kind.into()))
+            });
+            (tries > 1, failed.expect_err("it always fails").to_string())
+        };
+        for kind in [io::ErrorKind::ResourceBusy, io::ErrorKind::Interrupted] {
+            assert_eq!(failed(kind), (true, "another program changed the rules at the same time".to_owned()));
+        }
+        let (is_repeated, text) = failed(io::ErrorKind::PermissionDenied);
+        assert!(!is_repeated && text.contains("CAP_NET_ADMIN is needed"), "{text}");
+    }
 }

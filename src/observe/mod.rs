@@ -40,8 +40,8 @@ pub struct NamespaceObserver {
     kernel: Kernel,
     owner: Ownership,
     only: Option<Mesh>,
-    /// Who holds which socket: known sockets are not looked for again.
-    holders: BTreeMap<u64, Option<SocketHolder>>,
+    /// Who holds which socket, as far as that was found: these are not looked for again.
+    holders: BTreeMap<u64, SocketHolder>,
     /// The processes that may hold them; `None` for all.
     processes: Option<Vec<PathBuf>>,
 }
@@ -106,11 +106,10 @@ impl NamespaceObserver {
         let is_new = |listener: &&ListeningSocket| !self.holders.contains_key(&listener.inode);
         let new: Vec<u64> = listeners.iter().filter(is_new).map(|listener| listener.inode).collect();
         if !new.is_empty() {
-            let mut found = match &self.processes {
+            self.holders.extend(match &self.processes {
                 Some(processes) => listener::holders_among(processes, &new),
                 None => listener::holders(&new),
-            };
-            self.holders.extend(new.into_iter().map(|inode| (inode, found.remove(&inode))));
+            });
         }
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let socket = |listener: &ListeningSocket| Socket {
@@ -121,10 +120,10 @@ impl NamespaceObserver {
             port: listener.port,
             hears: addresses.iter().chain(&loopback).copied().filter(|own| listener.hears(*own)).collect(),
             uid: listener.uid,
-            process: self.holders.get(&listener.inode).and_then(|holder| {
-                let SocketHolder { id, name, .. } = holder.as_ref()?;
-                Some((*id, name.clone()))
-            }),
+            process: self
+                .holders
+                .get(&listener.inode)
+                .map(|SocketHolder { id, name, .. }| (*id, name.clone())),
             is_transparent: listener.is_transparent,
         };
         listeners.iter().map(socket).collect()
@@ -187,4 +186,26 @@ pub fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     marks.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{net::TcpListener, process};
+
+    #[test]
+    fn a_holder_that_was_not_found_is_found_later() {
+        let owner = Mesh::default().ownership();
+        let settings = ObserverSettings { lock: Lock::default(), owner, only: None };
+        let observer = NamespaceObserver::open(&settings).expect("a netlink socket");
+        let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = socket.local_addr().expect("it is bound").port();
+        let mut all = listener::all().expect("they are listed");
+        all.retain(|one| (one.port, one.transport) == (port, Transport::Tcp));
+        let found = |observer: &mut NamespaceObserver| observer.sockets(&all, &[]).remove(0).process;
+        let mut observer = observer.among(Vec::new());
+        assert_eq!(found(&mut observer), None);
+        observer.processes = None;
+        assert_eq!(found(&mut observer).map(|(id, _)| id), Some(process::id()));
+    }
 }

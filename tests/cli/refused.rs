@@ -205,7 +205,7 @@ fn calls_that_are_not_well_formed() {
     check(&["--no-such-flag"], &["unknown flag --no-such-flag (see --help)"]);
     check(&["--no-such-flag=1", "-Z", "x"], &["unknown flag --no-such-flag", "unknown flag -Z"]);
     check(&["--dry-run", "false"], &["argument: \"false\" is not expected"]);
-    check(&["-b"], &["--istio-inbound-ports: needs a value; write --flag= for an empty one"]);
+    check(&["-b"], &["--istio-inbound-ports: needs a value; write --istio-inbound-ports= for an empty one"]);
     check(&["--istio-inbound-ports"], &["--istio-inbound-ports: needs a value"]);
     check(&["--dry-run="], &["--dry-run: \"\" is not a boolean; expected true or false"]);
 }

@@ -2,7 +2,7 @@
 
 use super::{POD, Preview, apart, pipe, preview, rules};
 use crate::support::folder::Folder;
-use crate::support::program::{BINARY, Outcome, Run, bare};
+use crate::support::program::{BINARY, Outcome, Run, bare, folder_with};
 use std::path::Path;
 use std::{
     fs::{File, OpenOptions},
@@ -24,7 +24,7 @@ fn preview_to(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<St
 
 #[test]
 fn nobody_without_network_or_variables_gets_the_same_preview() {
-    let folder = Folder::with_program("cli", BINARY);
+    let folder = folder_with(BINARY, "cli");
     let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "-i"];
     let flags = ["-n", "-b", "*", "-i", "*", "--redirect-dns", "--dns-servers", "10.0.0.53", "-u", "1337"];
     let ended = apart(&nobody, &folder.join("sidecar-init"), &[&POD[..], &flags].concat(), &[]);

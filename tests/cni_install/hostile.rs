@@ -154,6 +154,48 @@ fn a_file_with_a_repeated_key_is_told_and_no_file_after_it_is_used() {
 }
 
 #[test]
+fn a_list_with_its_plugins_in_a_folder_is_reported_and_no_file_after_it_is_used() {
+    let node = Node::new();
+    let bare = r#"{"name":"n","cniVersion":"1.0.0"}"#;
+    node.put("10-a.conflist", bare);
+    node.put("20-b.conflist", LIST);
+    let folder = node.configurations().join("n");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("a.conf"), r#"{"type":"a"}"#).expect("written");
+    let printed = node.call("install", &["--wait", "3s"]).with(1, "a folder of plugins").stderr;
+    assert!(
+        printed.contains("10-a.conflist has no plugins, but loads those of the folder \"n\""),
+        "{printed}"
+    );
+    assert!(!printed.contains("passed over"), "{printed}");
+    assert_eq!((node.read("10-a.conflist"), node.read("20-b.conflist")), (bare.to_owned(), LIST.to_owned()));
+    // Without plugins there, no runtime uses the list.
+    fs::remove_file(folder.join("a.conf")).expect("removed");
+    node.succeed("install", &[]);
+    assert_eq!(types(&node.read("20-b.conflist")), ["a", "sidecar-cni"]);
+}
+
+#[test]
+fn a_file_in_another_encoding_is_reported_and_kept() {
+    let node = Node::new();
+    let path = node.configurations().join("10-a.conflist");
+    let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";
+    fs::write(&path, latin).expect("written");
+    node.put("20-b.conflist", LIST);
+    let printed = node.call("install", &["--wait", "3s"]).with(1, "another encoding").stderr;
+    assert!(printed.contains("10-a.conflist is not UTF-8"), "{printed}");
+    let printed = node.call("uninstall", &[]).with(1, "another encoding").stderr;
+    assert!(
+        printed.contains("10-a.conflist is not UTF-8, and names sidecar-cni; mend it first"),
+        "{printed}"
+    );
+    assert_eq!(
+        (fs::read(&path).expect("the file"), node.read("20-b.conflist")),
+        (latin.to_vec(), LIST.to_owned())
+    );
+}
+
+#[test]
 fn a_limit_of_file_sizes_is_an_error_and_no_death() {
     let node = Node::new();
     node.put("10-a.conflist", LIST);

@@ -157,6 +157,7 @@ fn odd_requests_are_answered_or_dropped() {
     ] {
         let answer = scene.send(request.as_bytes());
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {answer}");
+        assert_eq!(answer.contains("\r\nAllow: GET, HEAD\r\n"), status == "405 ", "{request:?}: {answer}");
     }
     let head = scene.send(b"HEAD /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");

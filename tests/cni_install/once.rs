@@ -103,10 +103,13 @@ fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
 fn the_file_that_the_runtime_takes_is_chosen() {
     let list = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
     let single = r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#;
+    let nameless = r#"{"cniVersion":"0.3.1","type":"a"}"#;
     for (files, chosen) in [
         (vec![("20-b.conflist", list), ("10-a.conflist", list)], "10-a.conflist"),
         (vec![("10-a.conf", single), ("10-b.conflist", list)], "10-a.conflist"),
         (vec![("10-a.json", single), ("10-b.conf", single)], "10-a.conflist"),
+        // CRI-O names its network after the file.
+        (vec![("10-a.conf", nameless), ("10-b.conflist", list)], "10-a.conflist"),
         (vec![("00-a.txt", list), ("00-a.conflist.bak", list), ("10-a.conflist", list)], "10-a.conflist"),
         // A runtime that passes over what is not a configuration takes the next one.
         (vec![("00-a.conflist", "{"), ("05-a.conf", list), ("10-a.conflist", list)], "10-a.conflist"),

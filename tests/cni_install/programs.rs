@@ -94,6 +94,10 @@ fn sidecar_node_is_put_back_while_it_is_watched() {
     until("it is back", || copy.placed().exists());
     fs::write(copy.placed(), "torn").expect("written");
     until("it is whole", || fs::read_to_string(copy.placed()).is_ok_and(|text| text.ends_with("one\n")));
+    write_program(&copy.node.path("release/sidecar-node"), "echo two");
+    until("a new one is copied", || {
+        fs::read_to_string(copy.placed()).is_ok_and(|text| text.ends_with("two\n"))
+    });
     let kill = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
     assert!(kill.expect("kill").success());
     assert!(running.wait().expect("it ends").success());

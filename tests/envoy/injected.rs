@@ -9,16 +9,11 @@ use crate::{
         proxy::{Launch, configuration},
         stage::{RUN_LIMIT, Stage},
     },
-    support::{namespace::Namespace, setting::Mode, traffic::Identity},
+    support::{folder::Folder, namespace::Namespace, setting::Mode, traffic::Identity},
 };
 use assert_cmd::Command;
 use serde_json::Value;
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 const MANIFEST: &str = "
 apiVersion: apps/v1
@@ -46,7 +41,7 @@ rows! {
 }
 
 fn check(mode: Mode) {
-    let files = Files::new(mode);
+    let files = files(mode);
     let pod = injected(&files, mode);
     let init = container(&pod, "initContainers", "istio-init");
     let envoy = container(&pod, "containers", "envoy");
@@ -55,40 +50,20 @@ fn check(mode: Mode) {
 }
 
 /// Files that a pod would have mounted, where everybody can read them.
-struct Files(PathBuf);
-
-impl Files {
-    fn new(mode: Mode) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("sidecar-injected-{}-{number}", std::process::id()));
-        fs::create_dir(&folder).expect("a folder of our own");
-        let files = Self(folder);
-        fs::write(files.path("config"), CONFIG).expect("writable");
-        fs::write(files.path("mesh"), MESH).expect("writable");
-        fs::copy(configuration(mode), files.path("envoy.yaml")).expect("writable");
-        fs::set_permissions(&files.0, fs::Permissions::from_mode(0o755)).expect("ours");
-        fs::set_permissions(files.path("envoy.yaml"), fs::Permissions::from_mode(0o644)).expect("ours");
-        files
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        // What is left of it lies among temporary files.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn files(mode: Mode) -> Folder {
+    let files = Folder::new("injected");
+    files.write("config", CONFIG);
+    files.write("mesh", MESH);
+    fs::copy(configuration(mode), files.file("envoy.yaml")).expect("writable");
+    fs::set_permissions(files.file("envoy.yaml"), fs::Permissions::from_mode(0o644)).expect("ours");
+    files
 }
 
 /// The pod that the injector makes of the manifest.
-fn injected(files: &Files, mode: Mode) -> Value {
+fn injected(files: &Folder, mode: Mode) -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "sidecar-injector", "--", "inject", "-f", "-"])
-        .args(["--inject-config", &files.path("config"), "--mesh-config", &files.path("mesh")])
+        .args(["--inject-config", &files.file("config"), "--mesh-config", &files.file("mesh")])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .write_stdin(MANIFEST.replace("MODE", mode.name()))
         .outcome();
@@ -150,11 +125,11 @@ fn run(inside: &Namespace, init: &Value) {
 }
 
 /// How a kubelet would start Envoy, but for where its configuration lies.
-fn launch(envoy: &Value, files: &Files) -> Launch {
+fn launch(envoy: &Value, files: &Folder) -> Launch {
     assert_eq!(envoy["command"], serde_json::json!(["envoy"]), "{envoy:#}");
     let mut arguments = texts(&envoy["args"]);
     let mounted = arguments.iter_mut().find(|word| *word == "/etc/envoy/envoy.yaml");
-    *mounted.expect("where the ConfigMap is mounted") = files.path("envoy.yaml");
+    *mounted.expect("where the ConfigMap is mounted") = files.file("envoy.yaml");
     let identity = Identity { uid: number(envoy, "runAsUser"), gid: number(envoy, "runAsGroup") };
     Launch { identity, capabilities: capabilities(envoy), arguments }
 }

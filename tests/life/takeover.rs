@@ -112,4 +112,14 @@ fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
     memory.snapshot.unlistable.insert((Family::V4, Table::Filter), table);
     let made = steps(&memory, &None, NFT).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");
+    // What the first of them removes is gone where the second fails.
+    for (done, end) in [
+        (0, "the old state is back in place"),
+        (1, "from tables that iptables-nft can't show (IPv4 filter), so run this again or clean"),
+    ] {
+        let mut memory = Memory { fails_after: Some(done), ..memory.clone() };
+        let printed = run(&mut memory, &None, NFT).expect_err("it was asked to fail");
+        assert!(printed.ends_with(end), "{printed}");
+        assert_eq!(memory.snapshot.unlistable.len(), 1 - done);
+    }
 }

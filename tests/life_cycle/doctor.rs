@@ -133,6 +133,7 @@ fn missing_rights_are_named() {
             "{printed}"
         );
         assert!(printed.contains("CAP_NET_RAW is not held"), "{printed}");
+        assert!(!printed.contains("modprobe"), "no module is missing: {printed}");
         assert!(!printed.contains("none set by sidecar-init"), "it can't know that: {printed}");
     }
 }
@@ -149,6 +150,10 @@ fn other_commands_without_rights_fail_and_say_why() {
             assert_eq!(before, all(&namespace));
         }
     }
+    let (namespace, other) = (Namespace::new(), Namespace::new());
+    let printed = powerless(&namespace, &["status", "--network-namespace", &other.path()]).with(2, "status");
+    assert!(printed.stderr.contains("this needs root, with CAP_SYS_ADMIN"), "{}", printed.stderr);
+    assert!(!printed.stderr.contains("a name of ip netns"), "{}", printed.stderr);
 }
 
 #[test]

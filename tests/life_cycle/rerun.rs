@@ -140,4 +140,13 @@ fn a_report_that_can_not_be_printed_takes_nothing_back() {
         let code = if state == "rules are in place" { 0 } else { 3 };
         run(&namespace, &call("check", Variant::Nft, REDIRECT)).with(code, state);
     }
+    // Of our routing protocol, and nothing that we would make.
+    namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let clean = ["clean", "--format", "json"];
+    let child = namespace.run(|| binary(&clean).stdout(full).stderr(Stdio::piped()).spawn());
+    let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
+    let printed = Outcome::from(output).with(1, "something is left").stderr;
+    let expected = "can't be printed, but the rules that sidecar-init surely set are removed; left is what";
+    assert!(printed.contains(expected), "{printed}");
 }

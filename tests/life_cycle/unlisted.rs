@@ -4,7 +4,7 @@
 use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::program::{BINARY, Outcome, PATH, binary};
+use crate::support::program::{BINARY, Outcome, PATH, binary, folder_with};
 use crate::support::setting::Variant;
 use std::process::Command;
 
@@ -30,7 +30,7 @@ struct Copy(Folder);
 
 impl Copy {
     fn new(name: &str) -> Self {
-        Self(Folder::with_program(name, BINARY))
+        Self(folder_with(BINARY, name))
     }
 
     fn run(&self, namespace: &Namespace, blind: Blind, path: &str, arguments: &[&str]) -> Outcome {

@@ -6,14 +6,14 @@ use crate::support::address::Place;
 use crate::support::case::{Caller, Landing, check};
 use crate::support::folder::Folder;
 use crate::support::pod::Pod;
-use crate::support::program::output;
+use crate::support::program::{folder_with, output};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol;
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// A directory with the binary and nothing else, which nothing can be written to.
 fn root(name: &str) -> Folder {
-    let folder = Folder::with_program(name, musl::binary());
+    let folder = folder_with(musl::binary(), name);
     fs::set_permissions(&*folder, fs::Permissions::from_mode(0o555)).expect("its mode");
     folder
 }

@@ -2,14 +2,14 @@
 
 use crate::native::support::{in_namespace, ports};
 use crate::support::folder::Folder;
-use crate::support::program::{BINARY, output, stdout};
+use crate::support::program::{BINARY, folder_with, output, stdout};
 
 /// A copy of the binary where every user can reach it.
 struct Copy(Folder);
 
 impl Copy {
     fn new(name: &str) -> Self {
-        Self(Folder::with_program(name, BINARY))
+        Self(folder_with(BINARY, name))
     }
 
     fn call<'a>(&'a self, before: &[&'a str], flags: &[&'a str]) -> Vec<&'a str> {

@@ -32,12 +32,7 @@ fn pictures_of_the_documentation_are_what_their_commands_print() {
             .env_remove("CLICOLOR_FORCE")
             .outcome();
         assert!(output.succeeded(), "{command}: {}", output.stderr);
-        let file = Path::new(ROOT).join("docs/pictures").join(file);
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
-            fs::write(&file, &output.stdout).expect("the golden is written");
-        }
-        let expected = fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(output.stdout, expected, "{} differs", file.display());
+        testkit::golden(Path::new(ROOT).join("docs/pictures").join(file), &output.stdout);
     }
 }
 

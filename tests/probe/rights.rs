@@ -2,14 +2,14 @@
 
 use crate::probe::pod::{DEFAULT, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::folder::Folder;
-use crate::support::program::{BINARY, Outcome};
+use crate::support::program::{BINARY, Outcome, folder_with};
 
 /// A copy of the binary where every user can reach it.
 struct Copy(Folder);
 
 impl Copy {
     fn new(name: &str) -> Self {
-        Self(Folder::with_program(name, BINARY))
+        Self(folder_with(BINARY, name))
     }
 
     /// Runs it as this user, without any capability.

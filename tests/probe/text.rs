@@ -62,8 +62,12 @@ fn without_flags_what_is_there_says_what_to_expect() {
 fn a_manifest_says_it_as_well() {
     let pod = Pod::new(DEFAULT);
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
-    run(&pod, &["apply", "-f", manifest]).with(0, "apply");
-    run(&pod, &["probe", "-f", manifest]).with(0, "probe");
+    for command in ["apply", "probe", "check"] {
+        let ended = run(&pod, &[command, "-f", manifest]).with(0, command);
+        assert!(!ended.stderr.contains("its addresses are not known"), "{command}: {}", ended.stderr);
+    }
+    let ended = run(&pod, &["render", "-f", manifest]).with(0, "render");
+    assert!(ended.stderr.contains("its addresses are not known"), "{}", ended.stderr);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod svg;
 
 use crate::support::program::{BINARY, PATH};
 use crate::support::terminal::displayed;
-use std::{fs, path::Path, process::Command};
+use std::{path::Path, process::Command};
 
 const COLUMNS: u16 = 80;
 
@@ -68,12 +68,7 @@ fn the_recorded_terminal_is_what_a_session_displays() {
             lines.push(svg::Line::remark("  [..]"));
         }
     }
-    let drawn = svg::draw(COLUMNS, &lines);
-    if std::env::var_os("UPDATE_GOLDENS").is_some() {
-        fs::write(FILE, &drawn).expect("the golden is written");
-    }
-    let recorded = fs::read_to_string(FILE).unwrap_or_default();
-    assert_eq!(drawn, recorded, "{FILE} differs; scripts/record records it again");
+    testkit::golden(FILE, &svg::draw(COLUMNS, &lines));
 }
 
 #[test]

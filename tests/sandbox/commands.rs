@@ -51,6 +51,16 @@ fn ends_are_told_as_shells_tell_them() {
     assert_eq!(code(&["--", "sh", "-c", "kill -64 $$"]), Some(192));
     assert_eq!(code(&["--", "/no/such/program"]), Some(127));
     assert_eq!(code(&["--", "/etc/passwd"]), Some(126));
+    // A folder of PATH that the user may not enter hides nothing.
+    let programs = Programs::get();
+    let closed = programs.folder.join("closed");
+    std::fs::create_dir(&closed).expect("a folder");
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o700);
+    std::fs::set_permissions(&closed, mode).expect("it is ours");
+    let path = format!("{}:{}", closed.display(), std::env::var("PATH").unwrap_or_default());
+    let ended = programs.call(RunAs::Root).env("PATH", path).args(["--", "no-such-program"]).outcome();
+    assert_eq!(ended.code, Some(127), "{}", ended.stderr);
+    assert!(ended.stderr.contains("user 1000 can start no program of this name"), "{}", ended.stderr);
     assert_eq!(code(&["--", "sh", "-c", "sleep 300 & exit 3"]), Some(3));
 }
 

@@ -1,7 +1,7 @@
 //! RunAs calls `sandbox`, and with what.
 
 use crate::support::folder::Folder;
-use crate::support::program::{BINARY, Outcome, Run};
+use crate::support::program::{BINARY, Outcome, Run, folder_with};
 use std::{
     env, fs,
     ops::{Deref, DerefMut},
@@ -42,7 +42,7 @@ impl Programs {
     }
 
     fn new() -> Programs {
-        let programs = Programs { folder: Folder::with_program("sandbox", BINARY) };
+        let programs = Programs { folder: folder_with(BINARY, "sandbox") };
         let test = env::current_exe().expect("this program");
         crate::support::program::copy(test, programs.folder.join("inside"));
         programs.write_users();

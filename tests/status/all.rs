@@ -49,6 +49,16 @@ echo "exit $status"
 "#;
 
 #[test]
+fn without_rights_a_warning_says_what_is_not_shown() {
+    let shown =
+        script("setpriv --bounding-set -all --inh-caps -all --ambient-caps -all -- \"$B\" status --all")
+            .success();
+    assert!(shown.stderr.contains("run this as root"), "{}", shown.stderr);
+    let shown = script("\"$B\" status --all").success();
+    assert!(!shown.stderr.contains("run this as root"), "{}", shown.stderr);
+}
+
+#[test]
 fn the_worst_come_first() {
     let printed = script(STATES).success().stdout;
     let (document, end) = printed.rsplit_once("exit ").expect("the exit code");

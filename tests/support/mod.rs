@@ -6,7 +6,6 @@ pub(crate) mod case;
 pub(crate) mod catalogue;
 pub(crate) mod configurations;
 pub(crate) mod flags;
-pub(crate) mod folder;
 pub(crate) mod mounts;
 pub(crate) mod namespace;
 pub(crate) mod note;
@@ -17,4 +16,5 @@ pub(crate) mod rows;
 pub(crate) mod setting;
 pub(crate) mod terminal;
 pub(crate) mod traffic;
-pub(crate) mod wait;
+
+pub(crate) use testkit::{folder, wait};

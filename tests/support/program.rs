@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use super::folder::Folder;
+
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
@@ -133,6 +135,13 @@ pub(crate) fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let mut install = Command::new("/usr/bin/install");
     let status = install.args(["-m", "755"]).arg(from.as_ref()).arg(to.as_ref()).status();
     assert!(status.expect("install starts").success(), "{}", to.as_ref().display());
+}
+
+/// A folder with a copy of a program, by the name `sidecar-init`.
+pub(crate) fn folder_with(program: impl AsRef<Path>, name: &str) -> Folder {
+    let folder = Folder::new(name);
+    copy(program, folder.join("sidecar-init"));
+    folder
 }
 
 /// Writes a script, for all users to run.

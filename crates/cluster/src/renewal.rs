@@ -1,10 +1,11 @@
-//! A client that is exchanged for a new one when the API server has refused its credentials (401).
+//! A client that is exchanged for a new one when the API server has refused its credentials (401), or has not answered.
 //!
 //! The client of `kube` reads a token's file once a minute, and the rest of a kubeconfig never again. An API server that knows
 //! other tokens from one moment to the next, as one that was restored, would refuse all calls for that minute, by watches and
-//! by the renewal of a Lease of 15 seconds. The call that was refused is not repeated: all callers try again by themselves.
+//! by the renewal of a Lease of 15 seconds. One with another certificate authority would not be trusted until a restart. The
+//! call that failed is not repeated: all callers try again by themselves.
 
-use crate::access::ClientSource;
+use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};
 use kube::{Client, Error, client::Body};
 use std::{
@@ -15,7 +16,8 @@ use std::{
 };
 use tower_service::Service;
 
-/// The shortest time between two clients: as long as the old credentials are all there is, each call is refused.
+/// The shortest time between two clients: each call fails as long as the old credentials are all there is, or the API server is
+/// unreachable.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The service behind a client that all callers share.
@@ -31,14 +33,17 @@ struct RenewalState {
     client: Client,
     /// How often it was exchanged: an answer to an old client says nothing of the new one.
     exchanges: u64,
-    is_refused: bool,
+    /// Whether a call of it was refused, or had no answer.
+    has_failed: bool,
     /// When a new one was last begun.
     begun: Option<Instant>,
+    /// Whether it is logged that no new one can be made.
+    is_logged: bool,
 }
 
 impl Renewing {
     pub(crate) fn new(client: Client, source: ClientSource) -> Self {
-        let state = RenewalState { client, exchanges: 0, is_refused: false, begun: None };
+        let state = RenewalState { client, exchanges: 0, has_failed: false, begun: None, is_logged: false };
         Self(Arc::new(Shared { source, state: Mutex::new(state) }))
     }
 }
@@ -51,16 +56,26 @@ impl Shared {
     async fn client(&self) -> (Client, u64) {
         let is_due = {
             let mut state = self.state();
-            let is_due = state.is_refused && state.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
+            let is_due = state.has_failed && state.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
             if is_due {
                 state.begun = Some(Instant::now());
             }
             is_due
         };
-        if is_due && let Ok((client, _)) = self.source.connect().await {
+        if is_due {
+            let connected = self.source.connect().await;
             let mut state = self.state();
-            (state.client, state.is_refused) = (client, false);
-            state.exchanges += 1;
+            match connected {
+                Ok((client, _)) => {
+                    (state.client, state.has_failed, state.is_logged) = (client, false, false);
+                    state.exchanges += 1;
+                }
+                Err(error) if !state.is_logged => {
+                    state.is_logged = true;
+                    tracing::warn!(error = describe(&error), "credentials can't be read again");
+                }
+                Err(_) => {}
+            }
         }
         let state = self.state();
         (state.client.clone(), state.exchanges)
@@ -68,12 +83,13 @@ impl Shared {
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
         let (client, exchanges) = self.client().await;
-        let response = client.send(request).await?;
-        if response.status() == StatusCode::UNAUTHORIZED {
+        let answer = client.send(request).await;
+        let is_served = answer.as_ref().is_ok_and(|response| response.status() != StatusCode::UNAUTHORIZED);
+        if !is_served {
             let mut state = self.state();
-            state.is_refused |= state.exchanges == exchanges;
+            state.has_failed |= state.exchanges == exchanges;
         }
-        Ok(response)
+        answer
     }
 }
 

@@ -22,13 +22,34 @@ pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) ->
     let mut text = about.to_owned();
     if !examples.is_empty() {
         text.push_str(EXAMPLES);
-        examples.iter().for_each(|example| write!(text, "\n  {example}").expect("text takes all"));
+        examples
+            .iter()
+            .for_each(|example| write!(text, "\n{}", continued(example, width)).expect("text takes all"));
     }
     if !exits.is_empty() {
         text.push_str(EXIT_STATUS);
         text.push_str(&self::exits(exits, width));
     }
     text
+}
+
+/// A call to copy, in lines of at most `width` columns that a shell reads as one.
+fn continued(call: &str, width: usize) -> String {
+    const MORE: &str = " \\";
+    let (mut text, mut line) = (String::new(), String::from(" "));
+    let mut words = call.split(' ').peekable();
+    while let Some(word) = words.next() {
+        let more = if words.peek().is_some() { MORE.len() } else { 0 };
+        let is_full = line.chars().count() + 1 + word.chars().count() + more > width;
+        // A shell keeps a backslash between quotes.
+        let is_quoted = text.matches('\'').chain(line.matches('\'')).count() % 2 == 1;
+        if is_full && !line.trim().is_empty() && !is_quoted {
+            text.push_str(&format!("{line}{MORE}\n"));
+            line = String::from("     ");
+        }
+        line.push_str(&format!(" {word}"));
+    }
+    text + &line
 }
 
 /// The description alone, of a text by [`described`].
@@ -59,6 +80,11 @@ mod tests {
             "Does it.\n\nExamples:\n  prog do\n  prog do -x\n\nExit status:\n  0      done\n  128+N  signal N ended the\n         command"
         );
         assert_eq!(described("Does it.", &[], &[], 80), "Does it.");
+        let quoted = "prog --one 1 --two 'a b c d e f g'";
+        assert_eq!(
+            described("Does it.", &["prog do --one 1 --two 2 >file", quoted], &[], 20),
+            "Does it.\n\nExamples:\n  prog do --one 1 \\\n      --two 2 >file\n  prog --one 1 \\\n      --two 'a b c d e f g'"
+        );
         for (examples, exits) in
             [(&["prog do"][..], &exits[..]), (&[], &exits), (&["prog do"], &[]), (&[], &[])]
         {

@@ -25,7 +25,6 @@ use rules::{ByFamily, Family, Gid, Port, Protocol, Uid, parse, render};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::{env, fs, path::Path};
 
 const WIDTH: usize = 80;
 const ADDRESSES: [&str; 2] = ["10.1.0.9", "fd00:1::9"];
@@ -344,19 +343,7 @@ fn raw(flags: &[(Setting, &str)]) -> Raw {
 }
 
 fn check(name: &str, answers: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/answers/{name}"));
-    if env::var_os("UPDATE_GOLDENS").is_some() {
-        fs::write(&file, answers).expect("the file can be written");
-    }
-    let expected = fs::read_to_string(&file).unwrap_or_default();
-    let differs = expected.lines().zip(answers.lines()).position(|(one, other)| one != other);
-    assert_eq!(
-        differs.map(|line| (line + 1, answers.lines().nth(line))),
-        None,
-        "{} is not what is said now; UPDATE_GOLDENS=1 writes it",
-        file.display()
-    );
-    assert_eq!(expected, answers);
+    testkit::golden(format!("{}/src/answers/{name}", env!("CARGO_MANIFEST_DIR")), answers);
 }
 
 #[test]

@@ -84,10 +84,10 @@ impl Subject {
         self.reading.as_ref().map_or(&[], |reading| &reading.applications)
     }
 
-    /// What is assumed of a pod whose manifest has no addresses.
+    /// What is assumed of a pod whose manifest has no addresses, and that is in no network namespace which has them.
     pub fn assumption(&self) -> Option<&'static str> {
-        let unknown =
-            self.reading.is_some() && self.skip().is_none() && self.raw.get(Setting::PodIps).is_none();
+        let is_described = self.reading.is_some() && self.skip().is_none() && self.namespace().is_none();
+        let unknown = is_described && self.raw.get(Setting::PodIps).is_none();
         unknown.then_some(
             "its addresses are not known: assuming IPv4, and IPv6 if it asks for both; set them with --pod-ips",
         )

@@ -24,6 +24,7 @@ pub mod recognition;
 mod registry;
 pub mod settings;
 pub mod sources;
+mod visible;
 mod writing;
 
 pub use facts::{
@@ -38,3 +39,4 @@ pub use registry::{
 };
 pub use settings::Setting;
 pub use sources::Host;
+pub use visible::{visible, visible_lines};

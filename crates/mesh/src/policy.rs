@@ -55,6 +55,9 @@ pub trait CapturePolicy: fmt::Debug {
     /// The same without capture of DNS queries.
     fn without_dns(&self) -> Capture;
 
+    /// The same without capture of IPv6.
+    fn ipv4_alone(&self) -> Capture;
+
     /// Who the proxy is, and where it listens.
     fn proxy(&self) -> Proxy;
 

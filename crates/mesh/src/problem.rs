@@ -1,5 +1,6 @@
 //! Problems of the input, which stop a command.
 
+use crate::visible::visible;
 use std::fmt;
 
 /// One problem, described so that its author can fix it.
@@ -30,8 +31,9 @@ const UNKNOWN: [&str; 3] = ["unknown flag", "unknown command", "unknown topic"];
 
 impl fmt::Display for InputProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, item, text } = self;
-        if let Some(item) = item {
+        // Names and texts may quote a manifest.
+        let (name, text) = (visible(&self.name), visible(&self.text));
+        if let Some(item) = &self.item {
             return write!(f, "{name}: {item:?} {text}");
         }
         match UNKNOWN.into_iter().find_map(|what| Some((what, text.strip_prefix(what)?))) {
@@ -82,6 +84,18 @@ mod tests {
         let place = "pod.yaml: container istio-init: --bogus";
         check(place, "unknown flag", &format!("{place}: unknown flag"));
         check("--family", "needs a value", "--family: needs a value");
+    }
+
+    #[test]
+    fn a_problem_is_one_line_whatever_it_quotes() {
+        let name = "Pod a\u{1b}[2J\n::error::b";
+        for problem in
+            [InputProblem::of(name, "is\nwrong"), InputProblem::with_item(name, "x\n", "is\nwrong")]
+        {
+            let shown = problem.to_string();
+            assert!(!shown.contains(char::is_control), "{shown:?}");
+            assert!(shown.starts_with("Pod a\\u{1b}[2J\\n::error::b: "), "{shown}");
+        }
     }
 
     #[test]

@@ -219,7 +219,14 @@ pub fn alternatives(words: &[&str]) -> String {
 /// The name that is most like a misspelt one, by the measure and the threshold that clap has for commands.
 pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
-    let measured = names.map(|name| (strsim::jaro(misspelt, name), name));
+    let names: Vec<&str> = names.collect();
+    // Whose beginning alone is missing is meant, though others may be more alike: `inbound-ports` of `istio-inbound-ports`.
+    let is_end = |name: &&str| name.strip_suffix(misspelt).is_some_and(|start| start.ends_with('-'));
+    let mut longer = names.iter().copied().filter(is_end).filter(|_| misspelt.contains('-'));
+    if let (Some(only), None) = (longer.next(), longer.next()) {
+        return Some(only);
+    }
+    let measured = names.into_iter().map(|name| (strsim::jaro(misspelt, name), name));
     let best = measured.filter(|(alike, _)| *alike > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, name)| name)
 }
@@ -269,6 +276,15 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_without_its_beginning_is_recognised() {
+        let names = ["inbound-capture-port", "istio-inbound-ports", "istio-outbound-ports"];
+        let of = |misspelt| nearest(misspelt, names.into_iter());
+        assert_eq!(of("inbound-ports"), Some("istio-inbound-ports"));
+        assert_eq!(of("inbound-captur-port"), Some("inbound-capture-port"));
+        assert_eq!(of("zzz"), None);
+    }
 
     #[test]
     fn misspelt_values_are_recognised() {

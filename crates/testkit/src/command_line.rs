@@ -1,11 +1,11 @@
 //! A program's command line as a user meets it: refusals, completions in real shells, the manual in mandoc.
 
+use crate::folder::Folder;
 use std::{
     fs,
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
 };
 
 /// What is completed before the last word of a line, and what is proposed for it.
@@ -38,16 +38,16 @@ impl Program {
     /// # Panics
     /// Where other words are proposed.
     pub fn completes(&self, cases: &[Case]) {
-        let folder = Folder::new();
-        fs::create_dir_all(folder.0.join("bin")).expect("a folder");
-        symlink(self.path, folder.0.join("bin").join(self.name)).expect("a link");
-        fs::write(folder.0.join("pod.yaml"), "").expect("a file");
+        let folder = Folder::new("completions");
+        fs::create_dir(folder.join("bin")).expect("a folder");
+        symlink(self.path, folder.join("bin").join(self.name)).expect("a link");
+        folder.write("pod.yaml", "");
         for shell in ["bash", "fish", "zsh"] {
             let script = output(Command::new(self.path).args(["completions", shell]));
-            fs::write(folder.0.join(format!("script.{shell}")), script).expect("a script");
+            folder.write(&format!("script.{shell}"), &script);
             for (line, expected) in cases {
                 let line = format!("{} {line}", self.name);
-                let mut found = self.proposed(shell, &line, &folder.0);
+                let mut found = self.proposed(shell, &line, &folder);
                 found.sort();
                 let mut expected: Vec<String> = expected.iter().map(|&word| word.to_owned()).collect();
                 expected.sort();
@@ -92,23 +92,23 @@ impl Program {
     /// # Panics
     /// Where a page is not correct.
     pub fn manual(&self) -> Vec<(String, String)> {
-        let folder = Folder::new();
-        output(Command::new(self.path).arg("man").arg(&folder.0));
-        let entries = fs::read_dir(&folder.0).expect("the folder");
+        let folder = Folder::new("manual");
+        output(Command::new(self.path).arg("man").arg(&*folder));
+        let entries = fs::read_dir(&*folder).expect("the folder");
         let mut names: Vec<String> =
             entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
         names.sort();
         let page = |name: String| {
             let lint = Command::new("mandoc")
                 .args(["-T", "lint", "-W", "warning", &name])
-                .current_dir(&folder.0)
+                .current_dir(&*folder)
                 .output()
                 .expect("mandoc");
             let lint = String::from_utf8_lossy(&lint.stdout).into_owned();
             let faults: Vec<&str> = lint.lines().filter(|line| !line.contains("missing date")).collect();
             assert_eq!(faults, [""; 0], "{name}");
             let mut show = Command::new("mandoc");
-            let shown = output(show.args(["-T", "ascii", "-O", "width=78", &name]).current_dir(&folder.0));
+            let shown = output(show.args(["-T", "ascii", "-O", "width=78", &name]).current_dir(&*folder));
             // Bold and underlined letters are printed over each other.
             let plain = shown.split('\u{8}').fold(String::new(), |mut text, part| {
                 text.pop();
@@ -125,23 +125,4 @@ fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("the program starts");
     assert!(output.status.success() || output.stderr.is_empty(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-/// A folder that is removed in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("command-line-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

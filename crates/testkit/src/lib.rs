@@ -1,30 +1,38 @@
-//! What the tests of several crates share: a played API server of Kubernetes, certificates, and waiting.
+//! What the tests of several crates share: goldens, folders, waiting, a played API server of Kubernetes, and certificates.
 //!
 //! Only a dependency of tests: what fails here is a test, so everything panics with what was expected.
 
+#[cfg(feature = "cluster")]
 pub mod certificates;
+#[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod command_line;
+pub mod folder;
+#[cfg(feature = "cluster")]
 pub mod http;
+#[cfg(feature = "cluster")]
 pub mod monitoring;
+pub mod wait;
 
-use std::{
-    path::Path,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+pub use wait::until;
 
-/// How long anything may take on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use std::{env, fs, path::Path, process::Command};
 
-/// Waits until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + TIMEOUT;
-    while !holds() {
-        assert!(Instant::now() < end, "still not after {TIMEOUT:?}: {what}");
-        thread::sleep(Duration::from_millis(5));
+/// Compares a text with that of a file, which `UPDATE_GOLDENS=1` writes first.
+///
+/// # Panics
+/// With the first line in which they differ.
+#[track_caller]
+pub fn golden(file: impl AsRef<Path>, text: &str) {
+    let file = file.as_ref();
+    if env::var_os("UPDATE_GOLDENS").is_some() {
+        fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
+    let written = fs::read_to_string(file)
+        .unwrap_or_else(|error| panic!("{}: {error}; UPDATE_GOLDENS=1 writes it", file.display()));
+    let same = text.split('\n').zip(written.split('\n')).take_while(|(now, then)| now == then).count();
+    let [now, then] = [text, written.as_str()].map(|text| text.split('\n').nth(same));
+    assert_eq!(now, then, "{}, line {}; UPDATE_GOLDENS=1 writes the file", file.display(), same + 1);
 }
 
 /// A path as a word of a command line.

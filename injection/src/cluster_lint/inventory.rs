@@ -3,6 +3,7 @@
 use super::object::{ClusterObject, ClusterQuestion, ObjectName, ObjectPlace};
 use crate::admission::{Namespace, Workload, controller_of};
 use crate::namespaces::texts;
+use mesh::Problems;
 use mesh::pod::{ENFORCE, ManifestObject, Standard, objects_in, template_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,13 +111,22 @@ impl<'a> Inventory<'a> {
         let mut read = match objects_in(&name, &object.value) {
             Ok(mut read) if read.len() == 1 => read.remove(0),
             Ok(_) => return,
-            Err(problems) => return self.unread.push(problems.to_string()),
+            Err(Problems(problems)) => {
+                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                return self.unread.push(problems.join("; "));
+            }
         };
         read.pod.namespace.clone_from(&namespace.namespace.name);
         read.enforced = Standard::enforced(namespace.namespace.labels.get(ENFORCE).map(String::as_str));
-        let phase = object.value["status"]["phase"].as_str().unwrap_or_default();
-        let is_running =
-            !matches!(phase, "Succeeded" | "Failed") && object.meta("deletionTimestamp").is_empty();
+        let status = &object.value["status"];
+        let phase = status["phase"].as_str().unwrap_or_default();
+        let is_finished = |condition: &Value| {
+            matches!(condition["type"].as_str(), Some("Complete" | "Failed")) && condition["status"] == "True"
+        };
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let has_ended = matches!(phase, "Succeeded" | "Failed")
+            || (object.kind() == "Job" && conditions.any(is_finished));
+        let is_running = !has_ended && object.meta("deletionTimestamp").is_empty();
         self.pods.push(DescribedPod {
             workload,
             place: object.place.as_ref(),

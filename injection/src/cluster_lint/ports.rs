@@ -26,7 +26,7 @@ pub(super) fn judge(
             let handler = HANDLERS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
             // With a host, the kubelet calls that one in place of the pod.
             let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
-            let port = handler.and_then(|one| number(&one["port"], std::iter::once(container)));
+            let port = handler.and_then(|one| number(&one["port"], None, std::iter::once(container)));
             if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
                 groups.about(of_probe(probe, container, port, capture), pod);
             }
@@ -43,7 +43,7 @@ pub(super) fn judge(
                 continue;
             }
             let target = port.get("targetPort").filter(|target| !target.is_null()).unwrap_or(&port["port"]);
-            let target = number(target, pod.containers());
+            let target = number(target, Some("TCP"), pod.containers());
             if let Some(target) = target.filter(|target| is_uncaptured(*target, pod, capture)) {
                 groups.about_object(of_service(target, capture), service, namespace);
                 uncaptured.insert(target);
@@ -63,13 +63,19 @@ impl PodCapture {
     }
 }
 
-/// A port by its number, or by its name in one of the containers.
-fn number<'a>(port: &Value, mut containers: impl Iterator<Item = &'a Value>) -> Option<u16> {
+/// A port by its number, or by its name, and its protocol where that counts, in one of the containers.
+fn number<'a>(
+    port: &Value,
+    protocol: Option<&str>,
+    mut containers: impl Iterator<Item = &'a Value>,
+) -> Option<u16> {
     let as_port = |number: &Value| number.as_u64().and_then(|number| u16::try_from(number).ok());
+    let fits = |port: &Value| protocol.is_none_or(|it| port["protocol"].as_str().unwrap_or("TCP") == it);
     match port {
         Value::String(name) => containers.find_map(|container| {
             let ports = container["ports"].as_array()?;
-            as_port(&ports.iter().find(|port| port["name"] == name.as_str())?["containerPort"])
+            let named = ports.iter().find(|port| port["name"] == name.as_str() && fits(port))?;
+            as_port(&named["containerPort"])
         }),
         number => as_port(number),
     }

@@ -3,6 +3,7 @@
 use super::findings::{ClusterFinding, ClusterFindings, ConcernedObject};
 use super::report::item;
 use diagnose::{Style, fold};
+use mesh::visible;
 
 /// Under the text of a finding.
 const HANG: usize = 15;
@@ -15,7 +16,7 @@ pub fn text(found: &ClusterFindings, width: usize) -> String {
         out += &fold(&format!("{:HANG$}{}\n", "", objects(finding)), HANG, width);
     }
     for sentence in &found.not_judged {
-        out += &fold(&format!("{} {sentence}\n", Style::Quiet.paint("not judged:")), 4, width);
+        out += &fold(&format!("{} {}\n", Style::Quiet.paint("not judged:"), visible(sentence)), 4, width);
     }
     let count =
         |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
@@ -41,5 +42,5 @@ fn objects(finding: &ClusterFinding) -> String {
         1 => " (1 pod)".to_owned(),
         pods => format!(" ({pods} pods)"),
     };
-    format!("{}{more}{pods}", Style::Strong.paint(name))
+    format!("{}{more}{pods}", Style::Strong.paint(visible(&name.to_string())))
 }

@@ -2,7 +2,9 @@
 
 use crate::merge::{SchemaKind, Strategy};
 use crate::quantity;
+use mesh::visible;
 use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +19,8 @@ pub struct PodDifference {
 
 impl fmt::Display for PodDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, runs, made } = self;
+        let Self { runs, made, .. } = self;
+        let path = visible(&self.path);
         match (runs, made) {
             (Some(runs), Some(made)) => write!(f, "{path}: {} would be {}", Short(runs), Short(made)),
             (Some(runs), None) => write!(f, "{path}: {} would be gone", Short(runs)),
@@ -35,8 +38,8 @@ impl fmt::Display for Short<'_> {
         const MAX_LENGTH: usize = 200;
         let text = self.0.to_string();
         match text.char_indices().nth(MAX_LENGTH) {
-            Some((end, _)) => write!(f, "{}..", &text[..end]),
-            None => f.write_str(&text),
+            Some((end, _)) => write!(f, "{}..", visible(&text[..end])),
+            None => f.write_str(&visible(&text)),
         }
     }
 }
@@ -106,29 +109,35 @@ fn items(
         other => other.to_string(),
     };
     // Ports of one number may differ in their protocol: where several items have one key, only equal ones are one item.
-    let is_unique = |target: &Value| {
-        let count = |items: &[Value]| items.iter().filter(|item| item[key] == target[key]).count();
-        count(runs) < 2 && count(made) < 2
+    let mut repeated = BTreeSet::new();
+    for items in [runs, made] {
+        let mut seen = BTreeSet::new();
+        let keys = items.iter().map(|item| item[key].to_string());
+        repeated.extend(keys.filter(|own| !seen.insert(own.clone())));
+    }
+    let identity = |item: &Value| {
+        let own = item[key].to_string();
+        let is_repeated = repeated.contains(&own);
+        (is_repeated, if is_repeated { item.to_string() } else { own })
     };
-    let with = |items: &[Value], target: &Value| {
-        let is_same = |item: &&Value| item[key] == target[key] && (*item == target || is_unique(target));
-        items.iter().find(is_same).cloned()
-    };
+    let [of_runs, of_made] =
+        [runs, made].map(|items| items.iter().map(|item| (identity(item), item)).collect::<BTreeMap<_, _>>());
     for item in runs {
         let at = format!("{path}[{}]", name(item));
-        match with(made, item) {
-            Some(other) => walk(&at, item, &other, kind, found),
+        match of_made.get(&identity(item)) {
+            Some(other) => walk(&at, item, other, kind, found),
             None => found.extend(only(at, Some(item), None)),
         }
     }
-    for item in made.iter().filter(|item| with(runs, item).is_none()) {
+    for item in made.iter().filter(|item| !of_runs.contains_key(&identity(item))) {
         found.extend(only(format!("{path}[{}]", name(item)), None, Some(item)));
     }
     if kind == SchemaKind::Container {
-        let order = |items: &[Value], others: &[Value]| -> Value {
-            items.iter().filter(|item| with(others, item).is_some()).map(|item| item[key].clone()).collect()
+        let order = |items: &[Value], others: &BTreeMap<(bool, String), &Value>| -> Value {
+            let shared = items.iter().filter(|item| others.contains_key(&identity(item)));
+            shared.map(|item| item[key].clone()).collect()
         };
-        let (runs, made) = (order(runs, made), order(made, runs));
+        let (runs, made) = (order(runs, &of_made), order(made, &of_runs));
         if runs != made {
             found.push(PodDifference { path: format!("{path}: order"), runs: Some(runs), made: Some(made) });
         }
@@ -254,6 +263,32 @@ mod tests {
         check(&with(&["TCP"]), &with(&["TCP", "UDP"]), &[added]);
         let gone = "spec.containers[a].ports[53]: {\"containerPort\":53,\"protocol\":\"TCP\"} would be gone";
         check(&with(&["TCP", "UDP"]), &with(&["UDP"]), &[gone]);
+    }
+
+    #[test]
+    fn long_lists_are_compared_in_time() {
+        let named = |number: usize| json!({"name": format!("A{number}"), "value": "1"});
+        let nameless = |number: usize| json!({"value": number.to_string()});
+        let with = |items: Vec<Value>| json!({"name": "a", "env": items});
+        let numbers = 0..30_000;
+        check(
+            &with(numbers.clone().map(named).collect()),
+            &with(numbers.clone().rev().map(named).collect()),
+            &[],
+        );
+        check(
+            &with(numbers.clone().map(nameless).collect()),
+            &with(numbers.skip(1).map(nameless).collect()),
+            &["spec.containers[a].env[null]: {\"value\":\"0\"} would be gone"],
+        );
+    }
+
+    #[test]
+    fn names_move_no_cursor_and_begin_no_line() {
+        let runs = json!({"name": "a", "env": [{"name": "A\u{1b}[2J\n::error::", "value": "\u{9b}1"}]});
+        let expected = "spec.containers[a].env[A\\u{1b}[2J\\n::error::]: \
+                        {\"name\":\"A\\u001b[2J\\n::error::\",\"value\":\"\\u{9b}1\"} would be gone";
+        check(&runs, &json!({"name": "a", "env": []}), &[expected]);
     }
 
     #[test]

@@ -59,10 +59,11 @@ pub fn compare(
     let namespace = namespaces.of(meta("namespace"));
     let name = if meta("name").is_empty() { meta("generateName") } else { meta("name") };
     let compared = |verdict| PodComparison { pod: format!("{}/{name}", namespace.name), verdict };
-    let status = pod["metadata"]["annotations"][STATUS].as_str();
-    let Some(status) = status.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+    let Some(status) = pod["metadata"]["annotations"][STATUS].as_str() else {
         return compared(ComparisonVerdict::NotInjected);
     };
+    // Where it is not JSON, the pod differs at least by it.
+    let status: Value = serde_json::from_str(status).unwrap_or_default();
     let starting = status["initContainers"].as_array();
     let admission = AdmissionContext {
         // Whether its kubelet can run native sidecars, the pod shows itself.

@@ -1,5 +1,6 @@
 //! What there is in a namespace: its Services and the workloads behind them.
 
+use super::resource::namespace_of;
 use super::rule::{HttpRouteRule, RULE};
 use super::suggestions;
 use super::syntax;
@@ -150,9 +151,8 @@ pub fn is_name(name: &str) -> bool {
 }
 
 fn identity(object: &Value, namespace: &str) -> (String, String) {
-    let text = |at: &str| object.pointer(at).and_then(Value::as_str);
-    let name = text("/metadata/name").unwrap_or_default().to_owned();
-    (name, text("/metadata/namespace").unwrap_or(namespace).to_owned())
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    (name.to_owned(), namespace_of(object, namespace).to_owned())
 }
 
 fn labels(value: Option<&Value>) -> Labels {

@@ -1,6 +1,7 @@
 //! Where requests go, as a table for people: a row for each environment, a column for each Service.
 
 use super::routes::Plan;
+use mesh::visible;
 
 const GAP: usize = 2;
 /// The pods of all environments.
@@ -14,16 +15,17 @@ pub fn table(plan: &Plan, header: &str, width: usize) -> String {
         .chain(plan.environments.iter().map(|value| (value.as_str(), Some(value.as_str()))))
         .chain([("(another)", None)])
         .collect();
-    let first: Vec<&str> = [header].into_iter().chain(rows.iter().map(|(title, _)| *title)).collect();
+    let titles = rows.iter().map(|(title, _)| *title);
+    let first: Vec<String> = [header].into_iter().chain(titles).map(visible).collect();
     let columns = plan.services.iter().filter_map(|service| {
         let choices = service.choices.as_ref()?;
         let cells = rows.iter().map(|(_, value)| choices.subset(*value).unwrap_or(ANY));
-        Some([&*service.name].into_iter().chain(cells).collect())
+        Some([&*service.name].into_iter().chain(cells).map(visible).collect())
     });
-    let columns: Vec<Vec<&str>> = columns.collect();
-    let widest = |cells: &[&str]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let columns: Vec<Vec<String>> = columns.collect();
+    let widest = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let margin = widest(&first);
-    let mut parts: Vec<Vec<&[&str]>> = Vec::new();
+    let mut parts: Vec<Vec<&[String]>> = Vec::new();
     let mut used = 0;
     for cells in &columns {
         let more = GAP + widest(cells);
@@ -38,8 +40,8 @@ pub fn table(plan: &Plan, header: &str, width: usize) -> String {
             }
         }
     }
-    let part = |columns: &Vec<&[&str]>| -> String {
-        let line = |(at, title): (usize, &&str)| {
+    let part = |columns: &Vec<&[String]>| -> String {
+        let line = |(at, title): (usize, &String)| {
             let mut line = format!("{title:margin$}");
             for cells in columns {
                 line += &format!("{:GAP$}{:width$}", "", cells[at], width = widest(cells));

@@ -55,6 +55,7 @@ pub enum InjectionVerdict {
 #[derive(Clone, Debug, Serialize)]
 pub struct WebhookMatch {
     pub name: String,
+    /// False for all where the API server can't read the pod.
     pub called: bool,
     /// What it asks that isn't so.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -186,13 +186,21 @@ impl<'a> AdmissionSubject<'a> {
             injected: None,
         };
         match called {
+            // The API server reads it before it calls a webhook.
+            _ if !self.holder.problems.is_empty() => {
+                let of_injection = inject(pod, &self.admission, configuration).err();
+                explained.verdict = InjectionVerdict::Refused;
+                explained.because = "the API server can't read it".to_owned();
+                explained.problems = self.problems(of_injection.as_ref());
+                explained.webhooks.iter_mut().for_each(|webhook| webhook.called = false);
+            }
             Some((_, webhook)) => {
                 self.called(webhook, &decision, document, pod, configuration, &mut explained);
             }
             None => {
                 explained.problems = match inject(pod, &self.admission, configuration) {
-                    Err(problems) => self.problems(&problems.0),
-                    Ok(InjectionOutcome::Skipped(_) | InjectionOutcome::Injected(_)) => self.problems(&[]),
+                    Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
+                    Ok(InjectionOutcome::Skipped(_) | InjectionOutcome::Injected(_)) => Vec::new(),
                 };
                 explained.remedies = remedy::of_misses(&decision, &misses, namespace, &revisions);
             }
@@ -212,17 +220,10 @@ impl<'a> AdmissionSubject<'a> {
         let is_called = format!("webhook {} is called, and", webhook.name);
         explained.because = format!("{is_called} {}", because(decision.reason));
         match inject(pod, &self.admission, configuration) {
-            // The API server reads it before it calls a webhook.
-            outcome if !self.holder.problems.is_empty() => {
-                let of_injection = outcome.err().map(|Problems(problems)| problems);
-                explained.verdict = InjectionVerdict::Refused;
-                explained.because = "the API server can't read it".to_owned();
-                explained.problems = self.problems(&of_injection.unwrap_or_default());
-            }
             Err(Problems(problems)) => {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = format!("{is_called} the pod can't be injected");
-                explained.problems = self.problems(&problems);
+                explained.problems = problems.iter().map(ToString::to_string).collect();
             }
             Ok(InjectionOutcome::Skipped(decision)) => {
                 explained.verdict = InjectionVerdict::Skipped;
@@ -259,10 +260,11 @@ impl<'a> AdmissionSubject<'a> {
         }
     }
 
-    /// What of the pod has not the form that Kubernetes takes, and what keeps it from being injected.
-    fn problems(&self, of_injection: &[InputProblem]) -> Vec<String> {
+    /// What of the pod has not the form that Kubernetes takes, and what would keep it from being injected.
+    fn problems(&self, of_injection: Option<&Problems>) -> Vec<String> {
         let form = &self.holder.problems;
-        let others = of_injection.iter().filter(|problem| !is_reported(problem, form));
+        let others = of_injection.into_iter().flat_map(|Problems(problems)| problems);
+        let others = others.filter(|problem| !is_reported(problem, form));
         form.iter().chain(others).map(ToString::to_string).collect()
     }
 

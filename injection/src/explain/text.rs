@@ -2,6 +2,7 @@
 
 use super::{Explained, InjectionVerdict};
 use diagnose::Style;
+use mesh::visible;
 use std::fmt::Write;
 
 /// A paragraph for each object, with its colours as escape sequences.
@@ -37,63 +38,66 @@ impl InjectionVerdict {
 
 fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
     let verdict = one.verdict.style().paint(one.verdict.words());
-    writeln!(out, "{}: {verdict}, because {}", Style::Strong.paint(&one.title), one.because)?;
+    let title = Style::Strong.paint(visible(&one.title));
+    writeln!(out, "{title}: {verdict}, because {}", visible(&one.because))?;
     for problem in &one.problems {
-        writeln!(out, "  problem     {problem}")?;
+        writeln!(out, "{}", line("problem", problem))?;
     }
     for webhook in &one.webhooks {
-        if webhook.called {
-            writeln!(out, "  webhook     {} is called", webhook.name)?;
-        } else {
-            let misses = webhook.misses.join(", and ");
-            writeln!(
-                out,
-                "{}",
-                Style::Quiet.paint(format!("  webhook     {} is not: {misses}", webhook.name))
-            )?;
+        let name = &webhook.name;
+        match (webhook.called, &webhook.misses[..]) {
+            (true, _) => writeln!(out, "{}", line("webhook", &format!("{name} is called")))?,
+            (false, []) => writeln!(out, "{}", line("webhook", &format!("{name} would be called")))?,
+            (false, misses) => {
+                let is_not = line("webhook", &format!("{name} is not: {}", misses.join(", and ")));
+                writeln!(out, "{}", Style::Quiet.paint(is_not))?;
+            }
         }
     }
-    if one.verdict == InjectionVerdict::NotCalled {
-        let because = &*one.decision.because;
+    let because = &*one.decision.because;
+    let decision = if one.webhooks.iter().any(|webhook| webhook.called) {
+        format!("{}: {because}", if one.decision.inject { "yes" } else { "no" })
+    } else {
         let (would, because) = match (one.problems.is_empty(), one.decision.inject) {
             (false, _) => ("would be refused", "it has the problems above"),
             (true, true) => ("would be injected", because),
             (true, false) => ("would not be injected", because),
         };
-        writeln!(out, "  decision    if one were called, it {would}: {because}")?;
-    } else {
-        let answer = if one.decision.inject { "yes" } else { "no" };
-        writeln!(out, "  decision    {answer}: {}", one.decision.because)?;
-    }
+        format!("if one were called, it {would}: {because}")
+    };
+    writeln!(out, "{}", line("decision", &decision))?;
     match &one.init {
-        Some(init) => writeln!(out, "  init        {}: {}", init.name, command(&init.arguments))?,
+        Some(init) => {
+            writeln!(out, "{}", line("init", &format!("{}: {}", init.name, command(&init.arguments))))?;
+        }
         None if one.verdict == InjectionVerdict::Injected => {
-            writeln!(out, "  init        none: nothing is captured")?;
+            writeln!(out, "{}", line("init", "none: nothing is captured"))?;
         }
         None => {}
     }
     for added in &one.added {
-        writeln!(out, "  container   {} in {}, from {}", added.name, added.place, added.image)?;
+        let text = format!("{} in {}, from {}", added.name, added.place, added.image);
+        writeln!(out, "{}", line("container", &text))?;
     }
     for warning in &one.warnings {
-        writeln!(out, "  warning     {warning}")?;
+        writeln!(out, "{}", line("warning", warning))?;
     }
     for assumption in &one.assumptions {
-        writeln!(out, "{}", Style::Quiet.paint(format!("  note        {assumption}")))?;
+        writeln!(out, "{}", Style::Quiet.paint(line("note", assumption)))?;
     }
     // Each does it alone.
     for (index, remedy) in one.remedies.iter().enumerate() {
-        writeln!(out, "{}{remedy}", if index == 0 { "  to change   " } else { "  or          " })?;
+        writeln!(out, "{}", line(if index == 0 { "to change" } else { "or" }, remedy))?;
     }
     Ok(())
 }
 
+/// A line under a title. Its text may quote names of the manifest.
+fn line(label: &str, text: &str) -> String {
+    format!("  {label:<11} {}", visible(text))
+}
+
 /// Words as a shell takes them.
 pub fn command(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
-    let quoted = |word: &String| match word.is_empty() || !word.chars().all(plain) {
-        true => format!("'{}'", word.replace('\'', "'\\''")),
-        false => word.clone(),
-    };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| mesh::quoted(word)).collect::<Vec<_>>().join(" ")
 }

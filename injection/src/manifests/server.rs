@@ -18,6 +18,9 @@ pub(super) fn configuration(target: &Installation) -> Value {
         "proxy_init": { "image": target.init_image } } });
     if target.revision != super::installation::DEFAULT {
         values["revision"] = target.revision.as_str().into();
+        // The revision is the injector's. Without this, its proxies would request certificates from an istiod of that name,
+        // and their configuration from the default one.
+        values["global"]["caAddress"] = "istiod.istio-system.svc:15012".into();
     }
     let mesh = json!({ "defaultConfig": { "interceptionMode": "REDIRECT" } });
     let text = |value: &Value| yaml::block(&Tree::read(&value.to_string()));
@@ -150,7 +153,7 @@ mod tests {
         let options = InstallOptions { revision: "r1", init_image: Some("mesh/init:1"), ..PLAIN };
         let target = Installation::read(&options).expect("right");
         let values = configuration(&target)["data"]["values"].as_str().expect("a text").to_owned();
-        for text in ["mesh/proxy:1", "mesh/init:1", "revision: r1"] {
+        for text in ["mesh/proxy:1", "mesh/init:1", "revision: r1", "istiod.istio-system.svc:15012"] {
             assert!(values.contains(text), "{text}: {values}");
         }
     }

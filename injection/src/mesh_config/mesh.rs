@@ -55,18 +55,26 @@ impl Default for MeshConfig {
 impl MeshConfig {
     /// Reads a tree; `name` is that of the text. Returns problems and warnings, too.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>, Vec<String>) {
+        let mut before = written_twice(name, given);
         let mut given = camel(given);
         let written = given.as_object_mut().and_then(|map| map.remove("defaultConfig"));
         let (mut raw, wrong) = defaults::over(&given, defaults::mesh());
-        let (mut before, mut warnings) = (Vec::new(), Vec::new());
+        let mut warnings = Vec::new();
         if let Some(written) = written.filter(|written| !written.is_null()) {
             let read = proxy_config::read(&format!("{name}: defaultConfig"), &written);
             raw["defaultConfig"] = proxy_config::over(&read.fields, &raw["defaultConfig"]);
-            before = read.problems;
+            before.extend(read.problems);
             warnings = read.warnings;
         }
         let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
+        for (at, provider) in given["extensionProviders"].as_array().into_iter().flatten().enumerate() {
+            // One replaces the other of its name.
+            if provider["name"].as_str().is_none_or(str::is_empty) {
+                let path = format!("extensionProviders[{at}].name");
+                fields.problem(&path, None, "is missing; expected the provider's name");
+            }
+        }
         let policies = [("PASSTHROUGH", InboundPolicy::Passthrough), ("LOCALHOST", InboundPolicy::Localhost)];
         let mesh = Self {
             outbound_port: fields.port("proxyListenPort", OUTBOUND_LISTENER.number()),
@@ -105,6 +113,17 @@ pub(crate) fn camel(message: &Value) -> Value {
     Value::Object(renamed.collect::<Map<_, _>>())
 }
 
+/// The fields of a message that are given by both names, of which [`camel`] keeps one. Protocol Buffers refuses them.
+pub(crate) fn written_twice(name: &str, message: &Value) -> Vec<InputProblem> {
+    let fields = message.as_object().into_iter().flat_map(Map::keys);
+    let named = fields.map(|key| (key, camel_case(key)));
+    let twice = named.filter(|(key, in_json)| *key != in_json && message.get(in_json).is_some());
+    let problem = |(key, in_json): (&String, String)| {
+        InputProblem::of(&format!("{name}: {key}"), format!("is given as {in_json} too; give one of them"))
+    };
+    twice.map(problem).collect()
+}
+
 fn camel_case(key: &str) -> String {
     let mut parts = key.split('_');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -114,4 +133,39 @@ fn camel_case(key: &str) -> String {
         name.push_str(letters.as_str());
         name
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(given: &Value, expected: &[&str]) {
+        let (_, problems, _) = MeshConfig::read("mesh", given);
+        assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{given}");
+    }
+
+    #[test]
+    fn a_field_by_both_of_its_names_is_refused() {
+        check(&json!({"proxy_listen_port": 1, "proxyInboundListenPort": 2}), &[]);
+        check(
+            &json!({"proxy_listen_port": 1, "proxyListenPort": 2, "defaultConfig": {"statusPort": 1, "status_port": 1}}),
+            &[
+                "mesh: proxy_listen_port: is given as proxyListenPort too; give one of them",
+                "mesh: defaultConfig: status_port: is given as statusPort too; give one of them",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_extension_provider_without_a_name_is_refused() {
+        check(&json!({"extensionProviders": [{"name": "a", "prometheus": {}}, {"name": "envoy"}]}), &[]);
+        check(
+            &json!({"extensionProviders": [{"prometheus": {}}, {"name": "a"}, {"name": "", "zipkin": {}}]}),
+            &[
+                "mesh: extensionProviders[0].name: is missing; expected the provider's name",
+                "mesh: extensionProviders[2].name: is missing; expected the provider's name",
+            ],
+        );
+    }
 }

@@ -5,7 +5,7 @@
 //! fields' names are changed.
 
 use super::defaults::without_nulls;
-use super::mesh::camel;
+use super::mesh::{camel, written_twice};
 use crate::reader::{noun, scalar};
 use mesh::InputProblem;
 use mesh::settings::nearest;
@@ -112,6 +112,7 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
         read.problems.push(InputProblem::of(name, text));
         return read;
     };
+    read.problems.extend(written_twice(name, written));
     for (key, value) in map.into_iter().filter(|(_, value)| !value.is_null()) {
         let Some((_, kind)) = FIELDS.iter().find(|(known, _)| *known == key) else {
             read.warnings.push(unknown(name, &key));

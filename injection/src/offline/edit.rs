@@ -1,6 +1,6 @@
 //! A file of several documents, some of which get other values.
 
-use super::documents::{is_marker, split};
+use super::documents::{BYTE_ORDER_MARK, is_marker, split};
 use super::json::{in_order_of, rewritten};
 use super::yaml;
 use mesh::data::yaml::block;
@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,
-    /// The numbers, from 0, of the documents that could not be edited and were written again, without their comments.
+    /// The numbers, from 0, of the documents that could not be edited and were written again, without the comments within them.
     pub rewritten: Vec<usize>,
 }
 
@@ -50,12 +50,17 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     }
 }
 
-/// A document of YAML written again, between the marks and comments that stand around it.
+/// A document of YAML written again, between the marks and comments around it.
 fn again(document: &str, new: &Value) -> String {
-    let mut before = String::new();
-    if let Some(at) = document.split_inclusive('\n').position(|line| is_marker(line, "---")) {
-        before.extend(document.split_inclusive('\n').take(at));
-        before.push_str("---\n");
+    let body = document.trim_start_matches(BYTE_ORDER_MARK);
+    let mut before = document[..document.len() - body.len()].to_owned();
+    let is_comment = |line: &&str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    match body.split_inclusive('\n').position(|line| is_marker(line, "---")) {
+        Some(at) => {
+            before.extend(body.split_inclusive('\n').take(at));
+            before.push_str("---\n");
+        }
+        None => before.extend(body.split_inclusive('\n').take_while(is_comment)),
     }
     let end = document.lines().find(|line| is_marker(line, "...")).map(|_| "...\n");
     format!("{before}{}{}", block(&in_order_of(None, new)), end.unwrap_or_default())

@@ -21,8 +21,15 @@ fn annotation(pod: &YamlNode, name: &str) -> Option<usize> {
     let metadata = pod.get("metadata")?;
     let all = ["annotations", "labels"].into_iter().filter_map(|field| metadata.get(field));
     let named = all.flat_map(|fields| entries(&fields));
-    let named = named.filter(|(key, ..)| name.contains(key.as_str()) && key.contains('/'));
+    let named = named.filter(|(key, ..)| key.contains('/') && has_word(name, key));
     named.max_by_key(|(key, ..)| key.len()).map(|(_, at, _)| at)
+}
+
+/// Whether a text has a key that is no part of a longer one.
+fn has_word(text: &str, key: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    let ends = |at: usize| !text[..at].ends_with(is_part) && !text[at + key.len()..].starts_with(is_part);
+    text.match_indices(key).any(|(at, _)| ends(at))
 }
 
 /// A field by a path such as `spec.containers[0].env`, as far as it leads.
@@ -100,6 +107,10 @@ items:
         for (pod, name, expected) in [
             ("/items/0", "annotation a/b", Some(6)),
             ("/items/0", "file: document 1: a/b and é/b.c: says \"x\"", Some(10)),
+            ("/items/0", "annotation x.a/bc", None),
+            ("/items/0", "annotation x.a/b", None),
+            ("/items/0", "annotation a/b-c", None),
+            ("/items/0", "annotation x.a/b, beside a/b", Some(6)),
             // Without a slash a name may be any word.
             ("/items/0", "what is short", None),
             ("/items/0", "metadata.annotations.short", Some(12)),

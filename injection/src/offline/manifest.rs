@@ -9,7 +9,7 @@ use crate::decision::{Decision, DecisionReason, InjectionPolicy};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{InjectionOutcome, inject};
 use mesh::pod::{Document, Holder};
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub enum Note {
     Unknown { at: String, what: String, suggestion: Option<&'static str> },
     /// A warning about one.
     Warning { at: String, text: String },
-    /// A document that could not be edited and was written again, without its comments.
+    /// A document that could not be edited and was written again, without the comments within it.
     Rewritten { at: String },
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped { kind, name, decision } => {
-                write!(f, "===> Skipping injection because {kind} \"{name}\" ")?;
+                write!(f, "===> Skipping injection because {} \"{}\" ", visible(kind), visible(name))?;
                 match decision.reason {
                     DecisionReason::HostNetwork => f.write_str("has host networking enabled"),
                     DecisionReason::Label | DecisionReason::Annotation => {
@@ -78,15 +78,20 @@ impl fmt::Display for Note {
                 }
             }
             Self::Unknown { at, what, suggestion } => {
+                let (at, what) = (visible(at), visible(what));
                 write!(
                     f,
                     "{at}: {what} holds a pod's template, but is of no kind that is known; left as it is"
                 )?;
                 suggestion.map_or(Ok(()), |kind| write!(f, "; did you mean {kind}?"))
             }
-            Self::Warning { at, text } => write!(f, "{at}: {text}"),
+            Self::Warning { at, text } => write!(f, "{}: {}", visible(at), visible(text)),
             Self::Rewritten { at } => {
-                write!(f, "{at}: could not be edited in place and was written again; its comments are lost")
+                let at = visible(at);
+                write!(
+                    f,
+                    "{at}: could not be edited in place and was written again; the comments within it are lost"
+                )
             }
         }
     }

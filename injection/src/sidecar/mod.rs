@@ -6,6 +6,7 @@ mod annotations;
 mod arguments;
 mod identity;
 mod image;
+mod levels;
 mod mode;
 mod own;
 mod read;

@@ -2,6 +2,7 @@
 
 use super::annotations::Annotations;
 use super::identity::Determinants;
+use super::levels::{self, LevelFaults};
 use super::traffic::Traffic;
 use super::{InitMode, Mode, Sidecar, image, own, volumes};
 use crate::admission::AdmissionContext;
@@ -49,13 +50,19 @@ impl Sidecar {
         let determinants = Determinants { pod, namespace: &admission.namespace, mode, init, binds_low_ports };
         let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
         traffic.proxy = identities.known_by;
-        let word = |annotations: &mut Annotations<'_>, name: &str, default: &str| {
-            annotations.word(name).unwrap_or(default).to_owned()
-        };
-        let log_level = word(&mut annotations, known::AGENT_LOG_LEVEL, &values.log_level);
-        let proxy_log_level = word(&mut annotations, known::LOG_LEVEL, &values.proxy.log_level);
-        let components =
-            word(&mut annotations, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
+        let log_level =
+            level(&mut annotations, known::AGENT_LOG_LEVEL, Some(levels::of_agent), &values.log_level);
+        let proxy_level = &values.proxy.log_level;
+        let proxy_log_level = level(&mut annotations, known::LOG_LEVEL, Some(levels::of_proxy), proxy_level);
+        // The agent reads it only where the other names no component.
+        let of_components: Option<LevelFaults> =
+            if proxy_log_level.contains(':') { None } else { Some(levels::of_components) };
+        let components = level(
+            &mut annotations,
+            known::COMPONENT_LOG_LEVEL,
+            of_components,
+            &values.proxy.component_log_level,
+        );
         let (proxy_image, init_image) = images(&mut annotations, &proxy_config, values);
         let resources = resources(&mut annotations).unwrap_or_else(|| values.proxy.resources.clone());
         let native = native(&mut annotations, values, admission);
@@ -186,6 +193,20 @@ fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
             .push(format!("the annotation {} is {text:?} and counts as false", known::BIND_SERVICE));
     }
     Some(text == "true")
+}
+
+/// Levels of log lines by an annotation, else by the values. `faults` are those of the program that reads them, if one does.
+fn level(
+    annotations: &mut Annotations<'_>,
+    name: &str,
+    faults: Option<LevelFaults>,
+    default: &str,
+) -> String {
+    let Some(given) = annotations.word(name) else { return default.to_owned() };
+    for (item, text) in faults.map(|faults| faults(given)).unwrap_or_default() {
+        annotations.problem(name, item, text);
+    }
+    given.to_owned()
 }
 
 /// The images of the proxy and of the init container. The ProxyConfig's type is the proxy's alone.

@@ -318,6 +318,10 @@ base.red.x     base-red  base  base-red-x
     let narrow = table(&plan, H, 32);
     assert!(narrow.lines().all(|line| line.len() <= 32), "{narrow}");
     assert_eq!(narrow.lines().filter(|line| line.starts_with(H)).count(), 2);
+    let mut quoted = plan.clone();
+    quoted.services[0].name = "a\u{1b}[2J\n::error::b".to_owned();
+    let shown = table(&quoted, H, 80);
+    assert!(shown.starts_with(&format!("{H}  a\\u{{1b}}[2J\\n::error::b  mail")), "{shown}");
 }
 
 #[test]

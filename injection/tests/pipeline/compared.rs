@@ -92,6 +92,11 @@ fn another_configuration_is_reported_place_by_place() {
     });
     let runs = made(&before, &pod).expect("injected");
     assert!(matches!(verdict(&before, &pod, &before.configuration), ComparisonVerdict::NotInjected));
+    // What an injection has written, and another program has changed.
+    let mut unread = runs.clone();
+    unread["metadata"]["annotations"]["sidecar.istio.io/status"] = "injected".into();
+    let found = verdict(&before, &unread, &before.configuration);
+    assert!(matches!(&found, ComparisonVerdict::Differs(_) | ComparisonVerdict::Refused(_)), "{found:?}");
     let check = |values: Value, expected: &[&str]| {
         let after = setup(&json!({"values": values}));
         let ComparisonVerdict::Differs(found) = verdict(&after, &runs, &after.configuration) else {

@@ -68,12 +68,7 @@ fn each_pod_is_injected_as_its_file_tells() {
     };
     for case in Case::all() {
         let golden = case.file.with_extension("yaml.injected");
-        let shown = shown(case, &plain.pod);
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
-            fs::write(&golden, &shown).expect("written");
-        }
-        let expected = fs::read_to_string(&golden).expect("the file beside it");
-        assert_eq!(shown, expected, "{}", case.file.display());
+        testkit::golden(golden, &shown(case, &plain.pod));
     }
 }
 

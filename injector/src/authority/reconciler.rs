@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// The field manager of all that is written here (`managedFields`).
 const MANAGER: &str = "sidecar-injector";
-/// The delay after a write, and the longest one after writes that failed.
+/// The delay after a write, and the longest one after writes that failed, or that the watch has not reported.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// However far off the next step is, the clock is looked at again after this time: clocks are set, machines sleep.
@@ -151,7 +151,11 @@ impl CertificateReconciler {
 
     fn handle(&mut self, event: AuthorityEvent) {
         match event {
-            AuthorityEvent::Secret(secret) => self.seen = Some(secret),
+            AuthorityEvent::Secret(secret) => {
+                self.seen = Some(secret);
+                // A write from now on repeats none.
+                self.backoff.reset();
+            }
             AuthorityEvent::Configuration(name, configuration) => {
                 self.callers.note(&name, bundle::caller(configuration.as_ref(), &self.service));
                 self.webhooks.insert(name, configuration);
@@ -284,12 +288,9 @@ impl CertificateReconciler {
         }
     }
 
-    /// Delays the next write. After one that succeeded the delay is short, and the event that reports it ends it. After
-    /// failures it is longer each time, and no event ends it.
+    /// Delays the next write, longer each time. After one that succeeded, the event that reports it ends the delay; after a
+    /// failure no event does.
     fn pause(&mut self, well: bool) {
-        if well {
-            self.backoff.reset();
-        }
         self.next = Instant::now() + self.backoff.delay();
         self.resume = (!well).then_some(self.next);
     }

@@ -1,7 +1,8 @@
-//! What has to hold of an installation: its pods run, its webhooks trust its authority, and its account has the rights of its roles.
+//! What has to hold of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their roles.
 
 use super::{
     api::{Right, ServiceAccount, granted},
+    before::ExistingObject,
     context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
     webhooks::{calls, name},
@@ -55,7 +56,10 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
             let message = other.and_then(|one| one["message"].as_str()).unwrap_or("it has no status yet");
             topic.fail(
                 format!("{title} is not available: {message}"),
-                format!("see kubectl -n {} describe pods", checked.namespace),
+                format!(
+                    "after an installation, wait a minute; otherwise see kubectl -n {} describe pods",
+                    checked.namespace
+                ),
             )
         }
     });
@@ -169,28 +173,45 @@ fn now() -> i64 {
     i64::try_from(passed).unwrap_or(i64::MAX)
 }
 
-/// What the server's account may do, against what its roles are to grant: by reviews of its access, so that it does not matter
-/// by which roles it has a right.
-pub(super) async fn roles(checked: &CheckedInstallation) -> Vec<InstallationFinding> {
+/// What the accounts of the server and the operator may do, against what their roles are to grant. An operator that is not
+/// installed yet has no account.
+pub(super) async fn roles(
+    checked: &CheckedInstallation,
+    existing: &[ExistingObject],
+) -> Vec<InstallationFinding> {
+    let mut findings = Vec::new();
+    for ExistingObject { object, answer } in existing {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let is_installed = name == checked.target.name() || !matches!(answer, Ok(None));
+        if object["kind"] == "ServiceAccount" && is_installed {
+            findings.push(roles_of(checked, name).await);
+        }
+    }
+    findings
+}
+
+/// The same of one account, whose roles have its name: by reviews of its access, so that it does not matter by which roles it
+/// has a right.
+async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFinding {
     let topic = InstallationTopic::Roles;
-    let account = ServiceAccount { namespace: &checked.namespace, name: &checked.target.name() };
-    let own = checked.objects.iter().filter(|one| one["metadata"]["name"] == *checked.target.name());
+    let account = ServiceAccount { namespace: &checked.namespace, name };
+    let own = checked.objects.iter().filter(|one| one["metadata"]["name"] == *name);
     let rights: Vec<Right> = own.filter(|one| !one["rules"].is_null()).flat_map(granted).collect();
     let mut missing = Vec::new();
     for right in &rights {
         match checked.cluster.may(Some(&account), right).await {
             Ok(true) => {}
             Ok(false) => missing.push(right.show()),
-            Err(error) => return vec![unknown(topic, "the rights of the server are not known", &error)],
+            Err(error) => return unknown(topic, &format!("the rights of {account} are not known"), &error),
         }
     }
-    vec![match &missing[..] {
+    match &missing[..] {
         [] => topic.ok(format!("{account} has all {} rights", rights.len())),
         some => topic.fail(
             format!("{account} may not {}", some.join("; ")),
             "apply the manifests again: roles and their bindings",
         ),
-    }]
+    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl InstallationTopic {
             Self::Security => "Pod Security",
             Self::Server => "Server",
             Self::Certificates => "Certificates",
-            Self::Roles => "Rights of the server",
+            Self::Roles => "Rights of the programs",
             Self::Injection => "Injection",
         }
     }

@@ -31,7 +31,7 @@ use tokio::runtime::Builder;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Before an installation, it checks your rights, names that other objects have, other webhooks for pods, and Pod Security. Afterwards, \
-also the Deployment, the certificates, the rights of the server, and an injection: a pod that is created as a dry run \
+also the Deployment, the certificates, the rights of the programs, and an injection: a pod that is created as a dry run \
 (`dryRun=All`) in a namespace of the injector. That needs the right to create pods in one namespace, and takes the way of \
 every pod, with the API server's own check of the certificate.")]
 pub(crate) struct CheckFlags {
@@ -118,7 +118,7 @@ async fn findings(
         Some(Ok(Some(deployment))) => {
             findings.extend(after::server(checked, deployment).await);
             findings.extend(after::certificates(checked, &ours).await);
-            findings.extend(after::roles(checked).await);
+            findings.extend(after::roles(checked, &existing).await);
             findings.push(trial::injected(checked, &ours, &namespaces).await);
         }
     }

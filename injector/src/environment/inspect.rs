@@ -46,8 +46,11 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
         InspectCommand::Log { level: Some(level) } => format!("/log?{}", encoded(level)),
     };
     let address = flags.address;
-    let (status, body) = ask(address, &path).map_err(|error| {
-        format!("--address {address}: no operator answers there: {error}; expected the address of its --status-address")
+    let (status, body) = ask(address, &path).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => format!("--address {address}: {error}; try again"),
+        _ => format!(
+            "--address {address}: no operator answers there: {error}; expected the address of its --status-address"
+        ),
     })?;
     print(&body)?;
     if !body.ends_with('\n') {
@@ -64,7 +67,8 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// The status and the body of an answer. HTTP/1.0, so that the connection's end is the answer's.
+/// The status and the body of an answer. HTTP/1.0, so that the connection's end is the answer's; one that ends before its
+/// `Content-Length` is an error.
 fn ask(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -72,10 +76,18 @@ fn ask(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(MAX_BYTES).read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP");
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(wrong)?;
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or_else(wrong)?;
+    let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
     let status =
         head.strip_prefix("HTTP/1.").and_then(|head| head.get(2..5)).and_then(|code| code.parse().ok());
-    Ok((status.ok_or_else(wrong)?, body.to_owned()))
+    let status = status.ok_or_else(wrong)?;
+    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.and_then(|(_, value)| value.trim().parse::<usize>().ok());
+    if let Some(length) = length.filter(|length| *length > body.len()) {
+        let text = format!("the answer ends after {} of {length} bytes", body.len());
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+    }
+    Ok((status, String::from_utf8_lossy(body).into_owned()))
 }

@@ -86,8 +86,7 @@ impl Manifests {
         } else if let Some(passed_over) = suggestions::passed_over(&value) {
             self.warnings.push(format!("{place}: {passed_over}"));
         } else if !is_printed(&value) {
-            let at = value.pointer("/metadata/namespace").and_then(Value::as_str);
-            let at = at.unwrap_or(namespace).to_owned();
+            let at = resource::namespace_of(&value, namespace).to_owned();
             self.existing.extend(Existing::of(value).map(|there| (at, there)));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! `environment routes`: the routes of manifests, without a cluster.
 
 use super::{EnvironmentFormat, manifests::Manifests};
-use crate::output::{document, print};
+use crate::output::{document, print, warn};
 use clap::Args;
 use injection::environment::{
     changes::{ChangeStep, changes},
@@ -11,7 +11,7 @@ use injection::environment::{
     routes::{ISTIO, Plan, RouteDisposition, UnroutedReason, plan},
     table::table,
 };
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, visible};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 
@@ -65,14 +65,15 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     // What seems to lack may stand in a file that can't be read.
     warnings.extend(notes.into_iter().filter(|_| is_whole));
     // They may say why something is wrong.
-    warn(&warnings);
+    warnings.iter().map(|text| visible(text)).for_each(warn);
     if !problems.is_empty() {
         return Err(ManifestProblems(manifests.located(problems)).into());
     }
     if flags.table {
         let several = routed.len() > 1;
         let part = |routed: &Routed<'_>| {
-            let title = if several { format!("{}:\n", routed.environment.title()) } else { String::new() };
+            let title = visible(&routed.environment.title());
+            let title = if several { format!("{title}:\n") } else { String::new() };
             title + &table(&routed.plan, &routed.spec.header, WIDTH)
         };
         let parts: Vec<String> = routed.iter().map(part).collect();
@@ -82,7 +83,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let mut foreign = Vec::new();
     let objects: Vec<Value> =
         routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
-    warn(&foreign);
+    foreign.iter().map(|text| visible(text)).for_each(warn);
     print(&match flags.format {
         EnvironmentFormat::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
         EnvironmentFormat::Json => {
@@ -90,12 +91,6 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn warn(warnings: &[String]) {
-    for warning in warnings {
-        anstream::eprintln!("warning: {warning}");
-    }
 }
 
 /// The plan of each namespace with a VirtualEnvironment. Appends to problems and warnings.

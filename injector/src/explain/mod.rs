@@ -60,7 +60,7 @@ pub(crate) struct ExplainFlags {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
     color: ColourChoice,
     /// Also run `sidecar-init explain` on the injected pods, with the arguments that follow, such as --matrix
-    #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true, conflicts_with = "format")]
+    #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true)]
     explain: Vec<String>,
     /// Program that --explain starts
     #[arg(long, value_name = "PROGRAM", default_value = "sidecar-init")]
@@ -76,6 +76,10 @@ enum ExplanationFormat {
 
 pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
+    // What `sidecar-init explain` prints follows.
+    if !flags.explain.is_empty() && flags.format != ExplanationFormat::Text {
+        return Err("--explain: prints text; expected no other --format beside it".into());
+    }
     let (files, unread) = flags.input.files();
     let manifests: Vec<(&str, &str)> =
         files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();

@@ -3,11 +3,11 @@
 //! Everything is read and injected before anything is printed: where one object has a problem, there is no output at all.
 
 mod join;
-mod replace;
 mod upstream;
 
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
+use crate::replace;
 use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::Args;
@@ -136,7 +136,7 @@ fn is_about_templates(problem: &InputProblem) -> bool {
 fn report(note: &Note) {
     match note {
         // As upstream prints it, because scripts look for it in logs.
-        Note::Skipped { .. } => anstream::eprintln!("{note}"),
+        Note::Skipped { .. } => output::report(note),
         Note::Unknown { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
     }
 }

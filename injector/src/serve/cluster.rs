@@ -3,6 +3,7 @@
 //!
 //! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
 
+use super::essential;
 use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
 use clap::{
@@ -127,7 +128,7 @@ impl ClusterState {
         let cluster = Arc::new(Self { native: flags.native_sidecars, watched });
         if let (Some(client), Some(watched)) = (client, &cluster.watched) {
             let unlisted = [UNLISTED; 2].map(|reason| watched.readiness.block(reason));
-            tokio::spawn(Arc::clone(&cluster).follow(client, unlisted));
+            essential::spawn("watches", Arc::clone(&cluster).follow(client, unlisted));
         }
         Ok(cluster)
     }

@@ -7,6 +7,7 @@ mod body;
 mod cluster;
 mod configuration;
 mod connections;
+mod essential;
 mod files;
 mod io_timeout;
 mod metrics;
@@ -178,7 +179,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         None => {
             let (identity, reconciler) = authority::begin(&flags.authority).await?;
             let callers = reconciler.callers();
-            tokio::spawn(reconciler.run());
+            essential::spawn("certificates", reconciler.run());
             (identity, None, Some(callers))
         }
     };
@@ -281,7 +282,7 @@ async fn serve(
         async move { server.answer(request).await }
     };
     let acceptor = acceptor(listener, Some(tls), flags.max_connections.into());
-    let https_task = tokio::spawn(acceptor.serve(answer, stopped));
+    let https_task = essential::spawn("connections", acceptor.serve(answer, stopped));
     let plain_address = plain_address.map(|address| address.to_string());
     tracing::info!(%address, metrics_address = plain_address, "serving");
 

@@ -7,7 +7,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use testkit::cluster::{Cluster, Fault};
 use testkit::{until, word};
@@ -268,6 +268,18 @@ fn faults_of_the_api_server_are_outlasted() {
 fn answers_that_never_come_are_given_up() {
     survives("create", "secrets", Fault::Hang);
     survives("patch", WEBHOOKS, Fault::Hang);
+}
+
+#[test]
+fn a_secret_whose_watch_was_silent_was_written_four_times_a_second() {
+    let cluster = cluster();
+    cluster.storm("watch", "secrets", Fault::Hang);
+    let begun = Instant::now();
+    let replica = Replica::start(&cluster, "one", &[]);
+    until("it has written again and again", || cluster.count("create", "secrets") >= 5);
+    // 0.25, 0.5, 1 and 2 seconds, of which the event of the webhook configuration ends one. A slow machine takes longer.
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(1700), "{took:?}: {}", replica.log());
 }
 
 #[test]

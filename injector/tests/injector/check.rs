@@ -161,6 +161,27 @@ fn an_installation_that_works_is_found_to_work_and_is_not_changed() {
 }
 
 #[test]
+fn the_rights_of_the_operator_were_not_asked_for() {
+    let cluster = Cluster::start();
+    let mut kubelet = Kubelet::default();
+    run(&cluster, INSTALL);
+    kubelet.follow(&cluster);
+    let account = "system:serviceaccount:sidecar-injector:sidecar-injector-environment";
+    let (code, findings) = check(&cluster, &["--operator"]);
+    assert_eq!(code, Some(0), "{findings:#?}");
+    assert!(!findings.iter().any(|finding| finding.contains(account)), "not installed yet: {findings:#?}");
+    run(&cluster, &INSTALL.replace("manifests", "manifests --operator"));
+    let (code, findings) = check(&cluster, &["--operator"]);
+    assert_eq!(code, Some(0), "{findings:#?}");
+    has(&findings, "roles ok: system:serviceaccount:sidecar-injector:sidecar-injector has all ");
+    has(&findings, &format!("roles ok: {account} has all "));
+    cluster.remove("clusterrolebindings", "", "sidecar-injector-environment");
+    let (code, findings) = check(&cluster, &["--operator"]);
+    assert_eq!(code, Some(3), "{findings:#?}");
+    has(&findings, &format!("roles fail: {account} may not list virtualenvironments.env.alibaba.com; "));
+}
+
+#[test]
 fn all_that_is_broken_is_found_at_once() {
     let cluster = Cluster::start();
     let mut kubelet = Kubelet::default();
@@ -220,6 +241,16 @@ fn a_secret_that_is_not_the_authoritys_is_found() {
     cluster.remove("secrets", NAMESPACE, "sidecar-injector-ca");
     let (_, findings) = check(&cluster, &[]);
     has(&findings, "certificates fail: Secret sidecar-injector/sidecar-injector-ca is not there");
+}
+
+#[test]
+fn a_missing_kubeconfig_is_named_with_its_cause_once() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["check", "--kubeconfig", "/nonexistent/config"])
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), text.matches("(os error 2)").count()), (Some(1), 1), "{text}");
 }
 
 #[test]

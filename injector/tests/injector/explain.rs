@@ -1,12 +1,12 @@
 //! `explain`, as somebody asks it who wonders where his proxy is.
 
-use crate::folder::Folder;
 use serde_json::Value;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
     process::{Command, Output, Stdio},
 };
+use testkit::folder::Folder;
 
 const DEPLOYMENT: &str = "\
 apiVersion: apps/v1
@@ -35,12 +35,12 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn exit_codes_say_how_it_ends() {
     let folder = Folder::new("codes");
-    let web = folder.file("web.yaml", DEPLOYMENT);
+    let web = folder.write("web.yaml", DEPLOYMENT);
     let refused =
         DEPLOYMENT.replace("{labels: ", "{annotations: {sidecar.istio.io/interceptionMode: MAGIC}, labels: ");
-    let refused = folder.file("refused.yaml", &refused);
+    let refused = folder.write("refused.yaml", &refused);
     let both =
-        folder.file("both.yaml", &format!("{DEPLOYMENT}---\n{DEPLOYMENT}").replacen("shop", "other", 1));
+        folder.write("both.yaml", &format!("{DEPLOYMENT}---\n{DEPLOYMENT}").replacen("shop", "other", 1));
     let enabled = ["--namespace-labels", "istio-injection=enabled"];
     let check = |file: &str, flags: &[&str], code: i32, out: &str| {
         let output = explain(file, flags);
@@ -60,19 +60,19 @@ fn exit_codes_say_how_it_ends() {
     check(&both, &enabled, 0, "Deployment other/web: injected");
     check(&refused, &enabled, 1, "sidecar.istio.io/interceptionMode: \"MAGIC\"");
     check(
-        &folder.path("none.yaml"),
+        &folder.file("none.yaml"),
         &["--namespace-labels", "nonsense"],
         1,
         "is not a label; expected KEY=VALUE",
     );
-    check(&folder.path("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
+    check(&folder.file("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
     check(&web, &["--format", "picture"], 2, "picture");
     check(&web, &["--revision", "Bad rev"], 2, "small letters");
     check(&refused, &[], 3, "if one were called, it would be refused");
-    let other = folder.file("other.yaml", &DEPLOYMENT.replace("shop", "other"));
+    let other = folder.write("other.yaml", &DEPLOYMENT.replace("shop", "other"));
     let namespace =
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: other, labels: {istio-injection: enabled}}\n";
-    let namespace = folder.file("namespace.yaml", namespace);
+    let namespace = folder.write("namespace.yaml", namespace);
     let more = ["-f", &other, "-f", &namespace];
     check(&web, &more, 3, "Deployment other/web: injected, because webhook namespace is called");
     check(&web, &["--color", "always", "--auto"], 0, "\u{1b}[");
@@ -81,7 +81,7 @@ fn exit_codes_say_how_it_ends() {
 #[test]
 fn whoever_has_read_enough_is_no_error() {
     let folder = Folder::new("pipe");
-    let web = folder.file("web.yaml", &DEPLOYMENT.repeat(300).replace("apiVersion", "---\napiVersion"));
+    let web = folder.write("web.yaml", &DEPLOYMENT.repeat(300).replace("apiVersion", "---\napiVersion"));
     for format in ["text", "json", "yaml"] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
             .args(["explain", "--auto", "--format", format, "-f"])
@@ -99,7 +99,7 @@ fn whoever_has_read_enough_is_no_error() {
 #[test]
 fn programs_get_the_same_explanation() {
     let folder = Folder::new("formats");
-    let web = folder.file("web.yaml", DEPLOYMENT);
+    let web = folder.write("web.yaml", DEPLOYMENT);
     let json = explain(&web, &["--format", "json", "--namespace-labels", "istio-injection=enabled"]);
     let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!((&json[0]["verdict"], &json[0]["init"]["name"]), (&"injected".into(), &"istio-init".into()));
@@ -111,9 +111,9 @@ fn programs_get_the_same_explanation() {
 #[test]
 fn the_injected_pods_go_on_to_the_tool() {
     let folder = Folder::new("on");
-    let web = folder.file("web.yaml", DEPLOYMENT);
+    let web = folder.write("web.yaml", DEPLOYMENT);
     // Stands for the tool: tells its arguments, and what it is given.
-    let tool = folder.file("tool", "#!/bin/sh\necho \"$@\"\ncat\nexit 9\n");
+    let tool = folder.write("tool", "#!/bin/sh\necho \"$@\"\ncat\nexit 9\n");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a program");
     let flags = ["--auto", "--sidecar-init", &tool, "--explain", "--matrix", "--uid", "1000"];
     let output = explain(&web, &flags);
@@ -130,6 +130,12 @@ fn the_injected_pods_go_on_to_the_tool() {
     let nobody = explain(&web, &["--auto", "--sidecar-init", "/nonexistent/tool", "--explain", "--matrix"]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(text(&nobody.stderr).contains("say where it is with --sidecar-init"), "{}", text(&nobody.stderr));
+    // The text can be asked for by name, as in the command that is printed for a cluster.
+    let named = explain(&web, &[&["--format", "text"][..], &flags].concat());
+    assert_eq!((named.status.code(), text(&named.stdout)), (Some(9), shown));
+    let json = explain(&web, &[&["--format", "json"][..], &flags].concat());
+    assert_eq!((json.status.code(), &*json.stdout), (Some(1), &b""[..]));
+    assert!(text(&json.stderr).contains("--explain: prints text"), "{}", text(&json.stderr));
     // Nothing is injected, so there is nothing to go on with.
     assert_eq!(explain(&web, &["--sidecar-init", &tool, "--explain", "--matrix"]).status.code(), Some(3));
 }

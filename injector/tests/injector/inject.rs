@@ -1,6 +1,5 @@
 //! `inject` as somebody with manifests meets it: what it prints, what it says of mistakes, and what kubectl makes of it.
 
-use crate::folder::Folder;
 use serde_json::Value;
 use std::{
     fs,
@@ -8,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
+use testkit::folder::Folder;
 
 fn called(program: &str, words: &[&str], input: &str) -> Output {
     let mut child = Command::new(program)
@@ -183,17 +183,32 @@ warning: input: document 4: Rollout (argoproj.io/v1alpha1) r holds a pod's templ
 }
 
 #[test]
+fn a_full_disk_behind_standard_error_was_a_panic_before_the_output() {
+    let folder = Folder::new("full");
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: host}\nspec: {hostNetwork: true, containers: [{name: a}]}\n---\n\
+                apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: r}\nspec: {template: {spec: {containers: []}}}\n";
+    let file = folder.write("pods.yaml", text);
+    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let output = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["inject", "-f", &file])
+        .stderr(full)
+        .output()
+        .expect("the injector");
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stdout)), (Some(0), text));
+}
+
+#[test]
 fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
     let folder = Folder::new("problems");
-    let good = folder.file("good.yaml", SHOP);
+    let good = folder.write("good.yaml", SHOP);
     let bad = SHOP.replace(
         "      labels:\n",
         "      annotations:\n        sidecar.istio.io/interceptionMode: HALF\n        \
          sidecar.istio.io/proxyImag: x\n        \
          traffic.sidecar.istio.io/excludeOutboundPorts: 80,x\n        sidecar.istio.io/inject: true\n      labels:\n",
     );
-    let bad = folder.file("bad.yaml", &bad);
-    let output = folder.path("out.yaml");
+    let bad = folder.write("bad.yaml", &bad);
+    let output = folder.file("out.yaml");
     let (status, printed, shown) =
         inject(&["-f", &good, "-f", &bad, "-f", "missing.yaml", "-o", &output], "");
     assert_eq!((status, printed.as_str()), (1, ""), "{shown}");
@@ -213,9 +228,9 @@ fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
 #[test]
 fn a_file_is_replaced_at_once_and_files_are_joined() {
     let folder = Folder::new("output");
-    let one = folder.file("one.yaml", SHOP.trim_end());
-    let two = folder.file("two.yaml", "apiVersion: v1\nkind: Secret\n");
-    let link = folder.0.join("link.yaml");
+    let one = folder.write("one.yaml", SHOP.trim_end());
+    let two = folder.write("two.yaml", "apiVersion: v1\nkind: Secret\n");
+    let link = folder.join("link.yaml");
     std::os::unix::fs::symlink(&one, &link).expect("a link");
     let link = link.display().to_string();
     assert_eq!(injected(&["-f", &one, "-f", &two, "-o", &link], ""), "");
@@ -224,7 +239,7 @@ fn a_file_is_replaced_at_once_and_files_are_joined() {
         written.contains("istio-proxy") && written.ends_with("\n---\napiVersion: v1\nkind: Secret\n"),
         "{written}"
     );
-    assert_eq!(fs::read_dir(&folder.0).expect("a folder").count(), 3, "nothing is left beside it");
+    assert_eq!(fs::read_dir(&*folder).expect("a folder").count(), 3, "nothing is left beside it");
 }
 
 #[test]
@@ -236,7 +251,7 @@ fn a_pipe_is_written_to() {
 #[test]
 fn a_difference_is_what_patch_applies() {
     let folder = Folder::new("diff");
-    let file = folder.file("shop.yaml", SHOP);
+    let file = folder.write("shop.yaml", SHOP);
     let (status, plain, _) = inject(&["-f", &file, "--diff"], "");
     assert_eq!(status, 1, "{plain}");
     let (_, coloured, _) = inject(&["-f", &file, "--diff", "--color", "always"], "");
@@ -261,7 +276,7 @@ fn configuration_comes_from_texts_or_from_config_maps() {
          config: \"policy: disabled\"\n    values: |\n      {}\n",
         indented.trim_end().replace("\n    ", "\n      ")
     );
-    let (map, values) = (folder.file("map.yaml", &map), folder.file("values.yaml", values));
+    let (map, values) = (folder.write("map.yaml", &map), folder.write("values.yaml", values));
     let by_map = injected(&["-f", "-", "--inject-config", &map], SHOP);
     assert!(
         by_map.contains("topology.istio.io/network: one") && by_map.contains("image: example/proxy"),
@@ -270,12 +285,12 @@ fn configuration_comes_from_texts_or_from_config_maps() {
     assert_eq!(injected(&["-f", "-", "--valuesFile", &values], SHOP), by_map);
     let revised = injected(&["-f", "-", "--values", &values, "--revision", "canary"], SHOP);
     assert!(revised.contains("istio.io/rev: canary"), "{revised}");
-    let second = folder.file("second.yaml", "---\n---\nglobal: {network: two}\n");
+    let second = folder.write("second.yaml", "---\n---\nglobal: {network: two}\n");
     let revised = injected(&["-f", "-", "--values", &second, "--revision", "canary"], SHOP);
     for part in ["istio.io/rev: canary", "topology.istio.io/network: two"] {
         assert!(revised.contains(part), "{part} is lost: {revised}");
     }
-    let several = folder.file("several.yaml", "global: {network: one}\n---\nglobal: {network: two}\n");
+    let several = folder.write("several.yaml", "global: {network: one}\n---\nglobal: {network: two}\n");
     let (status, _, shown) = inject(&["-f", "-", "--values", &several, "--revision", "canary"], SHOP);
     assert!(status == 1 && shown.contains("holds several documents"), "{shown}");
     let (status, _, shown) = inject(&["-f", "-", "--mesh-config", &map], SHOP);
@@ -322,7 +337,7 @@ fn what_manifests_and_flags_say_of_namespaces_counts_for_all_of_them() {
     let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {openshift.io/sa.scc.uid-range: 2000/100}}\n";
     assert_eq!(user(&["-f", "-"], &format!("{SHOP}{namespace}")), "2099");
     let folder = Folder::new("namespaces");
-    let beside = folder.file("namespace.yaml", namespace);
+    let beside = folder.write("namespace.yaml", namespace);
     assert_eq!(user(&["-f", "-", "-f", &beside], SHOP), "2099");
     let flag = range("1000/100");
     let words = ["-f", "-", "-f", &beside, "--namespace-annotations", &flag];
@@ -354,13 +369,13 @@ fn flags_are_held_against_their_form() {
 #[test]
 fn a_configuration_of_another_kind_is_refused_and_hides_no_problem_of_the_manifest() {
     let folder = Folder::new("kinds");
-    let shop = folder.file("shop.yaml", SHOP);
+    let shop = folder.write("shop.yaml", SHOP);
     for flag in ["--inject-config", "--values", "--mesh-config"] {
         let (status, _, shown) = inject(&["-f", "-", flag, &shop], SHOP);
         assert_eq!(status, 1, "{shown}");
         assert!(shown.contains("expected"), "{shown}");
     }
-    let one = folder.file("one.yaml", SHOP.split("---\n").next().expect("a Deployment"));
+    let one = folder.write("one.yaml", SHOP.split("---\n").next().expect("a Deployment"));
     for flag in ["--inject-config", "--values", "--mesh-config"] {
         let bad = SHOP.replace(
             "      labels:\n",
@@ -372,7 +387,7 @@ fn a_configuration_of_another_kind_is_refused_and_hides_no_problem_of_the_manife
         assert!(shown.contains("\"HALF\"") && shown.contains("2 problems"), "{shown}");
     }
     // A template that can't be read is not a reason to say that there is none of its name.
-    let config = folder.file("config.yaml", "polic: enabled\ntemplates: {own: {sidecar: []}}\n");
+    let config = folder.write("config.yaml", "polic: enabled\ntemplates: {own: {sidecar: []}}\n");
     let asks = SHOP
         .replace("      labels:\n", "      annotations: {inject.istio.io/templates: own}\n      labels:\n");
     let (_, _, shown) = inject(&["-f", "-", "--inject-config", &config], &asks);

@@ -1,11 +1,11 @@
 //! `lint`: what it prints, and how it exits.
 
-use crate::folder::Folder;
 use serde_json::Value;
 use std::{
     io::Write,
     process::{Command, Output, Stdio},
 };
+use testkit::folder::Folder;
 
 const WEB: &str = "\
 apiVersion: apps/v1
@@ -70,8 +70,8 @@ fn flags_select_findings_and_the_exit_code() {
 #[test]
 fn what_is_not_a_set_of_objects_is_refused_with_all_problems() {
     let folder = Folder::new("lint-input");
-    let (bad, odd) = (folder.file("bad.yaml", "a: ["), folder.file("odd.yaml", "\na: 1\n"));
-    let empty = folder.file("empty.yaml", "# nothing\n");
+    let (bad, odd) = (folder.write("bad.yaml", "a: ["), folder.write("odd.yaml", "\na: 1\n"));
+    let empty = folder.write("empty.yaml", "# nothing\n");
     let words = ["-f", &bad, "-f", &odd, "-f", &empty, "--namespace-labels", "x"];
     let expected = [
         "4 problems",
@@ -97,7 +97,7 @@ fn namespaces_are_known_by_flags() {
 #[test]
 fn programs_get_objects_with_their_files_and_lines() {
     let folder = Folder::new("lint-formats");
-    let file = folder.file("web.yaml", WEB);
+    let file = folder.write("web.yaml", WEB);
     let read = |words: &[&str], input: &str| -> Value {
         serde_json::from_slice(&lint(words, input).stdout).expect("JSON")
     };

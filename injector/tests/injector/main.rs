@@ -9,7 +9,6 @@ mod command_line;
 mod environment;
 mod explain;
 mod explain_cluster;
-mod folder;
 mod http2;
 mod inject;
 mod installation;

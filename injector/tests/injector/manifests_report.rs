@@ -2,6 +2,7 @@
 
 use super::manifests::MANIFESTS;
 use std::{fs, process::Command};
+use testkit::folder::Folder;
 use testkit::{cluster::Cluster, word};
 
 #[test]
@@ -24,6 +25,18 @@ fn what_others_wrote_stays_unless_it_is_forced() {
     let (done, text) = run(&["--force"]);
     assert!(done && text.contains(&format!("wrote {}", foreign.display())), "{text}");
     assert!(run(&[]).0, "its own files are written anew");
+}
+
+#[test]
+fn a_file_that_could_not_be_replaced_left_another_beside_it() {
+    let folder = Folder::new("manifests-replaced");
+    fs::create_dir_all(folder.join("kustomization.yaml")).expect("a folder in its place");
+    let words = [&MANIFESTS[..], &["--force", "-o", "kustomize", word(&folder)]].concat();
+    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).args(words).output().expect("it starts");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && text.contains("kustomization.yaml can't be written"), "{text}");
+    let left: Vec<_> = fs::read_dir(&*folder).expect("a folder").flatten().collect();
+    assert!(left.iter().all(|entry| entry.file_name().to_string_lossy().ends_with(".yaml")), "{left:?}");
 }
 
 #[test]

@@ -48,6 +48,19 @@ fn commands_succeed() {
 }
 
 #[test]
+fn lines_of_the_explanation_that_is_shown_are_printed() {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/inject.md")).expect("a document");
+    let (_, rest) = text.split_once("Without the label, it prints").expect("the answer");
+    let shown = rest.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its lines");
+    let call = ["explain", "-f", "docker/web.yaml"];
+    let output = Command::new(PROGRAM).args(call).current_dir(ROOT).output().expect("the program");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for line in shown.lines() {
+        assert!(printed.lines().any(|one| one == line), "{line}: {printed}");
+    }
+}
+
+#[test]
 fn flags_of_commands_that_are_not_run_exist() {
     let mut seen = 0;
     for (document, text) in documents() {

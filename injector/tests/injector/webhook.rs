@@ -6,12 +6,12 @@ use nix::unistd::Pid;
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    fs,
     io::{BufRead, BufReader},
     net::{SocketAddr, TcpStream},
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::{self, Child, Command, ExitStatus, Stdio},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 use testkit::certificates::{Authority, pem};
+use testkit::folder::Folder;
 
 /// How long anything may take on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -59,7 +60,7 @@ struct Log {
 pub(crate) struct Webhook {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Arc<Authority>,
-    folder: PathBuf,
+    folder: Folder,
     child: Child,
     log: Arc<Log>,
 }
@@ -67,12 +68,10 @@ pub(crate) struct Webhook {
 impl Webhook {
     /// Starts one with this `config` and these `values`; further flags as they are.
     pub(crate) fn start(config: &str, values: &str, flags: &[&str]) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Tests may run in an empty network namespace of their own, where loopback is down.
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
         assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("sidecar-webhook-{}-{number}", process::id()));
+        let folder = Folder::new("webhook");
         let authority = Arc::new(Authority::new("webhook"));
         certify(&folder, &authority);
         configure(&folder, config, values);
@@ -220,7 +219,6 @@ impl Drop for Webhook {
         // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        fs::remove_dir_all(&self.folder).expect("a folder");
     }
 }
 

@@ -14,7 +14,7 @@ fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ran {
         .args(words)
         .args(["-n", "shop", "--kubeconfig", word(kubeconfig)])
         .env_remove("KUBECTL")
-        .env("HOME", &cluster.folder))
+        .env("HOME", &*cluster.folder))
 }
 
 fn scene() -> Cluster {

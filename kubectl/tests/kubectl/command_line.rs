@@ -1,7 +1,7 @@
 //! The command line: refusals, completions, the manual, and what is passed on to kubectl.
 
-use crate::fake::{Fake, agent, explanation, list, pod, ran, word};
-use testkit::command_line::Program;
+use crate::fake::{Fake, agent, explanation, list, pod, ran};
+use testkit::{command_line::Program, word};
 
 const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), name: "kubectl-capture" };
 

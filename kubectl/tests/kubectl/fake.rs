@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::{self, Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    path::PathBuf,
+    process::{Command, Stdio},
 };
+use testkit::folder::Folder;
 
 pub(crate) const CONTAINER: &str =
     "containerd://0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -33,7 +33,7 @@ exit 1
 
 /// A folder with a kubectl, which goes with it.
 pub(crate) struct Fake {
-    pub(crate) folder: PathBuf,
+    folder: Folder,
     count: usize,
 }
 
@@ -60,10 +60,8 @@ impl Ran {
 
 impl Fake {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("kubectl-capture-{}-{number}", process::id()));
-        fs::create_dir_all(folder.join("answers")).expect("a folder");
+        let folder = Folder::new("kubectl");
+        fs::create_dir(folder.join("answers")).expect("a folder");
         let path = folder.join("kubectl");
         fs::write(&path, SCRIPT).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -140,20 +138,10 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 pub(crate) fn ran(command: &mut Command) -> Ran {
     let output = command.output().expect("the plugin starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
-
-pub(crate) fn word(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 /// A pod as Istio injects it, which runs.

@@ -161,6 +161,21 @@ fn the_manifest_is_compared_with_the_kernel() {
     assert_eq!(same.run(&["diff", "web-0", "-o", "json"]).with(0).json()["kernel"], check(true));
 }
 
+#[test]
+fn remarks_that_a_comparison_repeats_are_left_out() {
+    let mut document = check(false);
+    document["before"] = json!(["nat PREROUTING: rule 1 decides first"]);
+    document["others"] =
+        json!([{ "mesh": "linkerd", "text": "linkerd captures here too", "remedy": "clean it" }]);
+    let stderr = "WARN iptables: nat PREROUTING: rule 1 decides first\nWARN iptables: linkerd captures here too; clean it\n\
+                  WARN iptables: the rules differ from the desired ones backend=nftables\nlegacy tables can't be read\n";
+    let mut fake = Fake::with_agent();
+    fake.answer("exec *sidecar-init check *", &document.to_string(), stderr, 3);
+    assert_eq!(fake.run(&["diff", "web-0"]).with(3).stderr, "note: legacy tables can't be read\n");
+    let all = fake.run(&["diff", "web-0", "-o", "json"]).with(3);
+    assert_eq!(all.stderr.lines().count(), 4, "{}", all.stderr);
+}
+
 /// Its standard input has no end, so the manifest is an argument.
 #[test]
 fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
@@ -301,6 +316,8 @@ fn questions_about_the_kernel_alone_need_a_way_to_it() {
 fn bad_output_is_an_error() {
     let mut wrong = explanation("redirect", Some(15006), "it is");
     wrong["version"] = json!(2);
+    let mut old = wrong.clone();
+    old["version"] = json!(0);
     let mut formless = explanation("redirect", Some(15006), "it is");
     formless["trace"] = json!("none");
     for (output, expected) in [
@@ -308,7 +325,14 @@ fn bad_output_is_an_error() {
         ("captured\n", "printed no JSON"),
         ("{\"version\":1}{}", "printed no JSON"),
         ("{}", "printed a document without a version"),
-        (&*wrong.to_string(), "printed a document of version 2, and this plugin reads version 1"),
+        (
+            &*wrong.to_string(),
+            "printed a document of version 2, and this plugin reads version 1; update kubectl-capture\n",
+        ),
+        (
+            &*old.to_string(),
+            "printed a document of version 0, and this plugin reads version 1: the tail; update the node agents",
+        ),
         (&*formless.to_string(), "printed an explanation of another form"),
     ] {
         let mut fake = Fake::with_agent();

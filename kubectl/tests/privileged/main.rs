@@ -4,7 +4,7 @@
 #[path = "../kubectl/fake.rs"]
 mod fake;
 
-use fake::{CONTAINER, Fake, Ran, agent, list, pod, ran, word};
+use fake::{CONTAINER, Fake, Ran, agent, list, pod, ran};
 use serde_json::json;
 use std::{
     fs,
@@ -13,7 +13,7 @@ use std::{
     sync::OnceLock,
     thread,
 };
-use testkit::{command, until};
+use testkit::{command, until, word};
 
 /// What the agent's container runs for a call of `kubectl exec`, with the pod's namespace in place of its container.
 const EXEC: &str = r#"

@@ -2,7 +2,7 @@
 
 use super::namespace::{Sandbox, get, with_address};
 use super::roles::{allowed, requested};
-use super::scene::{Scene, broken, uid};
+use super::scene::{Scene, broken, healthy, uid};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -102,6 +102,13 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     until("it is counted as repaired again", || is("failing", "istio"));
     tamper(&sandbox);
     until("another event reports the drift", || drifts().len() + scene.cluster.count("patch", "events") >= 2);
+    // Another pod of the name gets its own, though the note has the same time.
+    scene.cluster.remove("pods", "shop", "web");
+    let mut other = healthy("web");
+    other["metadata"]["uid"] = json!(uid("b"));
+    scene.cluster.put(&other);
+    let of_other = |event: &Value| event["regarding"]["uid"] == json!(uid("b"));
+    until("an event of the other pod", || drifts().iter().any(of_other));
     let requested = requested(&scene);
     assert!(requested.is_subset(&allowed("rbac.yaml")), "{requested:?}");
     assert_eq!(program.stop(), Some(0));

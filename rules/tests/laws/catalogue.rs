@@ -11,7 +11,6 @@ use rules::{
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
 };
 use std::{
-    env,
     fmt::Write,
     fs,
     net::{IpAddr, SocketAddr},
@@ -52,18 +51,8 @@ fn checked(scenario: &Path, family: Family) -> Checked {
     check(rules, &owner(scenario)).unwrap_or_else(|violations| panic!("{}: {violations:?}", name(scenario)))
 }
 
-/// Holds a text against a file, or writes the file.
 fn golden(file: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalogue").join(file);
-    if env::var_os("UPDATE_GOLDENS").is_some() {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(&path, text).expect("a file");
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    for (line, expected) in text.lines().zip(expected.lines()) {
-        assert_eq!(line, expected, "{file}");
-    }
-    assert_eq!(text.len(), expected.len(), "{file}");
+    testkit::golden(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalogue").join(file), text);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::{
     backend::Error,
     sys::{exec::ExecError, process},
 };
+use rules::Table;
 use std::path::Path;
 
 /// Says in one sentence what happened and what helps.
@@ -21,7 +22,7 @@ pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Er
     Error::Program { hint, source: error }
 }
 
-/// The lock that legacy programs share (`XT_LOCK_NAME` in iptables).
+/// The lock that legacy programs share (`XT_LOCK_NAME` in iptables), unless `XTABLES_LOCKFILE` names another.
 const LOCK: &str = "/run/xtables.lock";
 
 /// nf_tables refuses a change that was made against an older generation of the rules.
@@ -36,19 +37,22 @@ const NO_LOCK: i32 = 4;
 
 fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
     let says = |text: &str| stderr.contains(text);
-    let module = if variant == Variant::Legacy { "modprobe iptable_nat" } else { "modprobe nf_tables" };
-    if says("can't open lock file") {
-        format!("{variant} can't open its lock file, {LOCK}: it takes root, and a folder to put it in")
+    let module = format!("modprobe {}", module(stderr, variant));
+    if let Some((_, rest)) = stderr.split_once("can't open lock file") {
+        let file = rest.split(':').next().map(str::trim).filter(|file| !file.is_empty()).unwrap_or(LOCK);
+        format!("{variant} can't open its lock file, {file}: it takes root, and a folder to put it in")
     } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
         match process::lock_holder(Path::new(LOCK)) {
             Some(id) => {
                 format!(
-                    "process {id} holds the lock of iptables, {LOCK}; raise --lock-wait, and --timeout if that is shorter, or end it"
+                    "process {id} holds the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another); raise --lock-wait, \
+                     and --timeout if that is shorter, or end it"
                 )
             }
             None => {
                 format!(
-                    "another program held the lock of iptables, {LOCK}, for too long; raise --lock-wait, and --timeout if that is shorter"
+                    "another program held the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another), for too long; \
+                     raise --lock-wait, and --timeout if that is shorter"
                 )
             }
         }
@@ -69,6 +73,20 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     } else {
         format!("{variant} failed")
     }
+}
+
+/// The module of the kernel that has the table which a complaint names, for the family of the program that complains.
+fn module(stderr: &str, variant: Variant) -> String {
+    if variant == Variant::Nft {
+        return "nf_tables".to_owned();
+    }
+    let family = if stderr.contains("ip6tables") { "ip6table" } else { "iptable" };
+    let is_named = |table: &Table| {
+        let name = table.name();
+        [format!("table '{name}'"), format!("table `{name}'")].iter().any(|named| stderr.contains(named))
+    };
+    let table = Table::ALL.into_iter().find(is_named).unwrap_or(Table::Nat);
+    format!("{family}_{}", table.name())
 }
 
 /// The number in `line 7 failed`, in `line 7: ...`, or in `Error occurred at line: 7`.
@@ -112,10 +130,23 @@ mod tests {
             "lock",
         );
         check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "takes root");
+        check("Fatal: can't open lock file /tmp/x: No such file or directory\n", 4, "lock file, /tmp/x: ");
         check(
             "Could not fetch rule set generation id: Permission denied (you must be root)\n",
             4,
             "CAP_NET_ADMIN",
         );
+    }
+
+    #[test]
+    fn the_module_is_that_of_the_table_and_the_family() {
+        for (stderr, module) in [
+            ("iptables-restore: unable to initialize table 'nat'\n", "iptable_nat"),
+            ("ip6tables-restore: unable to initialize table 'mangle'\n", "ip6table_mangle"),
+            ("iptables: can't initialize iptables table `raw': Table does not exist\n", "iptable_raw"),
+        ] {
+            let hint = hint(stderr, Some(3), Variant::Legacy, "");
+            assert!(hint.contains(&format!("try modprobe {module} on the node")), "{hint:?}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Queries of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
 
-use super::{Kernel, legacy, netlink, refused};
+use super::{Kernel, legacy, netlink};
 use crate::backend::{
     Error, Variant,
     iptables::{self, Counters},
@@ -121,6 +121,6 @@ impl Kernel {
     /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(false) };
-        nftables.remove_leftover_trace().map_err(refused)
+        nftables.remove_leftover_trace().map_err(Error::from)
     }
 }

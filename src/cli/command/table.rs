@@ -105,7 +105,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         about: "Remove the rules",
         long_about: "Removes every rule, policy rule, route and address that this program, or one that it \
             replaces, has set for any mesh, in both variants of iptables and both families, and names the meshes. \
-            With --mesh, only those of that mesh. It needs no other flags to recognise what is ours. For Istio's \
+            With --mesh, only those of that mesh. It needs no other flags to recognize what is ours. For Istio's \
             sidecar that is: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
             routing of protocol 137, and what only istio-iptables makes. Rules of other programs are kept.",
         examples: &["sidecar-init clean", "sidecar-init clean --mesh linkerd --network-namespace web"],
@@ -222,7 +222,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ],
         exits: &[
             ("0", "no verdict changes"),
-            ("1", "the rules could not be read"),
+            ("1", "the rules could not be read, or are too many to compare all packets"),
             ("2", "invalid input"),
             ("3", "a verdict changes, or a pod is in one file only"),
         ],

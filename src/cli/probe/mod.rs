@@ -36,6 +36,8 @@ use std::{
 const ZONES: [u16; 3] = [0, 1, 2];
 /// How often a validation tries again.
 const RETRY: Duration = Duration::from_secs(1);
+/// An attempt with less time than this shows nothing but that no answer has come yet.
+const MIN_ATTEMPT: Duration = Duration::from_millis(500);
 
 struct JudgedCall {
     call: probe::Call,
@@ -295,21 +297,17 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
                 Judgement::Wrong(_) => wrong.push(one),
             }
         }
-        match wrong.first() {
-            None => break,
-            Some(one) if Instant::now() >= end => {
-                let error = Unproven::Elsewhere {
-                    destination: one.call.to,
-                    instead: summary::instead(&one.judgement),
-                    expected: summary::expected(&one.call),
-                    timeout,
-                };
-                return report::failure(&error, Exit::ValidationFailed);
-            }
-            Some(_) => {}
-        }
-        let pause = RETRY.saturating_sub(start.elapsed());
-        thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
+        let Some(one) = wrong.first() else { break };
+        let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
+            let error = Unproven::Elsewhere {
+                destination: one.call.to,
+                instead: summary::instead(&one.judgement),
+                expected: summary::expected(&one.call),
+                timeout,
+            };
+            return report::failure(&error, Exit::ValidationFailed);
+        };
+        thread::sleep(pause);
         left = wrong.into_iter().map(|one| one.call).collect();
     }
     match (proven, untried) {
@@ -317,6 +315,31 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
         _ => {
             tracing::info!(target: "validation", "capture works");
             Exit::Done
+        }
+    }
+}
+
+/// How long to wait after an attempt that took so long, with so much time left; `None` where that is too little for another.
+fn pause(taken: Duration, left: Duration) -> Option<Duration> {
+    let longest = left.checked_sub(MIN_ATTEMPT)?;
+    Some(RETRY.saturating_sub(taken).min(longest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_attempt_has_time_for_an_answer() {
+        let ms = Duration::from_millis;
+        for (taken, left, expected) in [
+            (300, 4700, Some(700)),
+            (1000, 1000, Some(0)),
+            (300, 700, Some(200)),
+            (300, 499, None),
+            (100, 0, None),
+        ] {
+            assert_eq!(pause(ms(taken), ms(left)), expected.map(ms), "{taken} {left}");
         }
     }
 }

@@ -5,6 +5,7 @@ use super::users::ProcessIdentity;
 use super::{Exit, SandboxFailure, assume, report};
 use nix::sys::signal::Signal;
 use sidecar_init::sys::{
+    exec,
     fork::{Child, fork, reap},
     signals::{Caught, Signals},
 };
@@ -36,6 +37,17 @@ pub(super) fn run(
         let error = match assume(identity).and_then(|()| signals.release()) {
             Ok(()) => Command::new(program).args(arguments).exec(),
             Err(error) => error,
+        };
+        // A folder of PATH that the user may not enter is reported in place of what no other folder has.
+        let name = program.to_string_lossy();
+        let is_lost = error.kind() == io::ErrorKind::PermissionDenied && !name.contains('/');
+        let error = match is_lost && exec::find(&name).is_none() {
+            true => {
+                let text =
+                    format!("user {} can start no program of this name in the folders of PATH", identity.0);
+                io::Error::new(io::ErrorKind::NotFound, text)
+            }
+            false => error,
         };
         let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
         report::failure(&Unstarted(program.to_string_lossy().into_owned(), error), Exit::Failed);

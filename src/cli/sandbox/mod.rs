@@ -21,6 +21,7 @@ use super::manifest::{self, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use demo::Demo;
+use diagnose::fold;
 use failure::SandboxFailure;
 use mesh::settings::Topic;
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
@@ -39,7 +40,7 @@ use sidecar_init::sys::{
 use std::{
     ffi::OsString,
     fs::File,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     net::IpAddr,
     os::fd::AsFd,
     process,
@@ -166,6 +167,10 @@ impl Host for SandboxPod {
 fn hold(mut options: SandboxOptions, subject: &Subject, trailing: &[OsString]) -> Result<u8, SandboxFailure> {
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
+    if options.capture.ipv6() && network::lacks_ipv6() {
+        tracing::warn!(target: "sandbox", "the kernel has no IPv6, so that the pod has IPv4 alone");
+        options.capture = options.capture.ipv4_alone();
+    }
     if users.shared {
         // The rules recognise answers of the DNS agent by its user.
         options.capture = options.capture.without_dns();
@@ -294,8 +299,10 @@ fn warn_of_shared_user(has_proxy: bool, app: ProcessIdentity) {
     };
     let text = format!(
         "sandbox: only one user is available here, {}, which is the application's and the proxy's: the rules can't tell them \
-         apart, {proxy}\n",
+         apart, {proxy}; for several users, install newuidmap (Debian: uidmap) and give yourself numbers in /etc/subuid and \
+         /etc/subgid, or run this as root\n",
         app.0
     );
-    let _ = io::stderr().write_all(text.as_bytes());
+    let width = if io::stderr().is_terminal() { report::width() } else { usize::MAX };
+    let _ = io::stderr().write_all(fold(&text, 2, width).as_bytes());
 }

@@ -3,6 +3,7 @@
 
 use super::failure::SandboxFailure;
 use mesh::DNS_PORT;
+use nix::libc;
 use sidecar_init::sys::{
     fork,
     link::NamespaceLinks,
@@ -11,7 +12,7 @@ use sidecar_init::sys::{
 };
 use std::{
     fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     path::Path,
 };
 
@@ -28,6 +29,12 @@ const VETH: &str = "eth0";
 fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
     let v6 = ipv6.then_some((POD_V6.into(), WORLD_V6.into(), LENGTH_V6));
     [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
+}
+
+/// Whether the kernel was built or booted without IPv6 (`ipv6.disable=1`): it has no sockets of that family then.
+pub(super) fn lacks_ipv6() -> bool {
+    let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
+    socket.is_err_and(|error| error.raw_os_error() == Some(libc::EAFNOSUPPORT))
 }
 
 /// The addresses of the world's DNS servers.

@@ -165,7 +165,7 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
             None => format!("its user or group, {uid} and {gid} here"),
         };
         let passing = format!(
-            "The proxy's own calls have to leave the pod, or it would receive them again for ever. The rules recognise \
+            "The proxy's own calls have to leave the pod, or it would receive them again for ever. The rules recognize \
              them by {by}; every other process in the pod counts as the application."
         );
         let title = "The proxy calls the same service";
@@ -221,7 +221,7 @@ fn inbound(facts: &ScenarioFacts) -> Vec<Scenario> {
                 .to_owned()
         }
         (None, Some(from)) => format!(
-            "It calls the application from {from}: by that address the rules recognise that the proxy has had the connection \
+            "It calls the application from {from}: by that address the rules recognize that the proxy has had the connection \
              already, and let it pass."
         ),
         (None, None) => "It calls the application, and the rules let that pass by its user.".to_owned(),

@@ -6,6 +6,7 @@ use diagnose::trace::utc;
 use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
+    panic,
     time::{Duration, SystemTime},
 };
 
@@ -28,6 +29,12 @@ impl Screen {
         let is_terminal = io::stdout().is_terminal() && format == Format::Text;
         if is_terminal {
             control(ENTER)?;
+            // A panic may end the process without dropping anything.
+            let report = panic::take_hook();
+            panic::set_hook(Box::new(move |panic| {
+                let _ = control(LEAVE);
+                report(panic);
+            }));
         }
         Ok(Self { format, interval, is_terminal, last: String::new() })
     }

@@ -1,6 +1,6 @@
 //! `docs/meshes.md`: the settings of each mesh, made from the tables of settings.
 
-use super::{compare, reference};
+use super::reference;
 use crate::cli::tree;
 use mesh::settings::{SettingRow, Topic};
 use mesh::{Feature, Mesh};
@@ -71,5 +71,5 @@ fn setting(row: &SettingRow) -> String {
 
 #[test]
 fn the_page_of_meshes_is_made_from_the_tables() {
-    compare("meshes", &page());
+    testkit::golden(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/meshes.md"), &page());
 }

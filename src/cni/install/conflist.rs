@@ -29,6 +29,17 @@ pub(super) enum Unusable {
     /// `libcni` accepts it and takes the last one.
     #[error("has the key {0:?} twice")]
     Twice(String),
+    /// Go reads it, with U+FFFD for what is not UTF-8. Written back, those bytes would differ.
+    #[error("is not UTF-8")]
+    Encoding,
+    /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name to those of the list
+    /// (`NetworkPluginConfsFromFiles`). An entry there would not be called by older ones, nor by CRI-O for DEL, which reads the
+    /// list alone from its cache.
+    #[error(
+        "has no plugins, but loads those of the folder {0:?} beside it, where the entry can't be put; move them into its \
+         key plugins"
+    )]
+    Folder(String),
     #[error("has no {0}")]
     Lacks(&'static str),
     #[error(
@@ -43,12 +54,15 @@ pub(super) enum Unusable {
 /// The key that marks a list which we made of a single plugin. Its value is the name of that plugin's file. Runtimes ignore
 /// unknown keys of lists.
 const MADE_OF: &str = "sidecar-init/made-of";
+/// The key by which `libcni` loads no plugins of a folder. Older ones ignore it.
+const INLINED: &str = "loadOnlyInlinedPlugins";
 
 /// A usable network configuration.
 #[derive(Debug)]
 pub(super) struct NetworkConfiguration<'a> {
     text: &'a str,
     kind: FileKind,
+    /// Empty where a single plugin has none. CRI-O names the network after the file then (`loadNetworks` of ocicni).
     name: String,
     version: String,
     /// The plugins of a list, in their order.
@@ -74,6 +88,15 @@ impl FileKind {
 }
 
 impl<'a> NetworkConfiguration<'a> {
+    /// Reads the content of a file. In another encoding than UTF-8 it is not usable, but may be for runtimes.
+    pub(super) fn decode(bytes: &'a [u8], kind: FileKind) -> Result<Self, Unusable> {
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            let text = String::from_utf8_lossy(bytes);
+            return Err(NetworkConfiguration::read(&text, kind).err().unwrap_or(Unusable::Encoding));
+        };
+        Self::read(text, kind)
+    }
+
     pub(super) fn read(text: &'a str, kind: FileKind) -> Result<Self, Unusable> {
         if text.trim_ascii().is_empty() {
             return Err(Unusable::Empty);
@@ -83,9 +106,13 @@ impl<'a> NetworkConfiguration<'a> {
             return Err(Unusable::Twice(name.to_owned()));
         }
         let field = |key: &str| fields.value(key).and_then(word).filter(|word| !word.is_empty());
-        let name = field("name").ok_or(Unusable::Lacks("name"))?;
+        let name = match (kind, fields.value("name")) {
+            (FileKind::Single, None) => String::new(),
+            (FileKind::Single, Some(name)) => word(name).ok_or(Unusable::Lacks("name"))?,
+            (FileKind::List, _) => field("name").ok_or(Unusable::Lacks("name"))?,
+        };
         let plugins = match kind {
-            FileKind::List => plugins(&fields)?,
+            FileKind::List => plugins(&fields, &name)?,
             FileKind::Single if field("type").is_none() => return Err(Unusable::Lacks("type")),
             FileKind::Single => Vec::new(),
         };
@@ -96,11 +123,12 @@ impl<'a> NetworkConfiguration<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Whether the plugin accepts its name and supports its version. The version is never raised here, because the other
-    /// plugins may support only this one.
-    pub(super) fn serves(&self) -> Result<(), Unusable> {
-        if !is_id(&self.name) {
-            return Err(Unusable::Name(self.name.clone()));
+    /// Whether the plugin accepts its name, in a file of that name, and supports its version. The version is never raised here,
+    /// because the other plugins may support only this one.
+    pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
+        let name = self.name_in(file);
+        if !is_id(name) {
+            return Err(Unusable::Name(name.to_owned()));
         }
         match CniVersion::parse(&self.version) {
             Ok(_) => Ok(()),
@@ -143,14 +171,20 @@ impl<'a> NetworkConfiguration<'a> {
         (plugins.len() == 1).then(|| inside.to_owned())
     }
 
-    /// A list of this single plugin, whose file has that name, and our entry.
+    /// The network's name.
+    fn name_in<'n>(&'n self, file: &'n str) -> &'n str {
+        if self.name.is_empty() { file } else { &self.name }
+    }
+
+    /// A list of this single plugin, whose file has that name, and our entry. No plugins of a folder are added to it, as none
+    /// are to a single one.
     pub(super) fn list(&self, file: &str, entry: &str) -> String {
         debug_assert_eq!(self.kind, FileKind::Single);
         let quoted = |text: &str| Value::from(text).to_string();
         format!(
-            "{{\"cniVersion\":{},\"name\":{},\"{MADE_OF}\":{},\"plugins\":[{},{entry}]}}\n",
+            "{{\"cniVersion\":{},\"name\":{},\"{MADE_OF}\":{},\"{INLINED}\":true,\"plugins\":[{},{entry}]}}\n",
             quoted(&self.version),
-            quoted(&self.name),
+            quoted(self.name_in(file)),
             quoted(file),
             self.text
         )
@@ -203,7 +237,12 @@ impl<'a> NetworkConfiguration<'a> {
     }
 }
 
-fn plugins<'a>(fields: &PluginFields<'a>) -> Result<Vec<Plugin<'a>>, Unusable> {
+fn plugins<'a>(fields: &PluginFields<'a>, name: &str) -> Result<Vec<Plugin<'a>>, Unusable> {
+    // A boolean, or its name as a string.
+    let is_true = |raw: &RawValue| raw.get().trim_matches('"').eq_ignore_ascii_case("true");
+    if !fields.has("plugins") && !fields.value(INLINED).is_some_and(is_true) {
+        return Err(Unusable::Folder(name.to_owned()));
+    }
     let list = fields.value("plugins").ok_or(Unusable::Lacks("plugins"))?;
     let raws: Vec<&RawValue> =
         serde_json::from_str(list.get()).map_err(|_| Unusable::Lacks("list of plugins"))?;
@@ -315,6 +354,52 @@ mod tests {
     }
 
     #[test]
+    fn a_single_plugin_without_a_name_keeps_that_of_its_file() {
+        for single in [
+            r#"{"type":"a","cniVersion":"0.4.0"}"#,
+            r#"{"name":"","type":"a","cniVersion":"0.4.0"}"#,
+            r#"{"name":null,"type":"a","cniVersion":"0.4.0"}"#,
+        ] {
+            let network = NetworkConfiguration::read(single, FileKind::Single).expect("a plugin");
+            assert_eq!(network.serves("10-a.conf"), Ok(()));
+            assert_eq!(network.serves("-a.conf"), Err(Unusable::Name("-a.conf".to_owned())));
+            let made = network.list("10-a.conf", ENTRY);
+            assert_eq!(list(&made).name, "10-a.conf");
+            assert_eq!(list(&made).original().as_deref(), Some(single));
+        }
+        let named = NetworkConfiguration::read(r#"{"name":1,"type":"a"}"#, FileKind::Single);
+        assert_eq!(named.err(), Some(Unusable::Lacks("name")));
+    }
+
+    #[test]
+    fn plugins_of_a_folder_are_loaded_unless_the_list_forbids_it() {
+        let fault = |more: &str| {
+            let text = format!(r#"{{"name":"n","cniVersion":"1.0.0"{more}}}"#);
+            NetworkConfiguration::read(&text, FileKind::List).expect_err("no plugins")
+        };
+        for more in ["", r#","loadOnlyInlinedPlugins":false"#, r#","loadOnlyInlinedPlugins":null"#] {
+            assert_eq!(fault(more), Unusable::Folder("n".to_owned()), "{more}");
+        }
+        for more in [
+            r#","loadOnlyInlinedPlugins":true"#,
+            r#","loadOnlyInlinedPlugins":"True""#,
+            r#","plugins":null"#,
+            r#","plugins":[]"#,
+        ] {
+            assert_eq!(fault(more), Unusable::Lacks("plugins"), "{more}");
+        }
+    }
+
+    #[test]
+    fn other_encodings_are_told_from_what_is_no_configuration() {
+        let fault =
+            |bytes: &[u8]| NetworkConfiguration::decode(bytes, FileKind::Single).expect_err("not UTF-8");
+        assert_eq!(fault(b"{\"name\":\"\xe9\",\"type\":\"a\"}"), Unusable::Encoding);
+        assert_eq!(fault(b"{\"name\":\"\xe9\"}"), Unusable::Lacks("type"));
+        assert!(matches!(fault(b"\xff\xfe"), Unusable::Json(_)));
+    }
+
+    #[test]
     fn a_list_has_the_highest_of_its_versions_that_the_plugin_supports() {
         for (versions, expected) in [
             (r#""cniVersions":["0.4.0"]"#, "0.4.0"),
@@ -324,14 +409,14 @@ mod tests {
         ] {
             let text = format!(r#"{{"name":"n",{versions},"plugins":[{{"type":"a"}}]}}"#);
             let list = list(&text);
-            assert_eq!((list.version.as_str(), list.serves()), (expected, Ok(())), "{versions}");
+            assert_eq!((list.version.as_str(), list.serves("")), (expected, Ok(())), "{versions}");
         }
     }
 
     #[test]
     fn what_no_runtime_would_take_is_unusable() {
         let complaint = |text, kind| {
-            let used = NetworkConfiguration::read(text, kind).and_then(|network| network.serves());
+            let used = NetworkConfiguration::read(text, kind).and_then(|network| network.serves("10-a.conf"));
             used.expect_err("unusable").to_string()
         };
         for (text, expected) in [

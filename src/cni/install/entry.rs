@@ -81,8 +81,16 @@ fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
             Ok(configuration) => configuration,
             Err(fault) => return problems(&fault),
         };
-    let layers = [configuration.capture, Some(configuration.defaults)];
-    layers.into_iter().flatten().flat_map(unresolvable).collect()
+    let (capture, defaults) = (configuration.capture, configuration.defaults);
+    // Injected pods get both.
+    let both = capture.clone().map(|capture| capture.over(defaults.clone()));
+    let mut found = Vec::new();
+    for problem in [capture, Some(defaults), both].into_iter().flatten().flat_map(unresolvable) {
+        if !found.contains(&problem) {
+            found.push(problem);
+        }
+    }
+    found
 }
 
 /// The problems of settings, in a namespace with some address.
@@ -135,6 +143,10 @@ mod tests {
             (r#"{"capture":{"istio-inbound-prots":"80"}}"#, "istio-inbound-ports"),
             (r#"{"capture":{"istio-inbound-ports":"http"}}"#, "http"),
             (r#"{"defaults":{"proxy-uid":"nobody"}}"#, "nobody"),
+            (
+                r#"{"defaults":{"istio-inbound-tproxy-mark":1338},"capture":{"istio-inbound-interception-mode":"TPROXY"}}"#,
+                "istio-inbound-tproxy-mark",
+            ),
         ] {
             let found = complaints(object);
             assert!(found.iter().any(|line| line.contains(expected)), "{object}: {found:?}");

@@ -7,6 +7,7 @@ use crate::cni::{
     files::{self, Links, UnreadableFile},
 };
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs,
     io::{self, ErrorKind},
@@ -38,15 +39,15 @@ pub(super) enum InstallState {
 pub(super) struct Attempt {
     pub(super) state: InstallState,
     pub(super) changed: bool,
-    /// The unusable files that were skipped, and why.
-    pub(super) passed_over: Vec<String>,
+    /// What to warn of: the unusable files, and why.
+    pub(super) warnings: Vec<String>,
     /// When to try again, even if no file changes.
     pub(super) again: Option<Instant>,
 }
 
 impl Attempt {
-    fn new(state: InstallState, passed_over: Vec<String>) -> Self {
-        Self { state, changed: false, passed_over, again: None }
+    fn new(state: InstallState, warnings: Vec<String>) -> Self {
+        Self { state, changed: false, warnings, again: None }
     }
 }
 
@@ -64,23 +65,26 @@ struct FolderScan {
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     for _ in 0..ATTEMPTS {
         let FolderScan { first, unusable } = scan(folder)?;
-        let mut warnings: Vec<String> =
+        let faults: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
-            let attempt = Attempt::new(InstallState::Waiting(warnings.join("; ")), Vec::new());
+            let attempt = Attempt::new(InstallState::Waiting(faults.join("; ")), Vec::new());
             return Ok(Attempt { again: Some(until), ..attempt });
         }
-        // Runtimes accept a repeated key, and use no file after this one.
-        if unusable.iter().any(|(_, why)| matches!(why, Unusable::Twice(_))) {
-            return Ok(Attempt::new(InstallState::Waiting(warnings.join("; ")), warnings));
+        // Runtimes accept such a file, and use none after it.
+        let is_used =
+            |why: &Unusable| matches!(why, Unusable::Twice(_) | Unusable::Encoding | Unusable::Folder(_));
+        if unusable.iter().any(|(_, why)| is_used(why)) {
+            return Ok(Attempt::new(InstallState::Waiting(faults.join("; ")), faults));
         }
+        let mut warnings: Vec<String> = faults.iter().map(|fault| format!("{fault}: passed over")).collect();
         let Some((path, kind, text)) = first else {
             let none = format!("no network configuration is in {}", folder.display());
-            let why = if warnings.is_empty() { none } else { warnings.join("; ") };
+            let why = if faults.is_empty() { none } else { faults.join("; ") };
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         };
         let network = NetworkConfiguration::read(&text, kind).expect("it was usable just now");
-        if let Err(why) = network.serves() {
+        if let Err(why) = network.serves(&file_name(&path)) {
             // A file after it would not be used.
             let why = format!("{} {why}", path.display());
             warnings.push(why.clone());
@@ -141,14 +145,13 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 return Ok(false);
             }
         };
-        let text = String::from_utf8_lossy(&bytes);
-        let put = match NetworkConfiguration::read(&text, FileKind::List) {
+        let put = match NetworkConfiguration::decode(&bytes, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
-                (Some((single, original)), _) => restore(path, &text, &single, &original)?,
+                (Some((single, original)), _) => restore(path, &bytes, &single, &original)?,
                 (None, Some(without)) => replace::replace(path, &bytes, without.as_bytes())?,
                 (None, None) => return Ok(false),
             },
-            Err(_) if !text.contains(PLUGIN) => return Ok(false),
+            Err(_) if !String::from_utf8_lossy(&bytes).contains(PLUGIN) => return Ok(false),
             Err(why) if Instant::now() >= end => {
                 let text = format!("{} {why}, and names {PLUGIN}; mend it first", path.display());
                 return Err(io::Error::new(ErrorKind::InvalidData, text));
@@ -176,12 +179,12 @@ fn single_of(path: &Path, network: &NetworkConfiguration<'_>) -> Option<PathBuf>
 }
 
 /// Restores a single plugin in place of the list that was made from it. An existing one is newer, and is kept.
-fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result<Put> {
+fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Result<Put> {
     let is_there = fs::symlink_metadata(single).is_ok();
     if !is_there && replace::create(single, original.as_bytes(), path)? == Put::Overtaken {
         return Ok(Put::Overtaken);
     }
-    replace::remove(path, text.as_bytes())
+    replace::remove(path, list)
 }
 
 /// The outcome of an attempt on a file.
@@ -211,7 +214,7 @@ fn convert(
     entry: &str,
 ) -> io::Result<InsertOutcome> {
     let list = path.with_extension("conflist");
-    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = file_name(path);
     let new = network.list(&file, entry);
     if is_long(&new) {
         return Ok(InsertOutcome::Blocked(grown(path)));
@@ -243,15 +246,12 @@ fn convert(
 fn scan(folder: &Path) -> io::Result<FolderScan> {
     let mut view = FolderScan { first: None, unusable: Vec::new() };
     for (path, kind) in files(folder)? {
-        let text = match content(&path) {
+        let usable = match content(&path) {
             Ok(None) => continue,
-            Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|error| Unusable::Json(error.to_string())),
+            Ok(Some(bytes)) => NetworkConfiguration::decode(&bytes, kind)
+                .map(|network| (String::from_utf8_lossy(&bytes).into_owned(), single_of(&path, &network))),
             Err(why) => Err(Unusable::Unread(why.to_string())),
         };
-        let usable = text.and_then(|text| {
-            let single = single_of(&path, &NetworkConfiguration::read(&text, kind)?);
-            Ok((text, single))
-        });
         match usable {
             Ok((text, single)) => {
                 // An agent has written its file again, next to the list that was made from it.
@@ -260,10 +260,24 @@ fn scan(folder: &Path) -> io::Result<FolderScan> {
                 view.first = Some(again.unwrap_or((path, kind, text)));
                 break;
             }
+            // Runtimes refuse a list that has none there either.
+            Err(Unusable::Folder(name)) if !has_plugins(&folder.join(&name)) => {
+                view.unusable.push((path, Unusable::Lacks("plugins")));
+            }
             Err(why) => view.unusable.push((path, why)),
         }
     }
     Ok(view)
+}
+
+/// Whether `libcni` finds plugins in a folder.
+fn has_plugins(folder: &Path) -> bool {
+    let is_plugin = |path: &Path| path.extension().is_some_and(|ending| ending == "conf");
+    files(folder).is_ok_and(|found| found.iter().any(|(path, _)| is_plugin(path)))
+}
+
+fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// The text of a file that holds a usable single plugin.

@@ -72,7 +72,7 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
         interval: RetryInterval::default(),
         placed: Placed::default(),
         reported: None,
-        passed_over: Vec::new(),
+        warnings: Vec::new(),
     };
     install.show(false)?;
     let Some(_held) = install.lock()? else {
@@ -108,8 +108,8 @@ struct InstallLoop<'a> {
     placed: Placed,
     /// The state that was logged last.
     reported: Option<String>,
-    /// The files that were warned of last.
-    passed_over: Vec<String>,
+    /// What was warned of last.
+    warnings: Vec<String>,
 }
 
 /// Limits the rate of repairs.
@@ -216,10 +216,10 @@ impl InstallLoop<'_> {
             });
             self.reported = None;
         }
-        for text in attempt.passed_over.iter().filter(|text| !self.passed_over.contains(text)) {
-            tracing::warn!(target: "install", "{text}: passed over");
+        for text in attempt.warnings.iter().filter(|text| !self.warnings.contains(text)) {
+            tracing::warn!(target: "install", "{text}");
         }
-        self.passed_over.clone_from(&attempt.passed_over);
+        self.warnings.clone_from(&attempt.warnings);
         match &attempt.state {
             InstallState::Installed(path) => {
                 self.show(true)?;

@@ -3,7 +3,7 @@
 
 use super::{
     CniInstallOptions, Folders, InstallError,
-    replace::{self, FileIdentity},
+    replace::{self, CopiedProgram},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
 use std::{
@@ -15,8 +15,8 @@ use std::{
 /// The programs in their places, as they were seen last.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    plugin: Option<FileIdentity>,
-    node: Option<FileIdentity>,
+    plugin: Option<CopiedProgram>,
+    node: Option<CopiedProgram>,
 }
 
 impl Folders {

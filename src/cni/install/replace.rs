@@ -101,21 +101,24 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
 pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
 
 impl FileIdentity {
-    /// A regular file; `None` where there is none.
-    fn at(path: &Path) -> Option<Self> {
-        let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
+    /// Of a regular file; `None` where there is none.
+    fn of(found: io::Result<Metadata>) -> Option<Self> {
+        let found = found.ok().filter(Metadata::is_file)?;
         let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
         Some(Self([found.dev(), found.ino(), found.size()], times, found.mode()))
     }
 }
 
-/// Copies a program, unless the same is there. Returns whether it was copied. A file that was `seen` to be the same is not read
-/// again.
+/// A program and its copy.
+pub(super) type CopiedProgram = (FileIdentity, FileIdentity);
+
+/// Copies a program, unless the same is there. Returns whether it was copied. Two files that were `seen` to be the same are not
+/// read again.
 ///
 /// # Errors
 /// When the folder can't be written. The old program is in place then.
-pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<FileIdentity>) -> io::Result<bool> {
-    let now = FileIdentity::at(to);
+pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgram>) -> io::Result<bool> {
+    let now = FileIdentity::of(fs::metadata(from)).zip(FileIdentity::of(fs::symlink_metadata(to)));
     if now.is_some() && now == *seen {
         return Ok(false);
     }

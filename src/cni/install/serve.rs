@@ -22,6 +22,7 @@ const MAX_BYTES: usize = 8 * 1024;
 const MAX_CONNECTIONS: usize = 64;
 /// How long to wait where no connection can be taken, as without descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+const REFUSED_METHOD: &str = "405 Method Not Allowed";
 
 #[derive(Debug)]
 pub(super) struct SharedStatus {
@@ -133,19 +134,19 @@ fn answer(head: &str, status: &SharedStatus) -> String {
     let plain = |status: &'static str, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
     let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
         _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
-        ("GET" | "HEAD", "/metrics") => (
-            "200 OK",
-            metrics::CONTENT_TYPE,
-            metrics::text(&counters::read(&status.state), &status.installer()),
-        ),
+        ("GET" | "HEAD", "/metrics") => match counters::read(&status.state) {
+            Ok(counters) => ("200 OK", metrics::CONTENT_TYPE, metrics::text(&counters, &status.installer())),
+            Err(error) => plain("500 Internal Server Error", &format!("the counters can't be read: {error}")),
+        },
         ("GET" | "HEAD", "/readyz") if status.installer().is_installed => plain("200 OK", "ready"),
         ("GET" | "HEAD", "/readyz") => plain("503 Service Unavailable", "not installed"),
         ("GET" | "HEAD", _) => plain("404 Not Found", "there are /metrics and /readyz"),
-        _ => plain("405 Method Not Allowed", "expected GET"),
+        _ => plain(REFUSED_METHOD, "expected GET"),
     };
+    let allow = if status == REFUSED_METHOD { "Allow: GET, HEAD\r\n" } else { "" };
     let length = body.len();
     let mut text = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     if method != "HEAD" {
         text.push_str(&body);

@@ -3,7 +3,7 @@
 use super::CniVersion;
 use mesh::InputProblem;
 use serde::Serialize;
-use std::{error::Error, fmt::Display};
+use std::{error::Error, fmt::Display, iter};
 
 /// The numbers. Those from 100 on are a plugin's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,9 @@ impl CniError {
 
     /// An error with its causes.
     pub(crate) fn caused(code: CniErrorCode, msg: impl Display, error: &dyn Error) -> Self {
-        let mut details = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            details.push_str(&format!("\nbecause: {error}"));
-            cause = error.source();
-        }
-        Self::new(code, msg, details)
+        let chain = iter::successors(Some(error), |&error| error.source());
+        let lines: Vec<String> = chain.map(ToString::to_string).collect();
+        Self::new(code, msg, lines.join("\nbecause: "))
     }
 
     /// Everything that is wrong with the input; at least one problem.

@@ -154,6 +154,11 @@ fn one_change_in_a_long_list_is_found_in_bounded_work() {
         [before, after].map(|list| side(&configured(Mesh::Istio, &[all, list]).expect("valid")));
     let little = compare_within(Work::new(1000), &before, &after, &the_pod());
     assert!(!little.complete, "with little work it says that it did not compare all");
+    let none = compare_within(Work::new(0), &before, &after, &the_pod());
+    assert_eq!((none.changes.len(), none.complete), (0, false));
+    let text = super::text(&none, usize::MAX);
+    assert!(text.ends_with(": no change was found, but there may be some.\n"), "{text}");
+    assert!(!text.contains("No verdict changes"), "{text}");
 }
 
 /// The combination of classes that a packet is in; `None` where no pod sends such a packet.

@@ -26,12 +26,17 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         );
         text.push_str(&fold(&note, 0, width));
     }
-    if comparison.changes.is_empty() {
-        text.push_str("No verdict changes.\n");
-    }
-    if !comparison.complete {
-        let note = "The rules are too many to compare all packets: what is listed is right, but there may be more.\n";
-        text.push_str(&fold(note, 0, width));
+    match (comparison.complete, comparison.changes.is_empty()) {
+        (true, true) => text.push_str("No verdict changes.\n"),
+        (true, false) => {}
+        (false, is_empty) => {
+            let known = match is_empty {
+                true => "no change was found, but there may be some",
+                false => "what is listed is right, but there may be more",
+            };
+            let note = format!("The rules are too many to compare all packets: {known}.\n");
+            text.push_str(&fold(&note, 0, width));
+        }
     }
     text
 }

@@ -7,6 +7,7 @@ use super::Explanation;
 use mesh::RuleReason;
 use mesh::reason::{Meaning, MeaningRow, TrafficEffect};
 use mesh::recognition::{captures, read_at, summary::field_condition};
+use mesh::visible;
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
@@ -85,6 +86,11 @@ impl Explanation<'_> {
 
     /// Why it is so.
     pub fn reason(&self) -> String {
+        visible(&self.reason_as_read())
+    }
+
+    /// The same with names and texts of rules as they were read.
+    fn reason_as_read(&self) -> String {
         match self.outcome.decided_by {
             None if self.misses_by_mark() => {
                 format!("packets with its mark, {:#x}, are excluded", self.packet.mark)

@@ -3,6 +3,7 @@
 use super::question::EndpointNames;
 use crate::Style;
 use mesh::sources::Dialect;
+use mesh::visible;
 use rules::render::listed;
 use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
 
@@ -92,10 +93,10 @@ impl Explanation<'_> {
     pub fn deciding_rule(&self) -> Option<String> {
         let at = self.outcome.decided_by?;
         let place = self.place(at);
-        Some(match self.view.rule(at) {
+        Some(visible(&match self.view.rule(at) {
             Some(rule) => format!("decided by {place}: {}", listed::rule(rule)),
             None => format!("decided by the policy of {place}"),
-        })
+        }))
     }
 
     /// The rules that match, or may.

@@ -2,6 +2,7 @@
 
 use super::{Explanation, Limited, because};
 use crate::{Style, fold, plain};
+use mesh::visible;
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{Direction, Matched, Step};
@@ -47,7 +48,7 @@ impl Explanation<'_> {
                     true => String::new(),
                     false => format!(" (from {})", step.hook.name()),
                 };
-                let title = format!("{} {}{from}", chain_rules.table, chain_rules.chain);
+                let title = visible(&format!("{} {}{from}", chain_rules.table, chain_rules.chain));
                 writeln!(f, "\n{}", Style::Strong.paint(title))?;
             }
             f.push_str(&fold(&self.step(step), RULE, width));
@@ -99,12 +100,60 @@ impl Explanation<'_> {
         let option = rule.origin.map(|origin| self.option_text(origin)).unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
-        let line = format!("{mark} {:>3} {}", step.at.rule + 1, listed::rule(rule));
+        let notes = visible(&notes);
+        let line = visible(&format!("{mark} {:>3} {}", step.at.rule + 1, listed::rule(rule)));
         match step.matched {
             Matched::No(_) => format!("{}\n", Style::Quiet.paint(format!("{line}{notes}{decides}"))),
             Matched::Yes | Matched::Unknown(_) => {
                 format!("{line}{}{decides}\n", Style::Quiet.paint(notes))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::*;
+    use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
+    use rules::simulate::{Packet, Routing, View};
+    use rules::{Action, ConnState, Family, Gid, Hook, Policy, Protocol, Target, Uid};
+
+    /// The owner of a table chooses the names of its chains, and the comments in it.
+    #[test]
+    fn names_and_texts_of_others_move_no_cursor() {
+        let rule = LiveRule {
+            text: "drop comment \"r\u{1b}[2J\"".to_owned(),
+            conditions: Vec::new(),
+            first: Vec::new(),
+            action: Action::Target(Target::Drop),
+            comment: String::new(),
+            hits: None,
+        };
+        let base = Base { kind: Kind::Filter, hook: Hook::Output, priority: 0 };
+        let base = Some(LiveBase { base, policy: Policy::Accept });
+        let chain = LiveChain { name: "c\u{1b}[2J".to_owned(), base, rules: vec![rule] };
+        let table = LiveTable { family: None, name: "inet t\u{7}".to_owned(), chains: vec![chain] };
+        let mut view = View::empty(Family::V4);
+        view.add_nftables(table, &|_| None);
+        let packet = Packet {
+            direction: Direction::Outbound {
+                interface: "eth0".to_owned(),
+                uid: Uid::new(1000).expect("a user"),
+                gid: Gid::new(1000).expect("a group"),
+            },
+            protocol: Protocol::Tcp,
+            source: "10.1.0.9:4000".parse().expect("an address"),
+            destination: "192.0.2.1:80".parse().expect("an address"),
+            mark: 0,
+            connmark: 0,
+            state: ConnState::New,
+        };
+        let explained = explain(&view, &Routing::default(), &packet);
+        let rule = explained.deciding_rule().expect("the rule");
+        for text in [explained.to_string(), explained.sentence(), rule] {
+            let names = ["t\\u{7}", "c\\u{1b}[2J", "r\\u{1b}[2J"];
+            assert!(names.iter().all(|name| text.contains(name)), "{text:?}");
         }
     }
 }

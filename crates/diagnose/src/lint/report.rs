@@ -2,6 +2,7 @@
 
 use super::{Code, Finding, Level};
 use crate::{Style, Subject, fold};
+use mesh::visible;
 use rules::finding::NamespaceFinding;
 use serde::Serialize;
 
@@ -61,10 +62,11 @@ impl<'a> Item<'a> {
         // The column behind `warning  SI001 `.
         const TEXT: usize = 15;
         let style = if self.is_warning() { Style::Passing } else { Style::Quiet };
-        let option =
-            self.option.map(|option| format!("{}: ", Style::Strong.paint(option))).unwrap_or_default();
-        let line = format!("{:8} {} {option}{}\n", style.paint(self.level), self.code, self.text);
-        let remedy = self.remedy.map(|remedy| format!("{:TEXT$}-> {remedy}\n", "")).unwrap_or_default();
+        let option = self.option.map(|option| format!("{}: ", Style::Strong.paint(visible(option))));
+        let (option, text) = (option.unwrap_or_default(), visible(self.text));
+        let line = format!("{:8} {} {option}{text}\n", style.paint(self.level), self.code);
+        let remedy = self.remedy.map(|remedy| format!("{:TEXT$}-> {}\n", "", visible(remedy)));
+        let remedy = remedy.unwrap_or_default();
         fold(&line, TEXT, width) + &fold(&remedy, TEXT + 3, width)
     }
 }

@@ -144,13 +144,13 @@ impl NamespaceRow {
         }
     }
 
-    /// The finding that its state comes from.
+    /// The finding that its state comes from; none where it comes from what is captured.
     pub fn reason(&self) -> Option<&NamespaceFinding> {
         let topic = match self.state {
             NamespaceState::Drifted => "drift",
             NamespaceState::Overruled => "foreign",
-            NamespaceState::Unknown | NamespaceState::Failing | NamespaceState::Partial => "",
-            NamespaceState::Captured | NamespaceState::NotCaptured => return None,
+            NamespaceState::Unknown | NamespaceState::Failing => "",
+            NamespaceState::Partial | NamespaceState::Captured | NamespaceState::NotCaptured => return None,
         };
         self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != FindingLevel::Fail))
     }

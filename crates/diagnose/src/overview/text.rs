@@ -3,6 +3,7 @@
 use super::{NamespaceRow, NamespaceState, Overview};
 use crate::status::Listening;
 use crate::{Style, columns, fold, trace};
+use mesh::visible;
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -23,7 +24,8 @@ impl Overview {
         if self.namespaces.is_empty() {
             return text;
         }
-        let cells: Vec<[String; 6]> = self.namespaces.iter().map(|row| cells(row, now)).collect();
+        let cells = |row| cells(row, now).map(|cell| visible(&cell));
+        let cells: Vec<[String; 6]> = self.namespaces.iter().map(cells).collect();
         let head = HEAD.map(str::to_owned);
         let mut widths = HEAD.map(str::len);
         for row in &cells {
@@ -39,7 +41,8 @@ impl Overview {
             text.push_str(&line(cells, &widths, Some(style(row.state))));
             text.push('\n');
             if let Some(finding) = row.reason() {
-                text.push_str(&fold(&format!("{:hang$}{}\n", "", finding.text), hang, width));
+                let finding = visible(&finding.text);
+                text.push_str(&fold(&format!("{:hang$}{finding}\n", ""), hang, width));
             }
         }
         text
@@ -133,14 +136,20 @@ fn maker(command: &str) -> &str {
     }
 }
 
-/// A time span in the largest unit of which it has two. Kubectl adds the next smaller unit to some.
+/// A time span as `kubectl get` prints ages (`HumanDuration` of k8s.io/apimachinery): in the largest unit of which it has enough,
+/// and if it has few, with the rest in the next smaller unit.
 fn age(span: Duration) -> String {
+    // The seconds of a unit, the count from which it is used, and the one from which it is used alone.
+    let units: [(&str, u64, u64, u64); 5] =
+        [("s", 1, 0, 0), ("m", 60, 2, 10), ("h", 3_600, 3, 8), ("d", 86_400, 2, 8), ("y", 31_536_000, 2, 8)];
     let seconds = span.as_secs();
-    match seconds {
-        0..=119 => format!("{seconds}s"),
-        120..=7_199 => format!("{}m", seconds / 60),
-        7_200..=172_799 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
+    let at = units.iter().rposition(|(_, size, enough, _)| seconds >= size * enough).unwrap_or(0);
+    let (unit, size, _, alone) = units[at];
+    let count = seconds / size;
+    let rest = units[..at].last().map(|(smaller, of, ..)| (seconds % size / of, smaller));
+    match rest.filter(|(rest, _)| count < alone && *rest > 0) {
+        Some((rest, smaller)) => format!("{count}{unit}{rest}{smaller}"),
+        None => format!("{count}{unit}"),
     }
 }
 
@@ -162,6 +171,7 @@ mod tests {
     use super::super::{NamespaceLabel, PodName};
     use super::*;
     use crate::status::{InstalledRules, Record};
+    use rules::finding::NamespaceFinding;
 
     fn row(name: &str, state: NamespaceState, command: Option<&str>) -> NamespaceRow {
         let pod = name.split_once('/');
@@ -230,21 +240,52 @@ mod tests {
             assert_eq!(cells(number).collect::<Vec<_>>(), expected, "{text}");
         };
         is(1, &HEAD);
-        is(2, &["drifted", "a-namespace-..9f8c6b5-x2x4k", "istio", "partly", "repair", "3h"]);
+        is(2, &["drifted", "a-namespace..f8c6b5-x2x4k", "istio", "partly", "repair", "3h20m"]);
         is(3, &["overruled", "shop/web-2", "istio", "unknown", "unknown"]);
-        is(4, &["failing", "shop/web-3", "istio", "down", "apply", "3h"]);
-        is(5, &["captured", "shop/web-0", "istio", "up", "CNI", "3h"]);
-        is(6, &["captured", "shop/web-1", "istio", "up", "init container", "3h"]);
+        is(4, &["failing", "shop/web-3", "istio", "down", "apply", "3h20m"]);
+        is(5, &["captured", "shop/web-0", "istio", "up", "CNI", "3h20m"]);
+        is(6, &["captured", "shop/web-1", "istio", "up", "init container", "3h20m"]);
         is(7, &["not captured", "db"]);
         // With more room the name is whole.
         assert!(crate::plain(&overview.text(120, now)).contains(long));
     }
 
     #[test]
+    fn partial_capture_has_no_finding_as_its_reason() {
+        let finding = || NamespaceFinding::warn("addresses", "addresses can't be listed", "look as root");
+        let of = |state| NamespaceRow { findings: vec![finding()], ..row("web", state, None) };
+        assert_eq!(of(NamespaceState::Partial).reason(), None);
+        assert_eq!(of(NamespaceState::Unknown).reason(), Some(&finding()));
+    }
+
+    #[test]
+    fn names_and_records_move_no_cursor() {
+        let mut row = row("e\u{1b}[2J", NamespaceState::Unknown, Some("a\u{1b}[2J"));
+        row.findings.push(NamespaceFinding::fail("rules", "c\u{1b}[2J can't be read", "look"));
+        let text = crate::plain(&Overview::new(vec![row]).text(200, SystemTime::UNIX_EPOCH));
+        assert!(["e", "a", "c"].iter().all(|name| text.contains(&format!("{name}\\u{{1b}}[2J"))), "{text:?}");
+    }
+
+    #[test]
     fn ages_are_those_of_kubectl() {
-        for (seconds, expected) in
-            [(0, "0s"), (119, "119s"), (120, "2m"), (7_199, "119m"), (7_200, "2h"), (172_800, "2d")]
-        {
+        for (seconds, expected) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (150, "2m30s"),
+            (599, "9m59s"),
+            (659, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (12_000, "3h20m"),
+            (28_859, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (694_800, "8d"),
+            (63_071_999, "729d"),
+            (63_158_400, "2y1d"),
+        ] {
             assert_eq!(age(Duration::from_secs(seconds)), expected);
         }
     }

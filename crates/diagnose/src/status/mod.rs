@@ -149,13 +149,13 @@ fn summary(
     }
 }
 
-/// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
+/// Addresses whose traffic passes the proxy by, while that of the other family goes there.
 fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<NamespaceFinding> {
     let reachable = crate::explain::PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
-        let own = |address: &&IpAddr| Family::of(**address) == family;
+        let own = |address: &&IpAddr| Family::of(**address) == family && witness::passes(seen, **address);
         reachable.iter().find(own).map(|address| (family, *address))
     };
     let finding = |(family, address): (Family, IpAddr)| {

@@ -181,6 +181,34 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     check_with(&flags[..3], "OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[to_server]);
 }
 
+#[test]
+fn a_family_that_others_drop_bypasses_no_proxy() {
+    let captured = render::iptables::restore(&capture(Mesh::Linkerd, &LINKERD).rules(Family::V4));
+    let listed = |text: &str, family| View::of_listing(parse::listing(text, family).expect("a listing"));
+    for (rules, bypasses) in [
+        (":INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n", true),
+        (":INPUT DROP [0:0]\n:OUTPUT DROP [0:0]\n", false),
+        (":INPUT ACCEPT [0:0]\n:OUTPUT DROP [0:0]\n", true),
+        (":INPUT DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p tcp -m tcp --dport 8080 -j DROP\n", true),
+    ] {
+        let text = format!("*filter\n{rules}COMMIT\n");
+        let views = ByFamily { v4: listed(&captured, Family::V4), v6: listed(&text, Family::V6) };
+        let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
+        let found = status.findings.iter().any(|finding| finding.topic == "ipv6");
+        assert_eq!(found, bypasses, "{rules}: {:#?}", status.findings);
+    }
+}
+
+/// The owner of a table names its chains.
+#[test]
+fn names_of_others_move_no_cursor() {
+    let views = ByFamily { v4: View::empty(Family::V4), v6: View::empty(Family::V6) };
+    let mut status = seen(&views, &[]);
+    status.findings.push(NamespaceFinding::warn("foreign", "chain c\u{1b}[2J decides", "see c\u{7}"));
+    let text = crate::plain(&status.text(80));
+    assert!(text.contains("chain c\\u{1b}[2J decides") && text.contains("-> see c\\u{7}"), "{text:?}");
+}
+
 /// With TPROXY, only the proxy's calls to its own pod are redirected to the inbound port.
 #[test]
 fn without_a_listener_tproxy_drops_and_others_are_refused() {

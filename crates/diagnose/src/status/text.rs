@@ -4,6 +4,7 @@ use super::finding::style;
 use super::{CaptureStatus, Hit, InstalledRules, Record, StatusPart};
 use crate::Style;
 use mesh::Mesh;
+use mesh::visible;
 use rules::finding::{FindingLevel, NamespaceFinding};
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
@@ -72,7 +73,7 @@ impl Page {
         let style = style.into();
         let paint = |line: String| style.map_or(line.clone(), |style| style.paint(line).to_string());
         let room = self.width.saturating_sub(indent).max(LEAST);
-        let mut lines = wrapped(text, room).into_iter();
+        let mut lines = wrapped(&visible(text), room).into_iter();
         let first = lines.next().unwrap_or_default();
         let head = match indent {
             0 => String::new(),

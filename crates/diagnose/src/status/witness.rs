@@ -11,7 +11,7 @@ use mesh::reason::{Meaning, TrafficEffect};
 use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
 use rules::finding::NamespaceFinding;
 use rules::nft::{Field, Interval};
-use rules::simulate::{At, Packet, Verdict, View, ViewRule};
+use rules::simulate::{At, Packet, Verdict, View, ViewRule, walk};
 use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -158,6 +158,24 @@ fn pod(seen: &Observation<'_>, claims: &[Claim]) -> PodContext {
         }
     }
     pod.with_proxy(&proxy_of(claims))
+}
+
+/// Whether TCP from or to this address of the pod passes its rules as it was sent, or may: rules of others drop all of a
+/// family, or take it elsewhere.
+pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> bool {
+    let family = Family::of(address);
+    let (view, routing) = (seen.views.get(family), seen.routing.get(family));
+    let pod = PodContext::new([address], None);
+    let outside = ELSEWHERE.into_iter().find(|one| Family::of(*one) == family);
+    let outbound = outside.map(|outside| (Sender::App, outside));
+    let mut ways = outbound.into_iter().chain([(Sender::External, address)]);
+    ways.any(|(sender, to)| {
+        PORTS.into_iter().any(|port| {
+            let packet = usual_packet(sender, &pod, &pod, Protocol::Tcp, SocketAddr::new(to, port));
+            let verdict = packet.map(|packet| walk(view, routing, &packet, &mut ()).verdict);
+            matches!(verdict, Some(Verdict::Pass | Verdict::Unknown))
+        })
+    })
 }
 
 /// A packet that a claim is about.

@@ -2,6 +2,7 @@
 
 use super::utc;
 use crate::{Style, fold};
+use mesh::visible;
 use serde::Serialize;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -142,15 +143,6 @@ impl MetRule {
             (None, _) => format!("    {}", name.unwrap_or_default()),
         }
     }
-}
-
-/// A text without what would move a terminal's cursor: names and texts of others are whatever their authors wrote.
-pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
 }
 
 /// An address and its port if it has one, as people write them.

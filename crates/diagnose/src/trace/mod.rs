@@ -9,7 +9,7 @@ mod outcome;
 mod utc;
 mod walks;
 
-pub use block::{Block, MetRule, visible};
+pub use block::{Block, MetRule};
 pub use filter::{DestinationFilter, Filter};
 pub use groups::Groups;
 pub use outcome::{Rules, of_reports, of_walk, reports_anything};

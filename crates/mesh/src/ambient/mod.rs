@@ -96,6 +96,10 @@ impl CapturePolicy for CaptureConfig {
         Self { dns: false, ..self.clone() }.into()
     }
 
+    fn ipv4_alone(&self) -> Capture {
+        Self { ipv6: false, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         Proxy {
             listeners: Listeners {

@@ -78,6 +78,10 @@ impl CapturePolicy for CaptureConfig {
         Self { dns: DnsCapture::Off, ..self.clone() }.into()
     }
 
+    fn ipv4_alone(&self) -> Capture {
+        Self { ipv6: false, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         let captures = !self.captures_nothing();
         Proxy {

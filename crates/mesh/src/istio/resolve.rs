@@ -5,6 +5,7 @@ use super::config::{
 };
 use super::defaults;
 use super::names::Names;
+use crate::Problems;
 use crate::facts::Unused;
 use crate::settings::{Setting, alternatives};
 use crate::sources::{Given, Host, SettingReader, Source, Wildcard};
@@ -240,6 +241,7 @@ fn unfit(address: IpAddr) -> Option<&'static str> {
         address if address == IpAddr::from(defaults::PASSTHROUGH_V6) => Some("loopback"),
         _ if link_local => Some("link-local"),
         address if address.is_multicast() => Some("multicast"),
+        address if address.is_unspecified() => Some("unspecified"),
         _ => None,
     }
 }
@@ -259,7 +261,8 @@ fn warn_of_ipv6(reader: &mut SettingReader<'_>, setting: Setting, cidrs: &[Cidr]
     let (_, source) = reader.items(setting);
     // Including a loopback network has an effect in both families: see `owner::captures_loopback`.
     let counts = |cidr: &Cidr| setting == Setting::ServiceCidr && cidr.address().is_loopback();
-    for cidr in cidrs.iter().filter(|cidr| cidr.family() == Family::V6 && !counts(cidr)) {
+    let without_effect = cidrs.iter().filter(|cidr| cidr.family() == Family::V6 && !counts(cidr));
+    for cidr in without_effect.take(Problems::MAX_ITEMS) {
         reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
     }
 }

@@ -68,14 +68,11 @@ fn items(given: &Given) -> impl Iterator<Item = &str> {
 /// Ports that are excluded for users, one item a protocol.
 pub(super) fn of_users(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
-    let mut owners = Vec::new();
-    for item in items(given) {
-        match of_user(item) {
-            Ok(found) => owners.extend(found),
-            Err(text) => reader.problem(&given.source, item, text),
-        }
-    }
-    owners
+    let items: Vec<&str> = items(given).collect();
+    let owners = reader.read_items(&items, &given.source, |reader, source, item| {
+        of_user(item).map_err(|text| reader.problem(source, item, text)).ok()
+    });
+    owners.into_iter().flatten().collect()
 }
 
 fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
@@ -122,9 +119,15 @@ pub(super) fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
             return None;
         };
         let interface = interface.parse().map_err(|error| format!("{error}; {NETWORK_FORM}"));
-        let network = network.parse::<Cidr>().map_err(|error| format!("{error}; {NETWORK_FORM}"));
+        let network = Cidr::parse_noting_host_bits(network);
+        let network = network.map_err(|error| format!("{error}; {NETWORK_FORM}"));
         match (interface, network) {
-            (Ok(interface), Ok(network)) => Some(VirtualNetwork { interface, network }),
+            (Ok(interface), Ok((network, host_bits))) => {
+                if host_bits {
+                    reader.warn_of_host_bits(source, item, network);
+                }
+                Some(VirtualNetwork { interface, network })
+            }
             (Err(text), _) | (_, Err(text)) => {
                 reader.problem(source, item, text);
                 None

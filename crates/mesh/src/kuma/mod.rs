@@ -79,6 +79,10 @@ impl CapturePolicy for CaptureConfig {
         Self { dns: Dns { capture: DnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
     }
 
+    fn ipv4_alone(&self) -> Capture {
+        Self { ipv6: false, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         let dns = self.dns.capture != DnsCapture::Off || !self.networks.is_empty();
         let machines = !self.networks.is_empty();

@@ -4,6 +4,7 @@ use super::config::{CaptureConfig, Dns, Flow, Ports, VirtualNetwork};
 use super::defaults;
 use super::exclusions::{self, DirectionSettings};
 use super::settings::Kuma;
+use crate::Problems;
 use crate::facts::DnsCapture;
 use crate::settings::Setting;
 use crate::sources::{Given, Host, Raw, SettingReader, Source};
@@ -105,7 +106,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
 fn warn_of_ipv6(reader: &mut SettingReader<'_>, networks: &[VirtualNetwork]) {
     let (_, source) = reader.items(Kuma::Vnet);
     let cidrs = networks.iter().map(|network| network.network);
-    for cidr in cidrs.filter(|cidr| cidr.family() == Family::V6) {
+    for cidr in cidrs.filter(|cidr| cidr.family() == Family::V6).take(Problems::MAX_ITEMS) {
         reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
     }
 }

@@ -76,6 +76,10 @@ impl CapturePolicy for CaptureConfig {
         self.clone().into()
     }
 
+    fn ipv4_alone(&self) -> Capture {
+        Self { ipv6: false, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         Proxy {
             listeners: Listeners {

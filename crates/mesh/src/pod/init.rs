@@ -149,7 +149,7 @@ impl Arguments<'_> {
                         }
                         None => {
                             let source = self.source(&row.option());
-                            let text = "needs a value; write --flag= for an empty one";
+                            let text = format!("needs a value; write {}= for an empty one", row.option());
                             self.settings.fault(Some(row.setting), source, None, text);
                         }
                     }

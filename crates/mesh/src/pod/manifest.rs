@@ -6,6 +6,7 @@ use super::shape::ObjectReader;
 use super::standard::{ENFORCE, Standard};
 use super::walk::{FoundObject, MAX_OBJECTS, describes, walk};
 use super::yaml::documents;
+use crate::visible::visible;
 use crate::{InputProblem, Problems};
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,7 +116,8 @@ impl Found {
             (None, Some(prefix)) => format!("{prefix}*"),
             (None, None) => String::new(),
         };
-        let title = printable(&match (namespace, &*name) {
+        // It precedes rules, as a comment that must end where it ends.
+        let title = visible(&match (namespace, &*name) {
             ("", "") => format!("{kind} without a name"),
             ("", name) => format!("{kind} {name}"),
             (namespace, name) => format!("{kind} {namespace}/{name}"),
@@ -135,9 +137,4 @@ impl Found {
         let problems = shape.problems;
         self.objects.push(ManifestObject { title, document: self.document, pod, problems, enforced: None });
     }
-}
-
-/// A title precedes rules, as a comment that must end where it ends.
-fn printable(title: &str) -> String {
-    title.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

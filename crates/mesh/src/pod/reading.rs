@@ -16,6 +16,7 @@ use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
 use crate::settings::{Setting, SettingKind};
 use crate::sources::{Given, Raw, Source, boolean};
+use crate::visible::visible;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -50,7 +51,7 @@ pub struct Remark {
 
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&visible(&self.text))
     }
 }
 

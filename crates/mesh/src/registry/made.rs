@@ -33,7 +33,7 @@ pub fn settings_text(raw: &Raw) -> String {
 
 /// A value as a shell takes it.
 pub fn quoted(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=@".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=@%".contains(c);
     match !value.is_empty() && value.chars().all(plain) {
         true => value.to_owned(),
         false => format!("'{}'", value.replace('\'', "'\\''")),

@@ -21,9 +21,19 @@ pub enum IstioLogLevel {
 /// One item of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeLevel {
-    /// `None` for whatever no other item names.
-    pub scope: Option<String>,
+    /// `default` where the item names none.
+    pub scope: String,
     pub level: IstioLogLevel,
+}
+
+/// The level of whatever no other item names, if an item has one, and the levels of named scopes. As in Istio, `all` is every
+/// scope's wherever it is in the list, and the first of several counts.
+pub fn by_scope(items: Vec<ScopeLevel>) -> (Option<IstioLogLevel>, Vec<ScopeLevel>) {
+    if let Some(all) = items.iter().find(|item| item.scope == "all") {
+        return (Some(all.level), Vec::new());
+    }
+    let (default, named): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.scope == "default");
+    (default.last().map(|item| item.level), named)
 }
 
 impl FromStr for ScopeLevel {
@@ -40,8 +50,7 @@ impl FromStr for ScopeLevel {
             "trace" => IstioLogLevel::Trace,
             _ => return Err(format!("names no log level; {FORM}")),
         };
-        let scope = (!matches!(scope, "default" | "all")).then(|| scope.to_owned());
-        Ok(Self { scope, level })
+        Ok(Self { scope: scope.to_owned(), level })
     }
 }
 
@@ -52,8 +61,8 @@ mod tests {
     #[test]
     fn items_with_and_without_a_scope() {
         let read = |item: &str| item.parse::<ScopeLevel>().map(|read| (read.scope, read.level));
-        for everything in ["debug", "default:debug", "all:debug"] {
-            assert_eq!(read(everything), Ok((None, IstioLogLevel::Debug)), "{everything}");
+        for (item, scope) in [("debug", "default"), ("default:debug", "default"), ("all:debug", "all")] {
+            assert_eq!(read(item), Ok((scope.to_owned(), IstioLogLevel::Debug)), "{item}");
         }
         for (word, level) in [
             ("none", IstioLogLevel::None),
@@ -64,10 +73,26 @@ mod tests {
             ("debug", IstioLogLevel::Debug),
             ("trace", IstioLogLevel::Trace),
         ] {
-            assert_eq!(read(&format!("ads:{word}")), Ok((Some("ads".to_owned()), level)), "{word}");
+            assert_eq!(read(&format!("ads:{word}")), Ok(("ads".to_owned(), level)), "{word}");
         }
         for wrong in ["", "loud", "default:", "ads:Info", "ads:info:debug"] {
             assert!(read(wrong).is_err_and(|error| error.contains(FORM)), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn all_counts_for_every_scope_wherever_it_is() {
+        for (list, everything, scopes) in [
+            ("ads:debug", None, vec!["ads"]),
+            ("info,ads:debug,default:warn,dns:none", Some(IstioLogLevel::Warn), vec!["ads", "dns"]),
+            ("all:none,default:info", Some(IstioLogLevel::None), vec![]),
+            ("ads:debug,default:info,all:none", Some(IstioLogLevel::None), vec![]),
+            ("all:debug,ads:info,all:none", Some(IstioLogLevel::Debug), vec![]),
+        ] {
+            let items = list.split(',').map(|item| item.parse().expect("a level"));
+            let (found, named) = by_scope(items.collect());
+            let named: Vec<&str> = named.iter().map(|item| &*item.scope).collect();
+            assert_eq!((found, named), (everything, scopes), "{list}");
         }
     }
 }

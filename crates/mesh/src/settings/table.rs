@@ -10,7 +10,7 @@ settings! {
     Setting of SettingTable::Common;
     Capture {
         Mesh: "mesh" _ [] example "istio" of { Mesh::NAMES }, Value("MESH"),
-            "Whose rules, and whose flags --help lists: istio, linkerd, kuma or ambient [default: what the pod says, else istio]";
+            "Whose rules, and whose flags --help lists: istio, linkerd, kuma or ambient [default: what the pod says, else istio; clean, status and trace: all]";
     }
     Operation {
         DryRun: "dry-run" 'n' ["DRY_RUN"], Switch,

@@ -193,20 +193,22 @@ impl<'a> SettingReader<'a> {
         self.read_items(&items, &source, read)
     }
 
-    /// The values of items, up to where enough of them are wrong.
-    fn read_items<T>(
+    /// The values of items, up to where enough of them are wrong. Of warnings, too, the first are kept.
+    pub(crate) fn read_items<T>(
         &mut self,
         items: &[&str],
         source: &Source,
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let enough = self.problems.len() + Problems::MAX_ITEMS;
+        let most_warnings = self.warnings.len() + Problems::MAX_ITEMS;
         let mut values = Vec::new();
         for item in items {
             if self.problems.len() >= enough {
                 break;
             }
             values.extend(read(self, source, item));
+            self.warnings.truncate(most_warnings);
         }
         values
     }
@@ -259,9 +261,7 @@ impl<'a> SettingReader<'a> {
         match Cidr::parse_noting_host_bits(item) {
             Ok((cidr, host_bits)) => {
                 if host_bits {
-                    self.warnings.push(format!(
-                        "{source}: {item} has host bits set and is taken as the network {cidr}"
-                    ));
+                    self.warn_of_host_bits(source, item, cidr);
                 }
                 Some(cidr)
             }
@@ -270,6 +270,10 @@ impl<'a> SettingReader<'a> {
                 None
             }
         }
+    }
+
+    pub(crate) fn warn_of_host_bits(&mut self, source: &Source, item: &str, taken: Cidr) {
+        self.warn(format!("{source}: {item} has host bits set and is taken as the network {taken}"));
     }
 
     /// One item of a list of interfaces.
@@ -360,6 +364,19 @@ mod tests {
         assert_eq!(reader.problem_count(), Problems::MAX_ITEMS);
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
         assert_eq!(reader.problem_count(), 2 * Problems::MAX_ITEMS);
+    }
+
+    #[test]
+    fn of_many_items_to_warn_of_the_first_are_reported() {
+        let given = |item: &str, name| Given { value: item.repeat(100_000), source: Source::Flag(name) };
+        let raw = Raw::of([
+            (Setting::InboundPorts, given("0,", "istio-inbound-ports")),
+            (Setting::ServiceCidr, given("10.0.0.1/8,", "istio-service-cidr")),
+        ]);
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero);
+        let networks = reader.list(Setting::ServiceCidr, SettingReader::cidr_item);
+        assert_eq!((networks.len(), reader.warnings.len()), (100_000, 2 * Problems::MAX_ITEMS));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use mesh::sources::{Host, Raw};
 use mesh::{Mesh, Problems, Resolved, resolve};
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
+use std::io;
 use std::net::IpAddr;
-use std::{env, fs, io, path::Path};
 
 type Flags = &'static [(&'static str, &'static str)];
 
@@ -266,6 +266,9 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
         text += &format!("---- {form:?}\n{}", preview::print(&*capture, form).text);
     }
+    let v4 = capture.ipv4_alone();
+    assert!(!v4.ipv6() && v4.desired().v6.is_none(), "{v4:?}");
+    assert_eq!(v4.rules(Family::V4), capture.rules(Family::V4));
     let without = capture.without_dns();
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
     for family in capture.families() {
@@ -312,15 +315,7 @@ fn limits(mesh: Mesh) -> String {
 }
 
 fn check(name: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/configurations/{name}.txt"));
-    if env::var_os("UPDATE_GOLDENS").is_some() {
-        fs::write(&file, text).expect("the file can be written");
-    }
-    let expected = fs::read_to_string(&file).unwrap_or_default();
-    let differs = expected.lines().zip(text.lines()).position(|(one, other)| one != other);
-    let differs = differs.map(|line| (line + 1, text.lines().nth(line)));
-    assert_eq!(differs, None, "{}; UPDATE_GOLDENS=1 writes it", file.display());
-    assert_eq!(expected, text);
+    testkit::golden(format!("{}/tests/configurations/{name}.txt", env!("CARGO_MANIFEST_DIR")), text);
 }
 
 #[test]

@@ -70,7 +70,7 @@ const REFUSED: &[(Mesh, Flags)] = &[
             ("istio-inbound-tproxy-route-table", "0"),
         ],
     ),
-    (Mesh::Istio, &[("istio-inbound-tproxy-mark", "0"), ("pod-ips", "127.0.0.1,fe80::1,::6")]),
+    (Mesh::Istio, &[("istio-inbound-tproxy-mark", "0"), ("pod-ips", "127.0.0.1,fe80::1,::6,::,0.0.0.0")]),
     (Mesh::Linkerd, &[("incoming-proxy-port", "4140"), ("outgoing-proxy-port", "4140"), ("ipv6", "yes")]),
     (
         Mesh::Kuma,

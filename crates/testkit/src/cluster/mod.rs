@@ -29,26 +29,24 @@ pub use security::BASELINE_CAPABILITIES;
 pub use state::{Fault, State};
 
 use crate::certificates::Authority;
+use crate::folder::Folder;
 use crate::word;
 use rustls::{ServerConfig, server::WebPkiClientVerifier};
 use serde_json::{Value, json};
 use state::Shared;
 use std::{
-    env, fs,
+    fs,
     net::{SocketAddr, TcpListener},
     path::PathBuf,
-    process::{self, Command},
-    sync::{
-        Arc, MutexGuard,
-        atomic::{AtomicU32, Ordering},
-    },
+    process::Command,
+    sync::{Arc, MutexGuard},
     thread,
 };
 
 /// The server, and a folder for the files of a test, which goes with it.
 pub struct Cluster {
     pub address: SocketAddr,
-    pub folder: PathBuf,
+    pub folder: Folder,
     pub authority: Authority,
     shared: Arc<Shared>,
 }
@@ -56,14 +54,10 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one, with the namespaces `default` and `kube-system`. Whoever speaks to it needs a certificate, or a token.
     pub fn start() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Tests may run in an empty network namespace of their own, where loopback is down.
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
         assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("sidecar-testkit-{}-{number}", process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-
+        let folder = Folder::new("cluster");
         let authority = Authority::new("cluster");
         fs::write(folder.join("ca.crt"), &authority.pem).expect("written");
         let (certificate, key) = authority.server();
@@ -284,12 +278,5 @@ impl Cluster {
         fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
         state.tokens.retain(|_, known| *known != owner);
         state.tokens.insert(token, owner);
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        // Leaving it behind hurts nobody.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -71,7 +71,7 @@ impl VirtualEnvironment {
     pub fn read(object: &Value, namespace: &str) -> Self {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str);
         let name = text("/metadata/name").unwrap_or_default().to_owned();
-        let namespace = text("/metadata/namespace").unwrap_or(namespace).to_owned();
+        let namespace = namespace_of(object, namespace).to_owned();
         let title = format!("{KIND} {namespace}/{name}");
         Self {
             uid: text("/metadata/uid").map(str::to_owned),
@@ -87,6 +87,12 @@ impl VirtualEnvironment {
     pub fn title(&self) -> String {
         format!("{KIND} {}/{}", self.namespace, self.name)
     }
+}
+
+/// The namespace of an object; `default` where it has none, or an empty one, as kubectl has it.
+pub fn namespace_of<'a>(object: &'a Value, default: &'a str) -> &'a str {
+    let named = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    named.filter(|name| !name.is_empty()).unwrap_or(default)
 }
 
 fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {

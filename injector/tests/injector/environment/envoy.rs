@@ -3,15 +3,13 @@
 use super::program::get;
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::{self, Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    process::{Child, Command, Stdio},
     thread,
 };
-use testkit::until;
+use testkit::{folder::Folder, until};
 
 /// The filter that the program prints for this header.
 fn filter(header: &str) -> Value {
@@ -55,18 +53,15 @@ fn echo() -> SocketAddr {
 /// An Envoy with the filter before its router. It ends with the test.
 struct Envoy {
     child: Child,
-    folder: PathBuf,
+    folder: Folder,
     address: SocketAddr,
 }
 
 impl Envoy {
     fn start(filter: &Value, tag: Option<&str>) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
         assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("sidecar-injector-envoy-{}-{number}", process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = Folder::new("envoy");
         let socket = |address: SocketAddr| json!({ "socket_address": { "address": address.ip().to_string(), "port_value": address.port() } });
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         let router = json!({ "name": "envoy.filters.http.router",
@@ -134,10 +129,9 @@ impl Envoy {
 
 impl Drop for Envoy {
     fn drop(&mut self) {
-        // It may have ended; and what is left behind hurts nobody.
+        // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -4,7 +4,7 @@ use super::program::{Operator, cluster, shop, until_subsets, workload};
 use serde_json::{Value, json};
 use std::{fs, net::TcpListener, time::Duration};
 use testkit::cluster::Fault;
-use testkit::until;
+use testkit::{certificates::Authority, until};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
@@ -87,6 +87,24 @@ fn watches_of_five_minutes_and_more_were_never_begun() {
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
     assert_eq!(operator.line("the watch failed"), None, "{}", operator.log());
+    assert!(operator.terminate());
+}
+
+#[test]
+fn another_certificate_authority_of_the_api_server_was_trusted_only_after_a_restart() {
+    let cluster = cluster();
+    shop(&cluster);
+    fs::write(cluster.file("ca.crt"), Authority::new("former").pem).expect("written");
+    let operator = Operator::start(&cluster, &SHOP);
+    until("it is not trusted", || operator.line("the API groups can't be listed").is_some());
+    // As long as there is none, that is logged once, for each of the two clients.
+    fs::remove_file(cluster.file("ca.crt")).expect("removed");
+    until("none can be read", || operator.line("credentials can't be read again").is_some());
+    let line = operator.line("credentials can't be read again").expect("it");
+    assert!(line["error"].as_str().is_some_and(|error| error.contains("No such file")), "{line}");
+    fs::write(cluster.file("ca.crt"), &cluster.authority.pem).expect("written");
+    until_subsets(&cluster, &["base", "base-red"]);
+    assert!(operator.lines("credentials can't be read again") <= 2, "{}", operator.log());
     assert!(operator.terminate());
 }
 

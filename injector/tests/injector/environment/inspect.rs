@@ -2,7 +2,12 @@
 
 use super::program::{Operator, cluster, get, shop, until_subsets};
 use serde_json::{Value, json};
-use std::{net::TcpListener, process::Command};
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    process::Command,
+    thread,
+};
 
 /// How it ended, and what it printed on both streams.
 fn inspect(address: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -64,6 +69,22 @@ fn where_nobody_answers_it_says_so() {
     assert!(stderr.contains(&format!("--address {free}: no operator answers there")), "{stderr}");
     let (code, _, stderr) = inspect(&free.to_string(), &[]);
     assert!(code == Some(2) && stderr.contains("environment inspect: needs a command: "), "{stderr}");
+}
+
+#[test]
+fn an_answer_that_was_cut_off_was_printed_as_whole() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let read = stream.read(&mut [0; 1024]).expect("a request");
+        assert!(read > 0);
+        stream.write_all(b"HTTP/1.0 200 OK\r\ncontent-length: 20\r\n\r\n{\"Services\":").expect("it reads");
+    });
+    let (code, stdout, stderr) = inspect(&address, &["status"]);
+    server.join().expect("an answer");
+    assert_eq!((code, &*stdout), (Some(1), ""));
+    assert!(stderr.contains("the answer ends after 12 of 20 bytes"), "{stderr}");
 }
 
 #[test]

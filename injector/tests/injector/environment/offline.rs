@@ -92,6 +92,18 @@ fn the_users_own_objects_are_reported_and_kept() {
 }
 
 #[test]
+fn an_empty_namespace_was_one_without_a_name() {
+    let empty = |text: &str| text.replace("metadata: {name:", "metadata: {namespace: '', name:");
+    let words = ["routes", "-f", "-", "--namespace", "shop"];
+    assert_eq!(succeeds(&words, &empty(MANIFEST)), succeeds(&words, MANIFEST));
+    let own =
+        "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: cart}\nspec: {}\n";
+    let (yaml, stderr) = succeeds(&words, &format!("{MANIFEST}{}", empty(own)));
+    assert_eq!(yaml, "");
+    assert!(stderr.contains("Service shop/cart: it has another VirtualService"), "{stderr}");
+}
+
+#[test]
 fn all_problems_are_reported_and_nothing_is_printed() {
     let bad = MANIFEST.replace("defaultSubset: base", "defaultSubset: '-', splitter: ab");
     for (input, expected) in [

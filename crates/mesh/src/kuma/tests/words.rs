@@ -36,6 +36,10 @@ fn ipv6_is_captured_where_the_pod_has_it() {
         &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::Vnet, "br0:fd00::/8"), (Kuma::RedirectDns, "true")],
         &["--vnet: fd00::/8 has no effect, because IPv6 is not captured in this pod"],
     );
+    check_warnings(
+        &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::Vnet, "br0:10.1.2.3/8"), (Kuma::RedirectDns, "true")],
+        &["--vnet: br0:10.1.2.3/8 has host bits set and is taken as the network 10.0.0.0/8"],
+    );
 }
 
 #[test]

@@ -18,13 +18,14 @@ fn format(args: &[Value]) -> FunctionResult {
     Ok(written(nanos).into())
 }
 
-/// Units as Go writes them, the longest first, with their nanoseconds.
-const UNITS: [(&str, i128); 7] = [
+/// Units as Go reads them, with their nanoseconds. Micro is a sign of its own in Unicode, or a letter of Greek.
+const UNITS: [(&str, i128); 8] = [
     ("h", 3_600_000_000_000),
     ("m", 60_000_000_000),
     ("s", 1_000_000_000),
     ("ms", 1_000_000),
     ("µs", 1_000),
+    ("μs", 1_000),
     ("us", 1_000),
     ("ns", 1),
 ];
@@ -45,18 +46,22 @@ pub(in super::super) fn read(text: &str) -> Option<i128> {
         let end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(end);
         let (_, unit) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
-        let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+        if number == "." {
+            return None;
+        }
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
         // Beyond nanoseconds nothing counts.
         let part: String = part.chars().take(18).collect();
         let scale = 10_i128.checked_pow(u32::try_from(part.len()).ok()?)?;
-        let (whole, part): (i128, i128) = (whole.parse().ok()?, part.parse().ok()?);
+        let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<i128>().ok() };
+        let (whole, part) = (digits(whole)?, digits(&part)?);
         nanos = whole.checked_mul(unit)?.checked_add(part * unit / scale)?.checked_add(nanos)?;
         rest = behind;
         if rest.is_empty() {
             break;
         }
     }
-    (nanos <= i128::from(i64::MAX)).then_some(sign * nanos)
+    Some(sign * nanos).filter(|nanos| i64::try_from(*nanos).is_ok())
 }
 
 pub(in super::super) fn written(nanos: i128) -> String {
@@ -152,6 +157,12 @@ mod tests {
             ("0.0000000001s", "0s"),
             ("0.1234567890123456789s", "123.456789ms"),
             ("2562047h47m16.854775807s", "2562047h47m16.854775807s"),
+            ("-2562047h47m16.854775808s", "-2562047h47m16.854775808s"),
+            (".5s", "500ms"),
+            ("1.s", "1s"),
+            ("1.s5s", "6s"),
+            ("-.5m", "-30s"),
+            ("1μs", "1µs"),
         ];
         for (given, expected) in rows {
             assert_eq!(read(given).map(written).as_deref(), Some(expected), "{given}");
@@ -161,7 +172,10 @@ mod tests {
             "5",
             "s",
             "1x",
-            "1.s5s",
+            ".s",
+            "-.s",
+            "1..5s",
+            "1.5.s",
             "--1s",
             "+-1s",
             "-+1s",

@@ -5,11 +5,12 @@ use std::{
     io::{self, Write},
     path::Path,
     process,
+    time::SystemTime,
 };
 
 /// Writes a file: beside it first, then in its place, so that no reader sees a part of it. What is not a file, such as a
 /// pipe, is written to.
-pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     written(path, text).map_err(|error| {
         io::Error::new(error.kind(), format!("--output: {} can't be written: {error}", path.display()))
     })
@@ -27,7 +28,9 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}", process::id()));
+    // In a container, each run has the same process id, and a killed one may have left its file.
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let beside = path.with_file_name(format!(".{name}.{}-{nanos}", process::id()));
     let done = (|| {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
         // Before it holds anything: the old file may be private.
@@ -43,4 +46,20 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&beside);
     }
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_killed_run_left_in_a_container_stopped_the_next_one() {
+        let folder = std::env::temp_dir().join(format!("injector-replace-{}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(format!(".out.yaml.{}", process::id())), "half").expect("written");
+        let done = write(&folder.join("out.yaml"), "whole");
+        let text = fs::read_to_string(folder.join("out.yaml")).unwrap_or_default();
+        fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!((done.map_err(|error| error.to_string()), &*text), (Ok(()), "whole"));
+    }
 }
