@@ -1,8 +1,8 @@
-//! What delivers the project beside its scripts: workflows run scripts that exist, with flags that these have, and the manifest
-//! for krew has the fields that krew requires.
+//! What delivers the project beside its scripts: workflows run scripts that exist, with flags that these have, the manifest for
+//! krew has the fields that krew requires, and seccomp profiles have the form that container runtimes read.
 
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -68,6 +68,49 @@ fn workflows_use_one_rust_that_is_new_enough() {
     let (_, oldest) = manifest.split_once("rust-version = \"").expect("the oldest Rust");
     let (oldest, _) = oldest.split_once('"').expect("its end");
     assert!(version(used) >= version(oldest), "{used} is older than {oldest}");
+}
+
+/// Calls by which a container with CAP_SYS_ADMIN or CAP_SYS_PTRACE changes its node or other processes.
+const NEVER: [&str; 14] = [
+    "bpf",
+    "delete_module",
+    "finit_module",
+    "init_module",
+    "kexec_load",
+    "mount",
+    "move_mount",
+    "open_by_handle_at",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_vm_writev",
+    "ptrace",
+    "umount2",
+    "unshare",
+];
+
+#[test]
+fn seccomp_profiles_have_the_form_that_runtimes_read_and_allow_little() {
+    for name in ["sidecar-cni", "sidecar-node"] {
+        let file = format!("docker/cni/seccomp/{name}.json");
+        let profile: Value =
+            serde_json::from_str(&read(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO", "{file}");
+        assert_eq!(profile["architectures"], json!(["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]), "{file}");
+        let mut allowed = BTreeSet::new();
+        for group in profile["syscalls"].as_array().expect("groups") {
+            assert_eq!(group["action"], "SCMP_ACT_ALLOW", "{file}: {group}");
+            assert!(group["comment"].as_str().is_some_and(|reason| !reason.is_empty()), "{file}: {group}");
+            let names = group["names"].as_array().expect("names").iter();
+            let names: Vec<&str> = names.map(|name| name.as_str().expect("a name")).collect();
+            assert!(names.is_sorted(), "{file}: {names:?}");
+            for call in names {
+                assert!(allowed.insert(call), "{file}: {call} is there twice");
+            }
+        }
+        let never: Vec<&str> = NEVER.into_iter().filter(|call| allowed.contains(call)).collect();
+        assert!(never.is_empty(), "{file} allows {never:?}");
+        assert_eq!(allowed.contains("setns"), name == "sidecar-node", "{file}");
+    }
 }
 
 #[test]

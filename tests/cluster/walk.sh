@@ -68,11 +68,24 @@ spec: { selector: { app: $1 }, ports: [{ port: 9080, targetPort: 8080 }] }
 YAML
 }
 
-step "the CNI plugin and the node agent, by Helm"
+# What the kernel has reported since the start of calls that our seccomp profiles refuse: program and number (syscall=).
+refused() { dmesg | awk -F '[][]' -v since="$since" '$2 + 0 >= since + 0 && /type=1326 .*(comm="runc|exe="[^"]*sidecar-)/'; }
+since="$(cut -d ' ' -f 1 /proc/uptime)"
+trap refused EXIT
+
+step "the CNI plugin and the node agent, by Helm, with their seccomp profiles"
 chmod 600 "$KUBECONFIG"
+# Here a refused call ends its program, instead of failing.
+mkdir -p /var/lib/kubelet/seccomp/profiles
+for name in sidecar-cni sidecar-node; do
+  sed 's/SCMP_ACT_ERRNO/SCMP_ACT_KILL_PROCESS/' "docker/cni/seccomp/$name.json" \
+    >"/var/lib/kubelet/seccomp/profiles/$name.json"
+done
+profile() { echo "$1.seccompProfile.type=Localhost,$1.seccompProfile.localhostProfile=profiles/$2.json"; }
 helm install cni docker/chart --namespace "$agents" --set injector.enabled=false \
   --set cni.enabled=true --set cni.image=registry.test/sidecar-init:0.1.0 \
-  --set repair.enabled=true --set repair.image=registry.test/sidecar-node:0.1.0 >/dev/null
+  --set repair.enabled=true --set repair.image=registry.test/sidecar-node:0.1.0 \
+  --set "$(profile cni sidecar-cni)" --set "$(profile repair sidecar-node)" >/dev/null
 rolled_out -n "$agents" daemonset/sidecar-cni
 rolled_out -n "$agents" daemonset/sidecar-node
 grep -q sidecar-cni /etc/cni/net.d/10-pods.conflist || fail "the plugin is not in the network configuration"
@@ -137,6 +150,7 @@ web="$(pod_of shop web)"
 
 step "a node at a glance"
 expect 'shop/web' kubectl -n "$agents" exec "$agent" -- sidecar-init status --all
+expect '^0 0$' kubectl -n "$agents" get pods -o 'jsonpath={.items[*].status.containerStatuses[*].restartCount}'
 
 step "memory of our containers, in MiB: in use, and requested"
 kubectl get pods -A -o json >"$scratch/pods"
@@ -213,5 +227,6 @@ until_true 60 "pods end" bash -c "! kubectl -n $agents get pods -o name | grep .
 expect '^$' left
 ! grep -q sidecar /etc/cni/net.d/* || fail "the plugin is still in the network configuration"
 expect '^$' find /opt/cni/bin -name 'sidecar*'
+expect '^$' refused
 
 say "all of it works on Kubernetes $(kubectl version -o json | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p' | tail -n 1)"

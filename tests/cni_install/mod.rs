@@ -9,4 +9,5 @@ mod once;
 mod programs;
 mod repair;
 mod rewriters;
+mod seccomp;
 mod watching;

@@ -13,6 +13,7 @@ use std::{
     sync::OnceLock,
     sync::atomic::{AtomicU32, Ordering},
 };
+use testkit::seccomp;
 
 /// The program without its debug information: it is copied often, and that would be most of it.
 pub(crate) fn program() -> &'static Path {
@@ -90,7 +91,7 @@ impl Node {
     }
 
     pub(crate) fn call(&self, verb: &str, more: &[&str]) -> Outcome {
-        Command::new(program()).args(self.arguments(verb, more)).outcome()
+        seccomp::command("sidecar-cni", program()).args(self.arguments(verb, more)).outcome()
     }
 
     #[track_caller]
@@ -102,7 +103,7 @@ impl Node {
     pub(crate) fn start(&self, more: &[&str]) -> Running {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let log = self.0.join(format!("log-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        let child = Command::new(program())
+        let child = seccomp::command("sidecar-cni", program())
             .args(self.arguments("install", more))
             .stderr(fs::File::create(&log).expect("a log"))
             .stdout(Stdio::null())

@@ -10,13 +10,13 @@ use std::{
 };
 
 /// A pod: a network namespace, and a process in it that sees files of its own.
-struct Pod {
-    namespace: Namespace,
-    process: Running,
+pub(crate) struct Pod {
+    pub(crate) namespace: Namespace,
+    pub(crate) process: Running,
 }
 
 impl Pod {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let namespace = Namespace::new();
         namespace
             .ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");

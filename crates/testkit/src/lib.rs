@@ -12,6 +12,8 @@ pub mod folder;
 pub mod http;
 #[cfg(feature = "cluster")]
 pub mod monitoring;
+#[cfg(feature = "cluster")]
+pub mod seccomp;
 pub mod wait;
 
 pub use wait::until;

@@ -22,13 +22,22 @@ fn values(cni: Value, repair: Value) -> Value {
 
 #[test]
 fn the_chart_has_the_same_objects_as_the_kustomizations() {
-    let cases: [(&str, &[&str], Value, Value); 6] = [
+    let confined = |name: &str| {
+        let file = format!("profiles/{name}.json");
+        json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": file } })
+    };
+    let mut labels = confined("sidecar-node");
+    labels["action"] = "label".into();
+    let cases: [(&str, &[&str], Value, Value); 9] = [
         ("base", &[], json!({}), Value::Null),
         ("metrics", &[], json!({ "metrics": true }), Value::Null),
         ("uninstall", &[], json!({ "uninstallOnExit": true }), Value::Null),
         ("base", &["repair"], json!({}), json!({})),
         ("base", &["repair", "repair/label"], json!({}), json!({ "action": "label" })),
         ("metrics", &["repair", "repair/delete"], json!({ "metrics": true }), json!({ "action": "delete" })),
+        ("base", &["seccomp"], confined("sidecar-cni"), Value::Null),
+        ("base", &["repair", "seccomp"], confined("sidecar-cni"), confined("sidecar-node")),
+        ("base", &["repair", "repair/label", "seccomp"], confined("sidecar-cni"), labels),
     ];
     for (base, components, cni, repair) in cases {
         let what = format!("{base} {components:?}");

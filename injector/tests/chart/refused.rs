@@ -52,6 +52,15 @@ fn wrong_values_are_named() {
             "must be one of the following: \"Exists\", \"Equal\"",
         ),
         (json!({ "cni": { "confDir": "etc/cni" } }), "cni.confDir: Does not match pattern '^/'"),
+        (json!({ "cni": { "seccompProfile": { "type": "Localhost" } } }), "localhostProfile is required"),
+        (
+            json!({ "cni": { "seccompProfile": { "localhostProfile": "profiles/a.json" } } }),
+            "Must not validate the schema (not)",
+        ),
+        (
+            json!({ "repair": { "seccompProfile": { "type": "Unconfined" } } }),
+            "repair.seccompProfile.type must be one of the following: \"RuntimeDefault\", \"Localhost\"",
+        ),
         (
             json!({ "repair": { "action": "restart" } }),
             "repair.action must be one of the following: \"repair\", \"label\", \"delete\"",

@@ -10,4 +10,5 @@ mod note;
 mod overview;
 mod roles;
 mod scene;
+mod seccomp;
 mod treatments;

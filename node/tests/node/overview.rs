@@ -16,7 +16,7 @@ const MONITOR: u32 = 5;
 
 /// A `/proc` with a container of the pod `shop/web`, and containerd's shim, which works in the folder of the container's
 /// configuration.
-fn proc(sandbox: &Sandbox, folder: &Path) -> PathBuf {
+pub(crate) fn proc(sandbox: &Sandbox, folder: &Path) -> PathBuf {
     let proc = folder.join("proc");
     let bundle = folder.join("bundle");
     fs::create_dir_all(&bundle).expect("a folder");
@@ -39,7 +39,7 @@ fn proc(sandbox: &Sandbox, folder: &Path) -> PathBuf {
 }
 
 /// As somebody does who edits rules by hand.
-fn tamper(sandbox: &Sandbox) {
+pub(crate) fn tamper(sandbox: &Sandbox) {
     let net = format!("--net={}", sandbox.path().display());
     let rule = ["add", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "counter"];
     command("nsenter", &[&[&*net, "nft"], &rule[..]].concat());

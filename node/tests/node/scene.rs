@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
 };
-use testkit::{cluster::Cluster, command, until};
+use testkit::{cluster::Cluster, command, seccomp, until};
 
 pub(crate) const NODE: &str = "node-1";
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-node");
 
 pub(crate) struct Scene {
     pub(crate) cluster: Cluster,
@@ -27,9 +28,14 @@ impl Scene {
     /// Starts `sidecar-node repair` with these flags besides. Unless they say how often, it does not look at the
     /// namespaces of other tests.
     pub(crate) fn start(&self, flags: &[&str]) -> Program {
+        self.start_by(&mut seccomp::command("sidecar-node", Path::new(PROGRAM)), flags)
+    }
+
+    /// The same by a command that starts the program.
+    pub(crate) fn start_by(&self, command: &mut Command, flags: &[&str]) -> Program {
         let log = self.cluster.file("log");
         let stderr = File::options().create(true).append(true).open(&log).expect("a log");
-        let child = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
+        let child = command
             .args(["repair", "--node", NODE, "--log-level", "debug", "--kubeconfig"])
             .arg(self.cluster.kubeconfig())
             .args(flags)

@@ -1,0 +1,39 @@
+//! The agent makes no system call that `docker/cni/seccomp/sidecar-node.json` refuses.
+
+use super::namespace::{Sandbox, get, with_address};
+use super::overview::{proc, tamper};
+use super::scene::{PROGRAM, Scene, broken};
+use std::{net::TcpStream, path::Path};
+use testkit::{seccomp::TracedPrograms, until, word};
+
+#[test]
+fn the_agents_profile_allows_what_it_calls() {
+    let scene = Scene::new();
+    let programs = TracedPrograms::new("sidecar-node", &scene.cluster.folder);
+    let sandbox = Sandbox::new("10.213.10.7");
+    let proc = proc(&sandbox, &scene.cluster.folder);
+    let address = "127.0.0.1:15519";
+    let flags = ["--watch", "--proc", word(&proc), "--metrics", address, "--status-interval", "1"];
+    let program = scene.start_by(&mut programs.command(Path::new(PROGRAM)), &flags);
+    until("it listens", || TcpStream::connect(address).is_ok());
+    until("pods are listed", || get(address, "/readyz").starts_with("HTTP/1.1 200"));
+    scene.cluster.put(&with_address(broken("web", 1), "10.213.10.7"));
+    let is = |state: &str| {
+        get(address, "/metrics").contains(&format!("sidecar_node_pods{{state=\"{state}\",mesh=\"istio\"}} 1"))
+    };
+    // No proxy listens where the rules send packets.
+    until("it is counted as repaired", || is("failing"));
+    tamper(&sandbox);
+    until("it is counted as drifted", || is("drifted"));
+    let has_event = |reason: &str| scene.cluster.all("events").iter().any(|event| event["reason"] == reason);
+    until("an event reports the drift", || has_event("CaptureDrifted"));
+    assert_eq!(program.stop(), Some(0));
+
+    for action in ["label", "delete"] {
+        scene.cluster.put(&broken("web", 2));
+        let mut command = programs.command(Path::new(PROGRAM));
+        let mut program = scene.start_by(&mut command, &["--action", action]);
+        assert_eq!(program.wait().code(), Some(0), "{action}: {}", program.log());
+    }
+    programs.check();
+}
