@@ -73,6 +73,16 @@ fn a_manifest_from_standard_input_is_compared_without_and_with_flags() {
 }
 
 #[test]
+fn a_document_among_the_arguments_is_not_printed_as_a_file_name() {
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{"sidecar.istio.io/status":"{}"}},
+        "spec":{"initContainers":[{"name":"istio-init","image":"proxyv2","args":["istio-iptables","-p","15001","-i","*","-b","*"]}],
+        "containers":[{"name":"web"},{"name":"istio-proxy","image":"proxyv2"}]}}"#;
+    let text = diff(&[], &["-f", &pod.replace('\n', " "), "-o", "5432"], 3);
+    let first = "from Pod web of the argument to Pod web of the argument with the flags:\n";
+    assert!(text.starts_with(first), "{text}");
+}
+
+#[test]
 fn pods_are_matched_by_their_names() {
     let two = |first: &str, second: &str| format!("{}---\n{}", pod("a", first), pod("b", second));
     let three = format!("{}---\n{}", two("", "80"), pod("c", ""));

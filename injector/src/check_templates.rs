@@ -1,7 +1,7 @@
 //! `check-templates`: what becomes of a cluster's pods if this injector takes over with the cluster's own ConfigMaps.
 
 use crate::inject::webhook_path;
-use crate::output::{self, ColourChoice, chain, fail, warn};
+use crate::output::{self, ColourChoice, fail, warn};
 use crate::{input, sources};
 use clap::Args;
 use command_line::program::BAD_INPUT;
@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &CheckTemplatesFlags) -> Result<ExitCode, Box<dyn Error
     let (text, is_equal) = match checked(flags) {
         Ok(checked) => checked,
         Err(problems) => {
-            fail(chain(&problems));
+            fail(problems);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };

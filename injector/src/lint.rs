@@ -62,7 +62,7 @@ pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {
     let mut found = match findings(flags) {
         Ok(found) => found,
         Err(problems) => {
-            output::fail(output::chain(&problems));
+            output::fail(problems);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };

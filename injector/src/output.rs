@@ -6,10 +6,8 @@ use mesh::data::{Tree, yaml};
 use mesh::visible_lines;
 use serde_json::Value;
 use std::{
-    error::Error,
     fmt::Display,
     io::{self, IsTerminal, Write},
-    iter,
 };
 
 /// The column under which a folded line of a message goes on.
@@ -85,9 +83,4 @@ fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
 /// An object as a document of YAML.
 pub(crate) fn document(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
-}
-
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let chain = iter::successors(Some(error), |&error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

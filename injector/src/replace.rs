@@ -54,12 +54,10 @@ mod tests {
 
     #[test]
     fn a_file_that_a_killed_run_left_in_a_container_stopped_the_next_one() {
-        let folder = std::env::temp_dir().join(format!("injector-replace-{}", process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join(format!(".out.yaml.{}", process::id())), "half").expect("written");
+        let folder = testkit::folder::Folder::new("replace");
+        folder.write(&format!(".out.yaml.{}", process::id()), "half");
         let done = write(&folder.join("out.yaml"), "whole");
         let text = fs::read_to_string(folder.join("out.yaml")).unwrap_or_default();
-        fs::remove_dir_all(&folder).expect("removed");
         assert_eq!((done.map_err(|error| error.to_string()), &*text), (Ok(()), "whole"));
     }
 }

@@ -101,7 +101,7 @@ fn stray(word: &str, flags: &Flags) -> String {
     let follows = |what: &str, setting: Setting| {
         format!("is not expected; a {what} follows {}", setting.row().option())
     };
-    if matches!(word, "true" | "false" | "0" | "1") || word.starts_with('-') {
+    if sources::boolean(word).is_some() || word.starts_with('-') {
         pflag::stray(flags)
     } else if is_manifest(word) && takes(flags, Setting::Filename) {
         follows("manifest", Setting::Filename)
@@ -434,6 +434,10 @@ mod tests {
             (
                 &["apply", "--dry-run", "false"],
                 "argument: \"false\" is not expected; values of switches are written --dry-run=false",
+            ),
+            (
+                &["apply", "--dry-run", "False"],
+                "argument: \"False\" is not expected; values of switches are written --dry-run=false",
             ),
             (&["probe", "8080"], "argument: \"8080\" is not expected"),
             (&["apply", "--netns", "demo"], "unknown flag --netns; did you mean --network-namespace?"),

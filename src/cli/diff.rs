@@ -136,7 +136,11 @@ impl DiffConfiguration {
         let sided = |subject: Subject| {
             let name = match (&subject.title, file) {
                 (Some(title), Some(file)) => {
-                    let file = if file == "-" { "standard input" } else { file };
+                    let file = match file.as_str() {
+                        "-" => "standard input",
+                        word if manifest::is_document(word) => "the argument",
+                        path => path,
+                    };
                     format!("{title} of {file}{}", if with_flags { " with the flags" } else { "" })
                 }
                 _ => Basis::Flags.name(),

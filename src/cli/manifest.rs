@@ -53,7 +53,7 @@ pub(super) fn read(file: &str) -> Result<String, String> {
 
 /// Whether a word is a document of JSON, and no path. An ephemeral container is given one so: its standard input has no end
 /// (`stdinOnce`), and nothing can be written to its files.
-fn is_document(word: &str) -> bool {
+pub(super) fn is_document(word: &str) -> bool {
     word.starts_with('{')
 }
 

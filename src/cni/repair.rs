@@ -17,6 +17,7 @@ use std::{
     fs::File,
     io::{self, Read},
     net::IpAddr,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -64,17 +65,24 @@ fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
     let opened = match openat2(root, path, how) {
-        // Before Linux 5.6, or by an old seccomp filter. The file must not be a link then.
-        Err(Errno::ENOSYS | Errno::EPERM) => openat(root, path, flags | OFlag::O_NOFOLLOW, Mode::empty()),
-        other => other,
+        // Before Linux 5.6, or by an old seccomp filter.
+        Err(Errno::ENOSYS | Errno::EPERM) => without_links(root, path, flags)?,
+        other => other?,
     };
-    let file = File::from(opened?);
+    let file = File::from(opened);
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut content = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut content)?;
     Ok(content)
+}
+
+/// Opens a file below a root directory, if no part of the path is a link.
+fn without_links(root: &File, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
+    path.split('/').try_fold(OwnedFd::from(root.try_clone()?), |folder, name| {
+        openat(folder, name, flags | OFlag::O_NOFOLLOW, Mode::empty()).map_err(io::Error::from)
+    })
 }
 
 /// Counts a repair, in the given state directory or the default one, if it exists.
@@ -92,7 +100,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     #[test]
-    fn an_absolute_link_leads_to_a_file_of_the_same_root() {
+    fn links_lead_to_files_of_the_same_root_or_are_refused() {
         let folder = std::env::temp_dir().join(format!("root-{}", std::process::id()));
         for name in ["etc", "run"] {
             fs::create_dir_all(folder.join(name)).expect("a folder");
@@ -103,6 +111,11 @@ mod tests {
         let content = start_of_file(&root, "etc/resolv.conf").expect("a file");
         assert_eq!(content, b"nameserver 10.9.8.7\n");
         start_of_file(&root, "etc").expect_err("a folder");
+        symlink("run", folder.join("linked")).expect("a link");
+        without_links(&root, "run/servers", OFlag::O_CLOEXEC).expect("no link");
+        for path in ["linked/servers", "etc/resolv.conf"] {
+            without_links(&root, path, OFlag::O_CLOEXEC).expect_err("a link");
+        }
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -57,9 +57,11 @@ impl fmt::Display for Aftermath {
 }
 
 impl CommitFailure {
-    /// Whether a step failed because another program changed rules at the same time, and nothing is left of the attempt.
+    /// Whether a step failed because another program changed rules at the same time, and the change can be tried again: what
+    /// is lost would be removed again.
     pub(super) fn is_conflict(&self) -> bool {
-        matches!(self.aftermath, Aftermath::RolledBack) && matches!(&self.source, Error::Conflict { .. })
+        matches!(self.aftermath, Aftermath::RolledBack | Aftermath::Lost { .. })
+            && matches!(&self.source, Error::Conflict { .. })
     }
 }
 
@@ -112,5 +114,23 @@ fn roll_back(
         (true, true) => Aftermath::RolledBack,
         (true, false) => Aftermath::Lost { tables },
         (false, _) => Aftermath::Left { steps: failed },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_is_tried_again_unless_steps_back_failed() {
+        for (aftermath, is_tried_again) in [
+            (Aftermath::RolledBack, true),
+            (Aftermath::Lost { tables: vec![(Family::V4, Table::Filter)] }, true),
+            (Aftermath::Left { steps: Vec::new() }, false),
+        ] {
+            let source = Error::Conflict { source: "too late".into() };
+            let failure = CommitFailure { step: "a step".to_owned(), aftermath, source };
+            assert_eq!(failure.is_conflict(), is_tried_again, "{failure}");
+        }
     }
 }

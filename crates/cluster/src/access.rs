@@ -2,7 +2,7 @@
 //!
 //! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
 //! is a way in. A command that a user runs at a terminal starts them, as kubectl does ([`user_client`]). Tokens in files are
-//! read again at least once a minute; when a call failed, so is all else (`renewal`).
+//! read again at least once a minute, and everything is after a call that failed (`renewal`).
 
 use crate::renewal::Renewing;
 use kube::{

@@ -57,6 +57,11 @@ impl Problems {
         self.headed("; nothing was changed")
     }
 
+    /// The problems in one line, as part of a message.
+    pub fn joined(&self) -> String {
+        self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
     fn headed(&self, addition: &str) -> String {
         let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
         let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();
@@ -106,8 +111,10 @@ mod tests {
             Problems(vec![one.clone()]).unchanged(),
             "1 problem in the input; nothing was changed\n  --proxy-uid: \"root\" is not a number"
         );
+        let both = Problems(vec![one, two]);
+        assert_eq!(both.joined(), "--proxy-uid: \"root\" is not a number; --mesh: needs a value");
         assert_eq!(
-            Problems(vec![one, two]).to_string(),
+            both.to_string(),
             "2 problems in the input\n  --proxy-uid: \"root\" is not a number\n  --mesh: needs a value"
         );
     }

@@ -3,7 +3,6 @@
 use super::object::{ClusterObject, ClusterQuestion, ObjectName, ObjectPlace};
 use crate::admission::{Namespace, Workload, controller_of};
 use crate::namespaces::texts;
-use mesh::Problems;
 use mesh::pod::{ENFORCE, ManifestObject, Standard, objects_in, template_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,10 +110,7 @@ impl<'a> Inventory<'a> {
         let mut read = match objects_in(&name, &object.value) {
             Ok(mut read) if read.len() == 1 => read.remove(0),
             Ok(_) => return,
-            Err(Problems(problems)) => {
-                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                return self.unread.push(problems.join("; "));
-            }
+            Err(problems) => return self.unread.push(problems.joined()),
         };
         read.pod.namespace.clone_from(&namespace.namespace.name);
         read.enforced = Standard::enforced(namespace.namespace.labels.get(ENFORCE).map(String::as_str));

@@ -78,10 +78,8 @@ fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Val
     if !matches!(request.text("operation"), "" | "CREATE") {
         return Ok(("a pod gets its variable when it is created".to_owned(), None));
     }
-    let pod = CheckedPod::read("pod", request.pod()?.clone()).map_err(|Problems(problems)| {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        format!("the pod can't be read: {}", problems.join("; "))
-    })?;
+    let pod = CheckedPod::read("pod", request.pod()?.clone())
+        .map_err(|problems| format!("the pod can't be read: {}", problems.joined()))?;
     let Some((label, tag)) = labels.iter().find_map(|label| Some((label, pod.label(label)?))) else {
         return Ok((format!("it has no label {}", labels.join(" or ")), None));
     };

@@ -123,8 +123,7 @@ fn answered(
         }
         Err(_) if is_partial => return None,
         Err(problems) => {
-            let problems: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-            reply(ReviewOutcome::Refused, format!("the pod can't be injected: {}", problems.join("; ")))
+            reply(ReviewOutcome::Refused, format!("the pod can't be injected: {}", problems.joined()))
         }
     };
     Some(reply.answer())

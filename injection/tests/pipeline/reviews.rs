@@ -84,7 +84,7 @@ fn check(pod: &Value, configuration: &Configuration) {
         Ok(InjectionOutcome::Skipped(_)) => assert_eq!(answer.report.outcome, Answered::Skipped, "{pod}"),
         Err(problems) => {
             assert_eq!(answer.report.outcome, Answered::Refused, "{pod}");
-            let shown = problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let shown = problems.joined();
             assert!(answer.report.reason.ends_with(&shown), "{pod}: {} {shown}", answer.report.reason);
         }
     }

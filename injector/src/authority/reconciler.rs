@@ -153,7 +153,7 @@ impl CertificateReconciler {
         match event {
             AuthorityEvent::Secret(secret) => {
                 self.seen = Some(secret);
-                // A write from now on repeats none.
+                // The watch works, so that the next write is not the last one again.
                 self.backoff.reset();
             }
             AuthorityEvent::Configuration(name, configuration) => {

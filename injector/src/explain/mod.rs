@@ -76,7 +76,7 @@ enum ExplanationFormat {
 
 pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
-    // What `sidecar-init explain` prints follows.
+    // Behind a document, the text of `sidecar-init explain` would make it unreadable for programs.
     if !flags.explain.is_empty() && flags.format != ExplanationFormat::Text {
         return Err("--explain: prints text; expected no other --format beside it".into());
     }

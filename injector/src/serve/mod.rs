@@ -17,9 +17,8 @@ pub(crate) mod tls;
 
 use crate::authority;
 use crate::logging::{self, LoggingFlags};
-use crate::output::chain;
 use crate::sources::ConfigurationSources;
-use ::cluster::{listen::listen, termination::Termination};
+use ::cluster::{error::describe, listen::listen, termination::Termination};
 pub(crate) use cluster::kubelet_runs_native_sidecars;
 
 use body::Budget;
@@ -170,7 +169,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         (cluster, configured, identified) => {
             let cluster = cluster.err().map(Into::into);
             let errors = [cluster, configured.err(), identified.err()].into_iter().flatten();
-            let errors: Vec<String> = errors.map(|error| chain(&*error)).collect();
+            let errors: Vec<String> = errors.map(|error| describe(&*error)).collect();
             return Err(errors.join("\n").into());
         }
     };
@@ -225,7 +224,7 @@ fn identity_of(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, W
         Ok(ServerIdentity::new(chain, key)?)
     })
     .map_err(|error| {
-        format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), chain(&*error))
+        format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), describe(&*error))
     })?;
     let served = Arc::clone(&identity);
     let reload = Box::new(move |contents: &FileContents| {

@@ -5,7 +5,7 @@
 
 use super::files::{FileContents, FileStamps, Files};
 use super::metrics::Reloads;
-use crate::output::chain;
+use cluster::error::describe;
 use std::{error::Error, thread, time::Duration};
 
 /// A change is read at the poll after the one that notices it, so that several which come together are one.
@@ -88,7 +88,7 @@ impl Watched {
                 Reload::Applied
             }
             Err(error) => {
-                let error = chain(&*error);
+                let error = describe(&*error);
                 if self.last_error.as_ref() == Some(&error) {
                     return Reload::Unchanged;
                 }

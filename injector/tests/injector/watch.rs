@@ -235,7 +235,9 @@ fn a_watch_that_can_not_be_is_told_at_the_start() {
         String::from_utf8_lossy(&out.stderr).into_owned()
     };
     assert!(shown(&["--watch-cluster=on"]).contains("name the API server with --kubeconfig"));
-    assert!(shown(&["--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
+    let missing = shown(&["--kubeconfig", "missing.yaml"]);
+    let line = missing.lines().find(|line| line.contains("missing.yaml can't be read"));
+    assert!(line.is_some_and(|line| line.matches("(os error 2)").count() == 1), "{missing}");
     let unused = shown(&["--kubeconfig", "missing.yaml", "--watch-cluster=off"]);
     assert!(unused.contains("expected --watch-cluster auto or on, or --self-signed"), "{unused}");
     assert!(shown(&["--native-sidecars=maybe"]).contains("is not auto, true or false"));

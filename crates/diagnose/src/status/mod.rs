@@ -149,7 +149,7 @@ fn summary(
     }
 }
 
-/// Addresses whose traffic passes the proxy by, while that of the other family goes there.
+/// Addresses whose traffic bypasses the proxy, while that of the other family goes there.
 fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<NamespaceFinding> {
     let reachable = crate::explain::PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =

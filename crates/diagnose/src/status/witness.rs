@@ -160,8 +160,8 @@ fn pod(seen: &Observation<'_>, claims: &[Claim]) -> PodContext {
     pod.with_proxy(&proxy_of(claims))
 }
 
-/// Whether TCP from or to this address of the pod passes its rules as it was sent, or may: rules of others drop all of a
-/// family, or take it elsewhere.
+/// Whether some TCP from or to this address of the pod passes its rules, or may. None does where rules of others drop all of a
+/// family, or redirect it to a port.
 pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> bool {
     let family = Family::of(address);
     let (view, routing) = (seen.views.get(family), seen.routing.get(family));

@@ -6,7 +6,6 @@ use crate::template::go::fields::{fields_in_order, json_fields};
 use crate::template::go::{data, standin};
 use data_encoding::{BASE32, BASE64, Encoding};
 use gtmpl_ng::Value;
-use mesh::Problems;
 use mesh::data::{Tree, yaml};
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -149,8 +148,6 @@ fn from_json(text: &str) -> FunctionResult {
 }
 
 fn from_yaml(args: &[Value]) -> FunctionResult {
-    let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|Problems(problems)| {
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-    })?;
+    let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.joined())?;
     Ok(read.first().map_or(Value::Nil, data::plain))
 }
