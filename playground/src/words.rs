@@ -170,8 +170,7 @@ impl WordParser<'_> {
                     match words.next() {
                         Some(value) => self.say(row, value),
                         None => {
-                            let text = format!("needs a value; write {}= for an empty one", row.option());
-                            self.fault(InputProblem::of(&row.option(), text));
+                            self.fault(InputProblem::of(&row.option(), pflag::lacks_value(row)));
                         }
                     }
                 }

@@ -44,8 +44,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     }
     let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, trailing, .. } = parser;
     if let Next::Value(row) = next {
-        let option = row.option();
-        problems.push(InputProblem::of(&option, format!("needs a value; write {option}= for an empty one")));
+        problems.push(InputProblem::of(&row.option(), pflag::lacks_value(row)));
     }
     match entry {
         Some(entry) => {

@@ -89,7 +89,7 @@ pub(super) fn begin<'a>(
 
 /// Logs the warnings about a subject: those about the form of its manifest, and `warnings` about its settings.
 pub(super) fn warn(subject: &Subject, warnings: &[String]) {
-    let of = subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
+    let of = prefix(subject);
     for warning in subject.warnings_of_form() {
         tracing::warn!(target: "manifest", "{of}{warning}");
     }
@@ -101,9 +101,13 @@ pub(super) fn warn(subject: &Subject, warnings: &[String]) {
 /// Logs what is assumed of a pod that is only described. Commands that work in its network namespace ask that for addresses.
 pub(super) fn note_assumption(subject: &Subject) {
     if let Some(assumption) = subject.assumption() {
-        let of = subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
-        tracing::info!(target: "manifest", "{of}{assumption}");
+        tracing::info!(target: "manifest", "{}{assumption}", prefix(subject));
     }
+}
+
+/// What names the subject in the log, where a manifest describes it.
+fn prefix(subject: &Subject) -> String {
+    subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default()
 }
 
 /// One subject's part of an answer.

@@ -67,7 +67,16 @@ pub(super) fn width() -> usize {
 /// The columns that a line may take before it is folded. What no terminal shows is read by programs, line by line, so no
 /// line of it is broken.
 pub(super) fn line_width() -> usize {
-    if io::stdout().is_terminal() { width() } else { usize::MAX }
+    width_on(&io::stdout())
+}
+
+/// The same on standard error.
+pub(super) fn error_width() -> usize {
+    width_on(&io::stderr())
+}
+
+fn width_on(stream: &impl IsTerminal) -> usize {
+    if stream.is_terminal() { width() } else { usize::MAX }
 }
 
 /// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.
@@ -168,10 +177,7 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(data::line(failure).as_bytes()),
-        false => {
-            let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
-            anstream::stderr().write_all(paint::error(text, width).as_bytes())
-        }
+        false => anstream::stderr().write_all(paint::error(text, error_width()).as_bytes()),
     };
     let short: String = anstream::adapter::strip_str(text)
         .to_string()

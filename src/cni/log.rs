@@ -120,11 +120,10 @@ mod tests {
 
     #[test]
     fn a_line_is_written_where_the_log_can_not_be_rotated() {
-        let folder = std::env::temp_dir().join(format!("sidecar-init-cni-log-{}", std::process::id()));
+        let folder = testkit::folder::Folder::new("cni-log");
         let path = folder.join("cni.log");
         fs::create_dir_all(folder.join("cni.log.1")).expect("a folder in its way");
         append(&path, b"line\n", 1).expect("it is written");
         assert_eq!(fs::read(&path).expect("the log"), b"line\n");
-        fs::remove_dir_all(folder).expect("removed");
     }
 }

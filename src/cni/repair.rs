@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn links_lead_to_files_of_the_same_root_or_are_refused() {
-        let folder = std::env::temp_dir().join(format!("root-{}", std::process::id()));
+        let folder = testkit::folder::Folder::new("root");
         for name in ["etc", "run"] {
             fs::create_dir_all(folder.join(name)).expect("a folder");
         }
         fs::write(folder.join("run/servers"), "nameserver 10.9.8.7\n").expect("written");
         symlink("/run/servers", folder.join("etc/resolv.conf")).expect("a link");
-        let root = File::open(&folder).expect("a folder");
+        let root = File::open(&*folder).expect("a folder");
         let content = start_of_file(&root, "etc/resolv.conf").expect("a file");
         assert_eq!(content, b"nameserver 10.9.8.7\n");
         start_of_file(&root, "etc").expect_err("a folder");
@@ -116,6 +116,5 @@ mod tests {
         for path in ["linked/servers", "etc/resolv.conf"] {
             without_links(&root, path, OFlag::O_CLOEXEC).expect_err("a link");
         }
-        fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -103,7 +103,7 @@ fn with_retries<T>(change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Erro
 fn unread(source: io::Error) -> Refusal {
     match source.kind() {
         io::ErrorKind::ResourceBusy | io::ErrorKind::Interrupted => Refusal::Conflict(source),
-        _ => Refusal::Refused { subject: "reading nf_tables".to_owned(), explanation: None, source },
+        _ => Refusal::of("reading nf_tables", source),
     }
 }
 

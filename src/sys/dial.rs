@@ -3,6 +3,7 @@
 //! Packets of a caller get no further than the first router: their time to live is 1. What reaches an address of this
 //! machine, by whatever rule, needs no more.
 
+use super::namespace;
 use nix::{
     errno::Errno,
     libc,
@@ -17,8 +18,6 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    panic::resume_unwind,
-    thread,
 };
 
 /// How far packets get that no rule leads back: to the next machine, which does not pass them on.
@@ -132,16 +131,11 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
     if owner() == (uid, gid) {
         return Ok(work());
     }
-    let as_them = || {
+    namespace::on_new_thread(|| {
         setfsgid(Gid::from_raw(gid));
         setfsuid(Uid::from_raw(uid));
         // The calls do not report failure.
         if owner() == (uid, gid) { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
-    };
-    thread::scope(|scope| {
-        // A limit of processes may refuse the thread, at which `Scope::spawn` panics.
-        let started = thread::Builder::new().spawn_scoped(scope, as_them).map_err(NoCall::Refused)?;
-        started.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 

@@ -52,11 +52,12 @@ fn mount_with(what: Option<&Path>, at: &Path, kind: Option<&str>, flags: MsFlags
 mod tests {
     use super::*;
     use nix::sys::stat::{Mode, umask};
-    use std::{env, process, thread};
+    use std::thread;
 
     #[test]
     fn every_user_can_read_a_covered_file_whatever_the_umask() {
-        let file = env::temp_dir().join(format!("sidecar-init-cover-{}", process::id()));
+        let folder = testkit::folder::Folder::new("cover");
+        let file = folder.join("file");
         fs::write(&file, "below").expect("a file");
         let path = file.clone();
         let seen = thread::spawn(move || {
@@ -69,7 +70,6 @@ mod tests {
         });
         let seen = seen.join().expect("no panic");
         let outside = fs::read_to_string(&file).expect("it can be read");
-        fs::remove_file(&file).expect("the file goes");
         assert_eq!((seen, outside.as_str()), (("above".to_owned(), 0o644), "below"));
     }
 }

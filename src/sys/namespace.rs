@@ -112,7 +112,10 @@ pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter_new().map(|()| work()))
 }
 
-fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+/// Does `work` on a new thread, which may change what is a thread's own: its namespaces, or its users.
+pub(super) fn on_new_thread<T: Send, E: From<io::Error> + Send>(
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<T, E> {
     thread::scope(|scope| {
         // A limit of processes may refuse the thread, at which `Scope::spawn` panics.
         let started = thread::Builder::new().spawn_scoped(scope, work)?;

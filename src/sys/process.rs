@@ -132,14 +132,13 @@ pub fn lock_holder(file: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{env, process};
 
     /// The kernel cuts names at 15 bytes, within a character if need be.
     #[test]
     fn a_process_is_read_whatever_its_name_and_the_name_moves_no_cursor() {
-        let root = env::temp_dir().join(format!("sidecar-init-names-{}", process::id()));
+        let root = testkit::folder::Folder::new("names");
         let folder = root.join("7");
-        fs::create_dir_all(&folder).expect("a folder");
+        fs::create_dir(&folder).expect("a folder");
         let chosen: &[u8] = b"a)\x1b[2J\xc3 \x07b";
         let status_text = [&b"Name:\t"[..], chosen, &b"\nPPid:\t5\n"[..]].concat();
         fs::write(folder.join("status"), status_text).expect("status");
@@ -147,7 +146,6 @@ mod tests {
         fs::write(folder.join("stat"), [&b"7 ("[..], chosen, times.as_bytes()].concat()).expect("stat");
         let shown = name(&status(&folder).expect("it is there"));
         let found = (parent(&folder), started(&folder));
-        fs::remove_dir_all(&root).expect("the folder goes");
         assert_eq!(shown.as_deref(), Some("a)\u{fffd}[2J\u{fffd} \u{fffd}b"));
         assert_eq!(found, (Some(root.join("5")), Some(100)));
     }

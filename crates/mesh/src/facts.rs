@@ -36,6 +36,18 @@ pub enum DnsCapture {
 }
 
 impl DnsCapture {
+    /// The servers of a family to which queries are captured; `None` in place of one is any server.
+    pub(crate) fn servers(&self, family: Family) -> Vec<Option<Cidr>> {
+        match self {
+            Self::Off => Vec::new(),
+            Self::All => vec![None],
+            Self::Servers(servers) => {
+                let own = servers.iter().copied().filter(|server| Family::of(*server) == family);
+                own.map(|server| Some(Cidr::host(server))).collect()
+            }
+        }
+    }
+
     /// Queries that the rules capture and that conntrack may know from before. The proxy's own, which have their zone, are
     /// excluded.
     pub(crate) fn stale_flows(

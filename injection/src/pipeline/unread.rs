@@ -20,7 +20,7 @@ pub(crate) fn mark() -> Value {
     Value::Array(vec![MARK.into()])
 }
 
-/// Whether a value stands for a list that was not read.
+/// Whether a value is the placeholder of a list that was not read.
 pub(crate) fn is_mark(value: &Value) -> bool {
     matches!(value.as_array().map(Vec::as_slice), Some([Value::String(text)]) if text == MARK)
 }

@@ -126,12 +126,18 @@ fn missing_rights_are_named() {
     has(&findings, "server warn: the Deployment can't be read: ");
 }
 
-#[test]
-fn an_installation_that_works_is_found_to_work_and_is_not_changed() {
+/// A cluster with the injector, whose server runs.
+fn installed() -> (Cluster, Kubelet) {
     let cluster = Cluster::start();
     let mut kubelet = Kubelet::default();
     run(&cluster, INSTALL);
     kubelet.follow(&cluster);
+    (cluster, kubelet)
+}
+
+#[test]
+fn an_installation_that_works_is_found_to_work_and_is_not_changed() {
+    let (cluster, _kubelet) = installed();
     let before = cluster.all("pods").len();
     let (code, findings) = check(&cluster, &[]);
     assert_eq!(code, Some(0), "{findings:#?}");
@@ -162,10 +168,7 @@ fn an_installation_that_works_is_found_to_work_and_is_not_changed() {
 
 #[test]
 fn the_rights_of_the_operator_were_not_asked_for() {
-    let cluster = Cluster::start();
-    let mut kubelet = Kubelet::default();
-    run(&cluster, INSTALL);
-    kubelet.follow(&cluster);
+    let (cluster, _kubelet) = installed();
     let account = "system:serviceaccount:sidecar-injector:sidecar-injector-environment";
     let (code, findings) = check(&cluster, &["--operator"]);
     assert_eq!(code, Some(0), "{findings:#?}");
@@ -183,10 +186,7 @@ fn the_rights_of_the_operator_were_not_asked_for() {
 
 #[test]
 fn all_that_is_broken_is_found_at_once() {
-    let cluster = Cluster::start();
-    let mut kubelet = Kubelet::default();
-    run(&cluster, INSTALL);
-    kubelet.follow(&cluster);
+    let (cluster, mut kubelet) = installed();
     cluster.namespace(
         "shop",
         &json!({ "istio-injection": "enabled",
@@ -224,10 +224,7 @@ fn all_that_is_broken_is_found_at_once() {
 
 #[test]
 fn a_secret_that_is_not_the_authoritys_is_found() {
-    let cluster = Cluster::start();
-    let mut kubelet = Kubelet::default();
-    run(&cluster, INSTALL);
-    kubelet.follow(&cluster);
+    let (cluster, mut kubelet) = installed();
     kubelet.end("sidecar-injector");
     cluster
         .put(&json!({ "apiVersion": "v1", "kind": "Secret", "data": { "ca.crt": "bm8=", "ca.key": "bm8=" },

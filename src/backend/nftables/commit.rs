@@ -33,6 +33,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Of a call beside a batch, such as a listing.
+    pub(crate) fn of(subject: impl Into<String>, source: io::Error) -> Self {
+        Self::Refused { subject: subject.into(), explanation: None, source }
+    }
+
     pub fn cause(&self) -> &io::Error {
         match self {
             Self::Conflict(source) | Self::Refused { source, .. } => source,

@@ -48,11 +48,7 @@ impl Nftables {
             };
             let (generation, leftovers) = match read(self) {
                 Err(error) if lacks_nf_tables(&error) => return Ok(()),
-                other => other.map_err(|source| Refusal::Refused {
-                    subject: "listing the tables of iptables".to_owned(),
-                    explanation: None,
-                    source,
-                })?,
+                other => other.map_err(|source| Refusal::of("listing the tables of iptables", source))?,
             };
             let jobs: Vec<BatchOperation<'_>> = leftovers.iter().map(Leftover::job).collect();
             if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }

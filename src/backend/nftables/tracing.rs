@@ -51,7 +51,7 @@ impl Tracing {
     /// When the kernel refuses; [`Refusal::Conflict`] if another trace is running.
     pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
         let mut nftables =
-            Nftables::open(TABLE).map_err(|source| refused("opening a netlink socket", source))?;
+            Nftables::open(TABLE).map_err(|source| Refusal::of("opening a netlink socket", source))?;
         nftables.remove_leftover_trace()?;
         if nftables.trace_flags()?.is_some() {
             return Err(Refusal::Conflict(io::ErrorKind::AlreadyExists.into()));
@@ -93,16 +93,12 @@ impl Nftables {
 
     /// The flags of the table of a trace; `None` if there is no such table.
     fn trace_flags(&mut self) -> Result<Option<u32>, Refusal> {
-        let found = self.tables().map_err(|source| refused("listing the tables of nf_tables", source))?;
+        let found = self.tables().map_err(|source| Refusal::of("listing the tables of nf_tables", source))?;
         let Tables(tables) = found.unwrap_or_default();
         let mut tables = tables.into_iter();
         let trace = tables.find(|table| table.family == NFPROTO_INET && table.name == TABLE);
         Ok(trace.map(|table| table.flags))
     }
-}
-
-fn refused(subject: &str, source: io::Error) -> Refusal {
-    Refusal::Refused { subject: subject.to_owned(), explanation: None, source }
 }
 
 fn table(aim: &Aim, group: Option<u16>, flags: u32) -> EncodedTable {

@@ -35,10 +35,7 @@ impl Nftables {
         owner: &Ownership,
     ) -> Result<(), Refusal> {
         let (of, name) = (nfproto(family), table.name());
-        let unread = |source| {
-            let subject = format!("reading the table {name}");
-            Refusal::Refused { subject, explanation: None, source }
-        };
+        let unread = |source| Refusal::of(format!("reading the table {name}"), source);
         retry(|| {
             let generation = self.generation().map_err(unread)?;
             let unlistable = self.unlistable(family, table).map_err(unread)?;

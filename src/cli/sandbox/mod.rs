@@ -40,7 +40,7 @@ use sidecar_init::sys::{
 use std::{
     ffi::OsString,
     fs::File,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     net::IpAddr,
     os::fd::AsFd,
     process,
@@ -303,6 +303,5 @@ fn warn_of_shared_user(has_proxy: bool, app: ProcessIdentity) {
          /etc/subgid, or run this as root\n",
         app.0
     );
-    let width = if io::stderr().is_terminal() { report::width() } else { usize::MAX };
-    let _ = io::stderr().write_all(fold(&text, 2, width).as_bytes());
+    let _ = io::stderr().write_all(fold(&text, 2, report::error_width()).as_bytes());
 }

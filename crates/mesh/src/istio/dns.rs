@@ -18,16 +18,11 @@ const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 
 /// Writes redirects and zones, if DNS is captured.
 pub(super) fn write(writer: &mut Writer<'_>) {
+    if writer.config.dns == DnsCapture::Off {
+        return;
+    }
     let origin = Reason::Dns.origin();
-    // Each is a rule; one rule for all of them where any server counts.
-    let servers: Vec<Option<Cidr>> = match &writer.config.dns {
-        DnsCapture::Off => return,
-        DnsCapture::All => vec![None],
-        DnsCapture::Servers(servers) => {
-            let servers: Vec<Cidr> = servers.iter().copied().map(Cidr::host).collect();
-            writer.own_family(&servers).into_iter().map(Some).collect()
-        }
-    };
+    let servers = writer.config.dns.servers(writer.family());
     writer.append(Table::Raw, OUTPUT, [], jump(DNS), origin);
     if !servers.is_empty() {
         writer.append(Table::Nat, OUTBOUND, [], jump(DNS), origin);

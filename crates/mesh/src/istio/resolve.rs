@@ -5,11 +5,10 @@ use super::config::{
 };
 use super::defaults;
 use super::names::Names;
-use crate::Problems;
 use crate::facts::Unused;
 use crate::settings::{Setting, alternatives};
 use crate::sources::{Given, Host, SettingReader, Source, Wildcard};
-use rules::{Cidr, Family, Mark, number::unsigned};
+use rules::{Cidr, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
@@ -258,13 +257,9 @@ fn found(addresses: &[IpAddr]) -> String {
 }
 
 fn warn_of_ipv6(reader: &mut SettingReader<'_>, setting: Setting, cidrs: &[Cidr]) {
-    let (_, source) = reader.items(setting);
     // Including a loopback network has an effect in both families: see `owner::captures_loopback`.
     let counts = |cidr: &Cidr| setting == Setting::ServiceCidr && cidr.address().is_loopback();
-    let without_effect = cidrs.iter().filter(|cidr| cidr.family() == Family::V6 && !counts(cidr));
-    for cidr in without_effect.take(Problems::MAX_ITEMS) {
-        reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
-    }
+    reader.warn_of_ipv6_networks(setting, cidrs.iter().copied().filter(|cidr| !counts(cidr)));
 }
 
 fn loopback(reader: &mut SettingReader<'_>) -> Cidr {

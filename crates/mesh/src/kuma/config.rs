@@ -82,22 +82,7 @@ pub struct CaptureConfig {
 impl CaptureConfig {
     /// Whether DNS queries of a family are captured: where servers are listed, there has to be one of the family.
     pub fn captures_dns(&self, family: Family) -> bool {
-        match &self.dns.capture {
-            DnsCapture::Off => false,
-            DnsCapture::All => true,
-            DnsCapture::Servers(_) => !self.servers(family).is_empty(),
-        }
-    }
-
-    /// The DNS servers of a family, where only theirs are captured.
-    pub fn servers(&self, family: Family) -> Vec<Cidr> {
-        match &self.dns.capture {
-            DnsCapture::Servers(servers) => {
-                let servers = servers.iter().copied().map(Cidr::host);
-                servers.filter(|server| server.family() == family).collect()
-            }
-            DnsCapture::Off | DnsCapture::All => Vec::new(),
-        }
+        !self.dns.capture.servers(family).is_empty()
     }
 
     /// Whether DNS of a family is kept in two zones. Docker rewrites queries to its own server, which it could not do for

@@ -1,10 +1,9 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{CaptureConfig, Dns, Flow, Ports, VirtualNetwork};
+use super::config::{CaptureConfig, Dns, Flow, Ports};
 use super::defaults;
 use super::exclusions::{self, DirectionSettings};
 use super::settings::Kuma;
-use crate::Problems;
 use crate::facts::DnsCapture;
 use crate::settings::Setting;
 use crate::sources::{Given, Host, Raw, SettingReader, Source};
@@ -48,7 +47,8 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         DnsCapture::Servers(_) | DnsCapture::All => docker(reader, host, ipv6),
     };
     if !ipv6 {
-        warn_of_ipv6(reader, &networks);
+        // Lint warns of other lists' networks.
+        reader.warn_of_ipv6_networks(Kuma::Vnet, networks.iter().map(|network| network.network));
     }
     CaptureConfig {
         ipv6,
@@ -100,15 +100,6 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
         );
     }
     found
-}
-
-/// Warns of `--vnet`'s IPv6 networks, which have no effect without IPv6. Lint warns of other lists' networks.
-fn warn_of_ipv6(reader: &mut SettingReader<'_>, networks: &[VirtualNetwork]) {
-    let (_, source) = reader.items(Kuma::Vnet);
-    let cidrs = networks.iter().map(|network| network.network);
-    for cidr in cidrs.filter(|cidr| cidr.family() == Family::V6).take(Problems::MAX_ITEMS) {
-        reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
-    }
 }
 
 /// The proxy's user: a number as it is, a name looked up once, here, so that no rule ever holds a name.

@@ -11,7 +11,7 @@ use crate::writing::{
     port, ports, state, tcp, to, to_loopback, udp, user,
 };
 use rules::{
-    Cidr, ConnState, Family, LogLevel, Match, Negatable, Origin, PortSet, Protocol, RuleSet, Table, Target,
+    ConnState, Family, LogLevel, Match, Negatable, Origin, PortSet, Protocol, RuleSet, Table, Target,
 };
 
 const INBOUND: ChainPlace = own("KUMA_MESH_INBOUND");
@@ -46,23 +46,13 @@ fn dns_origin(config: &CaptureConfig, reason: Reason) -> Origin {
     })
 }
 
-/// The servers whose queries are captured, each a rule; one rule for all of them where any server counts.
-fn servers(writer: &KumaWriter<'_>) -> Vec<Option<Cidr>> {
-    match writer.config.dns.capture {
-        DnsCapture::All => vec![None],
-        DnsCapture::Servers(_) | DnsCapture::Off => {
-            writer.config.servers(writer.family()).into_iter().map(Some).collect()
-        }
-    }
-}
-
 /// The proxy queries the resolver from a port of its own choosing, which may be one that an application uses for a captured
 /// query to the same resolver. In one zone the two would be one connection to conntrack, and an answer would go to the
 /// wrong one.
 fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     let origin = dns_origin(config, Reason::DnsZone);
-    let servers = servers(writer);
+    let servers = writer.config.dns.capture.servers(writer.family());
     for server in &servers {
         let answer = server.map(from).into_iter().chain([udp(), from_port(DNS_PORT)]);
         writer.append(Table::Raw, PREROUTING, answer, Target::SetZone(PROXY_ZONE), origin);
@@ -134,7 +124,7 @@ fn output(writer: &mut KumaWriter<'_>) {
         let origin = dns_origin(config, Reason::DnsOverTcp);
         writer.add(inserts, OUTPUT, others, Target::Return, origin);
         let origin = dns_origin(config, Reason::Dns);
-        for server in servers(writer) {
+        for server in config.dns.capture.servers(writer.family()) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
             let target = Target::Redirect(config.dns.port.into());
             writer.insert_next(Table::Nat, OUTPUT, query, target, origin);

@@ -14,20 +14,19 @@ impl AnnotationForm {
     /// What is wrong with a value beyond what every reader of the setting reports: the items, and the complaint about each.
     /// Of many, the first.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
-        match self {
-            Self::Mode => Vec::new(),
-            Self::PortsOrAll | Self::NetworksOrAll if value == "*" => Vec::new(),
+        let fault: fn(&str) -> Option<FormFault<'_>> = match self {
+            Self::Mode => return Vec::new(),
+            Self::PortsOrAll | Self::NetworksOrAll if value == "*" => return Vec::new(),
             // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they are.
-            Self::Ports | Self::PortsOrAll | Self::Interfaces if value.trim().is_empty() => Vec::new(),
-            Self::Networks | Self::NetworksOrAll if value.is_empty() => Vec::new(),
-            Self::Ports | Self::PortsOrAll => {
-                value.split(',').filter_map(port).take(Problems::MAX_ITEMS).collect()
+            Self::Ports | Self::PortsOrAll | Self::Interfaces if value.trim().is_empty() => {
+                return Vec::new();
             }
-            Self::Networks | Self::NetworksOrAll => {
-                value.split(',').filter_map(network).take(Problems::MAX_ITEMS).collect()
-            }
-            Self::Interfaces => value.split(',').filter_map(interface).take(Problems::MAX_ITEMS).collect(),
-        }
+            Self::Networks | Self::NetworksOrAll if value.is_empty() => return Vec::new(),
+            Self::Ports | Self::PortsOrAll => port,
+            Self::Networks | Self::NetworksOrAll => network,
+            Self::Interfaces => interface,
+        };
+        value.split(',').filter_map(fault).take(Problems::MAX_ITEMS).collect()
     }
 }
 

@@ -149,8 +149,7 @@ impl Arguments<'_> {
                         }
                         None => {
                             let source = self.source(&row.option());
-                            let text = format!("needs a value; write {}= for an empty one", row.option());
-                            self.settings.fault(Some(row.setting), source, None, text);
+                            self.settings.fault(Some(row.setting), source, None, pflag::lacks_value(row));
                         }
                     }
                 }

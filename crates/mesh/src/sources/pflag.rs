@@ -100,6 +100,11 @@ pub fn stray(flags: &Flags) -> String {
     }
 }
 
+/// The problem with a flag at the end of a call, where its value is missing.
+pub fn lacks_value(row: &SettingRow) -> String {
+    format!("needs a value; write {}= for an empty one", row.option())
+}
+
 fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static SettingRow>) -> PflagWord {
     let (name, value) = match flag.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),

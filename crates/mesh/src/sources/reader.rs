@@ -5,7 +5,7 @@ use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
 use crate::settings::{Setting, nearest_value};
 use crate::{InputProblem, Problems};
-use rules::{Cidr, InterfaceName, Port, PortError, PortRange};
+use rules::{Cidr, Family, InterfaceName, Port, PortError, PortRange};
 use std::{net::IpAddr, time::Duration};
 
 /// What a list of ports looks like, for messages.
@@ -68,6 +68,14 @@ impl<'a> SettingReader<'a> {
     pub fn warn_of_dns_family(&mut self, servers: &[IpAddr], captures_ipv6: bool) {
         if !captures_ipv6 && servers.iter().all(IpAddr::is_ipv6) {
             self.warn("DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod");
+        }
+    }
+
+    /// Warns of networks of IPv6 in a list, where that is not captured; of many, of the first.
+    pub(crate) fn warn_of_ipv6_networks(&mut self, setting: Setting, networks: impl Iterator<Item = Cidr>) {
+        let (_, source) = self.items(setting);
+        for network in networks.filter(|network| network.family() == Family::V6).take(Problems::MAX_ITEMS) {
+            self.warn(format!("{source}: {network} has no effect, because IPv6 is not captured in this pod"));
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The usual mistakes with which Envoy could not compile it are refused here, where they can be named: one such expression
 //! keeps it from taking any route at all. All else is left to RE2: crates with a grammar of their own refuse what it takes,
-//! such as a brace that stands for itself, `{"env":"(@)"}`.
+//! such as a literal brace, `{"env":"(@)"}`.
 
 /// The expression, with places for the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn check(expression: &str) -> Result<(), &'static str> {
     if open > 0 { Err(UNCLOSED) } else { Ok(()) }
 }
 
-/// What follows a count, `{2}`, `{2,}` or `{2,3}`, whose brace was read; `None` for a brace that stands for itself.
+/// What follows a count, `{2}`, `{2,}` or `{2,3}`, whose brace was read; `None` for a literal brace.
 fn after_count(text: &str) -> Option<&str> {
     let (count, rest) = text.split_once('}')?;
     let (least, most) = count.split_once(',').unwrap_or((count, ""));

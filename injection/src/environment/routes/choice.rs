@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     /// For requests without an environment, and those for whose environment and its ancestors the Service has no pods. `None`
-    /// stands for all pods.
+    /// selects all pods.
     pub default: Option<String>,
     /// For each environment of the namespace whose requests go to another subset.
     pub others: BTreeMap<String, String>,
