@@ -192,7 +192,14 @@ fn cell_of(space: &Space, packet: &Packet) -> Option<Cell> {
         let classes = space.classes(axis);
         let mut holding = classes.iter().position(|class| class.values.meets(&Intervals::one(value)));
         if axis == Axis::Interface && holding.is_none() {
-            holding = classes.iter().position(|class| class.names.iter().any(|name| covers(name, interface)));
+            // Of names that cover one another, the narrowest decides: the interface itself, or the longest prefix.
+            let narrowest = |at: &usize| {
+                let names = classes[*at].names.iter().filter(|name| covers(name, interface));
+                names
+                    .map(|name| (name.trim_end_matches('+').len(), name.as_str() == interface.as_str()))
+                    .max()
+            };
+            holding = (0..classes.len()).filter(|at| narrowest(at).is_some()).max_by_key(narrowest);
             holding = holding.or((interface.as_str() == "net-9").then_some(0));
         }
         cell[axis as usize] = u32::try_from(holding?).ok()?;
