@@ -3,6 +3,7 @@
 use crate::input::Input;
 use crate::output::{self, ColourChoice};
 use clap::{Args, ValueEnum};
+use command_line::columns;
 use command_line::program::BAD_INPUT;
 use injection::Namespaces;
 use injection::cluster_lint::{
@@ -10,16 +11,10 @@ use injection::cluster_lint::{
 };
 use mesh::finding::Code;
 use mesh::{InputProblem, Problems};
-use std::{
-    error::Error,
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::{error::Error, process::ExitCode};
 
 /// The exit code if a finding is denied.
 const DENIED: u8 = 1;
-/// The columns of a line where standard output is no terminal.
-const WIDTH: usize = 80;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -69,19 +64,11 @@ pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {
     found.select(flags.notes, &flags.allow);
     let is_denied = flags.deny && found.has_warning();
     match flags.output {
-        LintOutput::Text => output::print_styled(&text(&found, width()))?,
+        LintOutput::Text => output::print_styled(&text(&found, columns::of_terminal()))?,
         LintOutput::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&report(&found))?))?,
         LintOutput::Sarif => output::print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
     }
     Ok(ExitCode::from(if is_denied { DENIED } else { 0 }))
-}
-
-/// The columns that a line may take.
-fn width() -> usize {
-    match terminal_size::terminal_size() {
-        Some((width, _)) if io::stdout().is_terminal() => usize::from(width.0),
-        _ => WIDTH,
-    }
 }
 
 fn findings(flags: &LintFlags) -> Result<ClusterFindings, Problems> {

@@ -1,13 +1,14 @@
 //! Standard output and standard error. A closed pipe is not a failure.
 
 use clap::ValueEnum;
+use command_line::columns;
 use diagnose::{Style, fold};
 use mesh::data::{Tree, yaml};
 use mesh::visible_lines;
 use serde_json::Value;
 use std::{
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
 };
 
 /// The column under which a folded line of a message goes on.
@@ -38,7 +39,7 @@ pub(crate) fn print_styled(text: &str) -> io::Result<()> {
 
 /// The same for people: a terminal gets lines that fit it, which go on under a column.
 pub(crate) fn print_folded(text: &str, hang: usize) -> io::Result<()> {
-    print_styled(&fold(text, hang, width(&io::stdout())))
+    print_styled(&fold(text, hang, columns::of_line(&io::stdout())))
 }
 
 /// Prints text unchanged: it may contain anything.
@@ -49,7 +50,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Prints a message on standard error; on a terminal, in lines that fit it.
 pub(crate) fn report(text: impl Display) {
-    let text = fold(&text.to_string(), HANG, width(&io::stderr()));
+    let text = fold(&text.to_string(), HANG, columns::of_line(&io::stderr()));
     // The output and the exit code are what count.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
@@ -62,14 +63,6 @@ pub(crate) fn fail(text: impl Display) {
 /// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
     report(format_args!("{} {}", Style::Passing.paint("warning:"), visible_lines(&text.to_string())));
-}
-
-/// The columns that a line may take. What no terminal shows is read by programs, so no line of it is broken.
-fn width(stream: &impl IsTerminal) -> usize {
-    if !stream.is_terminal() {
-        return usize::MAX;
-    }
-    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
 }
 
 /// A reader that has enough, such as `head`, is not an error.

@@ -10,7 +10,7 @@ use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
-use command_line::sections;
+use command_line::columns;
 use diagnose::{Style, fold};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     })?;
     let is_new = |text: &&String| *output == OutputForm::Json || !read.says(text);
     remarks.iter().filter(is_new).for_each(|text| remark(text));
-    let width = sections::width();
+    let width = columns::of_terminal();
     match output {
         OutputForm::Text => {
             let basis = format!("{}, against its manifest", kernel.basis());

@@ -10,7 +10,7 @@ use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
 use crate::{CommandOutcome, manifest};
-use command_line::sections;
+use command_line::columns;
 use diagnose::{Style, fold};
 use mesh::Problems;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let targets = targets(&kubectl, &pod, arguments)?;
     let addresses: Vec<String> = targets.iter().map(|target| target.address.clone()).collect();
-    let width = sections::width();
+    let width = columns::of_terminal();
     let reached = match arguments.manifest {
         true => Err("--manifest is given".to_owned()),
         false => PodKernel::find(&kubectl, kernel, &pod)?,

@@ -6,7 +6,7 @@ use crate::error::CaptureFailure;
 use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::print::print;
-use command_line::sections;
+use command_line::columns;
 use injection::Namespaces;
 use injection::cluster_lint::{
     ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, report, sarif, text,
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
     found.select(arguments.notes, &arguments.allow);
     let is_denied = arguments.deny && found.has_warning();
     match arguments.output {
-        LintForm::Text => print(&text(&found, sections::width()))?,
+        LintForm::Text => print(&text(&found, columns::of_terminal()))?,
         LintForm::Json => print(&format!("{:#}\n", serde_json::json!(report(&found))))?,
         LintForm::Sarif => print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
     }

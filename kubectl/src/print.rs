@@ -2,9 +2,9 @@
 
 use crate::failure::{visible, visible_lines};
 use crate::pod::TargetPod;
-use command_line::sections::width;
+use command_line::columns;
 use diagnose::{Style, fold};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 /// Prints an answer. A reader that has enough is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
@@ -41,6 +41,5 @@ pub(crate) fn failure(error: &dyn std::error::Error) {
     // The exit code is left.
     let text = visible_lines(&error.to_string());
     let text = format!("{} {text}\n", Style::Dropped.paint("error:"));
-    let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
-    let _ = anstream::stderr().write_all(fold(&text, 4, width).as_bytes());
+    let _ = anstream::stderr().write_all(fold(&text, 4, columns::of_line(&io::stderr())).as_bytes());
 }

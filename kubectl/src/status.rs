@@ -8,7 +8,7 @@ use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
-use command_line::sections;
+use command_line::columns;
 use diagnose::{Style, fold};
 use serde::Deserialize;
 use serde_json::json;
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
         let why = format!("printed a status of another form ({error})");
         kubectl.unread(&kernel.call("status", &[], None), why)
     })?;
-    let width = sections::width();
+    let width = columns::of_terminal();
     match output {
         OutputForm::Text => print(&(basis_line(&kernel.basis(), &pod, width) + &read.text(width)))?,
         OutputForm::Json => {

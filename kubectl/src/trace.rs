@@ -8,7 +8,7 @@ use crate::kubectl::{CallOutput, Kubectl};
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, print_part};
-use command_line::sections;
+use command_line::columns;
 use diagnose::{Style, fold};
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
-    let width = sections::width();
+    let width = columns::of_terminal();
     if *output == OutputForm::Text {
         print(&basis_line(&kernel.basis(), &pod, width))?;
     }

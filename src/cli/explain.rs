@@ -6,6 +6,7 @@ use super::noted::Unread;
 use super::rule_views::{from_kernel, from_save};
 use super::run::{self, Logging, Run};
 use super::{Exit, host::resolve, logging::Stdout, render, report, routes::KernelRoutes};
+use command_line::columns;
 use diagnose::explain::{
     self, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix, packet,
     usual_cases,
@@ -290,7 +291,7 @@ fn answer(
     let question = match question {
         ExplainQuestion::Packet(question) => question,
         ExplainQuestion::Matrix(cases) => {
-            let body = text + &matrix(&rule_views, cases, &dialect, report::width());
+            let body = text + &matrix(&rule_views, cases, &dialect, columns::of_terminal());
             return ExplainAnswer { body, captured: Vec::new() };
         }
     };
@@ -323,7 +324,7 @@ fn answer(
                 text.push_str(&(explained.mermaid() + &basis + &no_route));
             }
             ExplainFormat::Picture => {
-                text.push_str(&path(subject, request, &explained).text(report::width()));
+                text.push_str(&path(subject, request, &explained).text(columns::of_terminal()));
             }
             ExplainFormat::Svg => text.push_str(&path(subject, request, &explained).svg()),
             ExplainFormat::Text => text.push_str(&explained.text(report::line_width())),

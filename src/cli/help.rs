@@ -8,7 +8,7 @@ use super::command::COMMANDS;
 use super::tree::{self, Extent, tree};
 use super::{Exit, report};
 use crate::cni;
-use command_line::sections::width;
+use command_line::columns;
 use mesh::settings::nearest;
 use mesh::{InputProblem, Mesh, Problems};
 use std::ffi::OsString;
@@ -47,7 +47,7 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
         return report::text(&topics::list());
     }
     match topics::find(&name) {
-        Some(topic) => report::text(&topic.text(width())),
+        Some(topic) => report::text(&topic.text(columns::of_help())),
         None => report::bad_input(&Problems(vec![InputProblem::of(&name, unknown(&name))])),
     }
 }

@@ -1,7 +1,8 @@
 //! Log lines: where they go, which, and in which form.
 
-use super::{paint, report, run::Logging};
+use super::{paint, run::Logging};
 use crate::events::{Log, log_to};
+use command_line::columns;
 use diagnose::{Style, fold, trace::utc};
 use mesh::sources::{Raw, Source};
 use mesh::{InputProblem, Problems, Setting};
@@ -69,7 +70,7 @@ pub(super) fn is_plain() -> bool {
 /// Prints a sentence about what was done, where there are sentences and no log lines.
 pub(super) fn sentence(text: &str) {
     // Where this fails, the exit code is left.
-    let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, report::width()).as_bytes());
+    let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, columns::of_terminal()).as_bytes());
 }
 
 /// Starts logging for a call.
@@ -181,7 +182,7 @@ fn plain(event: &Event<'_>) -> String {
     };
     let mut text = EventText { text: String::new(), is_sentence: true };
     event.record(&mut text);
-    fold(&format!("{}{}\n", style.paint(word), text.text), 2, report::width())
+    fold(&format!("{}{}\n", style.paint(word), text.text), 2, columns::of_terminal())
 }
 
 /// The fields of an event, each after a space.

@@ -4,6 +4,7 @@ use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
 use super::run::{self, Preview, ResolvedCall, Run};
 use super::{Exit, logging::Stdout, report};
+use command_line::columns;
 use mesh::sources::{SettingReader, Source};
 use mesh::{Capture, CapturePolicy};
 use mesh::{
@@ -161,7 +162,7 @@ fn body(subject: &Subject, config: &Capture, language: Language, shown: PictureC
         Language::Data(_) => data::document(Encoding::Json, &RenderedRules::of(&**config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
-        Language::Picture => traffic().text(report::width()),
+        Language::Picture => traffic().text(columns::of_terminal()),
         Language::Svg => match shown {
             PictureContent::Traffic | PictureContent::Summary => traffic().svg(),
             PictureContent::Rules(_) => svg(&picture()),

@@ -3,13 +3,14 @@
 
 use super::data::{self, Encoding};
 use super::{Exit, paint};
+use command_line::columns;
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
 use serde::Serialize;
 use std::{
     error::Error,
     fs::OpenOptions,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     iter,
     os::unix::fs::OpenOptionsExt,
     sync::atomic::{AtomicBool, Ordering},
@@ -59,24 +60,14 @@ pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) ->
     printed(at_once(&data::document(encoding, answer)), "the report", format!(", but {done}"))
 }
 
-/// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
-pub(super) fn width() -> usize {
-    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
-}
-
-/// The columns that a line may take before it is folded. What no terminal shows is read by programs, line by line, so no
-/// line of it is broken.
+/// The columns of a line on standard output before it is folded.
 pub(super) fn line_width() -> usize {
-    width_on(&io::stdout())
+    columns::of_line(&io::stdout())
 }
 
 /// The same on standard error.
 pub(super) fn error_width() -> usize {
-    width_on(&io::stderr())
-}
-
-fn width_on(stream: &impl IsTerminal) -> usize {
-    if stream.is_terminal() { width() } else { usize::MAX }
+    columns::of_line(&io::stderr())
 }
 
 /// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.

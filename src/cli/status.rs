@@ -4,6 +4,7 @@ mod screen;
 
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
+use command_line::columns;
 use diagnose::status::CaptureStatus;
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{Problems, Setting};
@@ -89,7 +90,7 @@ fn view(run: &Run) -> ObserverSettings {
 fn once(run: &Run) -> Result<Exit, StatusFailure> {
     let status = NamespaceObserver::open(&view(run))?.look()?;
     Ok(match run.format {
-        Format::Text => report::text(&status.text(report::width())),
+        Format::Text => report::text(&status.text(columns::of_terminal())),
         Format::Data(encoding) => report::data(encoding, &status),
     })
 }
@@ -98,7 +99,7 @@ fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     let overview =
         NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
     let printed = match run.format {
-        Format::Text => report::text(&overview.text(report::width(), SystemTime::now())),
+        Format::Text => report::text(&overview.text(columns::of_terminal(), SystemTime::now())),
         Format::Data(encoding) => report::data(encoding, &overview),
     };
     Ok(match printed {

@@ -6,7 +6,8 @@
 use super::command::{COMMANDS, CommandEntry, is_global};
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
-use command_line::sections::{Exits, described, width};
+use command_line::columns;
+use command_line::sections::{Exits, described};
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
 use mesh::{Mesh, quoted};
 
@@ -61,12 +62,12 @@ pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .disable_help_flag(true)
-        .term_width(width())
+        .term_width(columns::of_help())
         .subcommands(of(None))
         .subcommand(
             Command::new(cni::COMMAND)
                 .about(CNI_ABOUT)
-                .long_about(described(PLUGIN, PLUGIN_EXAMPLES, PLUGIN_EXITS, width()))
+                .long_about(described(PLUGIN, PLUGIN_EXAMPLES, PLUGIN_EXITS, columns::of_help()))
                 .subcommands(of(Some(cni::COMMAND)))
                 .arg(help_flag())
                 .after_help(cni::help()),
@@ -87,7 +88,7 @@ fn help_flag() -> Arg {
 
 /// One command with its flags for a mesh.
 pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Command {
-    let about = described(entry.long_about, entry.examples, entry.exits, width());
+    let about = described(entry.long_about, entry.examples, entry.exits, columns::of_help());
     let command = Command::new(entry.within().1).about(entry.about).long_about(about).disable_help_flag(true);
     let environment: String = entry.rows(mesh).filter(|row| row.long.is_empty()).map(only_variable).collect();
     let command = match environment.is_empty() {

@@ -1,7 +1,8 @@
 //! A program that describes itself to clap: its help with sections, its errors, completions and manual.
 
+use crate::columns;
 use crate::complete::proposals;
-use crate::sections::{Exits, described, undescribed, width};
+use crate::sections::{Exits, described, undescribed};
 use crate::shell::Shell;
 use crate::{errors, roff};
 use clap::{
@@ -59,7 +60,7 @@ pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(shells).help("The shell");
     let line = Arg::new("word").value_name("WORD").num_args(0..).last(true).hide(true);
     let folder = Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
-    command.max_term_width(crate::sections::WIDTH).subcommands([
+    command.max_term_width(columns::HELP).subcommands([
         Command::new(COMPLETIONS)
             .about("Print shell completions")
             .arg(shell)
@@ -75,7 +76,7 @@ fn with_sections(command: Command, path: &str, sections: &[CommandHelp]) -> Comm
     let command = match help {
         Some(CommandHelp { examples, exits, .. }) => {
             let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
-            let text = described(&about.unwrap_or_default(), examples, exits, width());
+            let text = described(&about.unwrap_or_default(), examples, exits, columns::of_help());
             command.long_about(text)
         }
         None => command,

@@ -9,14 +9,6 @@ pub type Exits = [(&'static str, &'static str)];
 const EXAMPLES: &str = "\n\nExamples:";
 const EXIT_STATUS: &str = "\n\nExit status:";
 
-/// The widest that a line of help gets: longer ones are hard to read.
-pub const WIDTH: usize = 100;
-
-/// The columns that help may take: those of the terminal; elsewhere 80, what fits everywhere.
-pub fn width() -> usize {
-    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).min(WIDTH)
-}
-
 /// The description of a command with its examples and exit statuses, in lines of at most `width` columns.
 pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) -> String {
     let mut text = about.to_owned();

@@ -3,6 +3,7 @@
 use super::JudgedCall;
 use super::judgement::{Deviation, Judgement, known};
 use crate::cli::{Exit, report};
+use command_line::columns;
 use diagnose::explain::DecidedBy;
 use diagnose::probe::Call;
 use diagnose::{Basis, Style, basis, fold};
@@ -169,7 +170,7 @@ fn place(rule: &DecidedBy) -> String {
 fn folded(title: &str, text: &str) -> String {
     let indent = 7 + title.len();
     let line = format!("       {}{text}\n", Style::Quiet.paint(title));
-    fold(&line, indent, report::width().max(indent + 30))
+    fold(&line, indent, columns::of_terminal().max(indent + 30))
 }
 
 /// The outcome as programs read it.

@@ -5,6 +5,7 @@ use super::scenario::{Scenario, ScenarioCaller, dashed};
 use super::server::{self, Server};
 use super::users::{ProcessIdentity, Users};
 use super::{Exit, SandboxFailure, assume, report, start};
+use command_line::columns;
 use diagnose::explain::{PodContext, RuleView, explain};
 use diagnose::{Style, fold};
 use mesh::CapturePolicy;
@@ -229,7 +230,7 @@ fn ending(count: usize, wrong: usize) -> String {
 
 /// The text in lines that fit, each after an indent.
 fn wrapped(indent: &str, text: &str) -> String {
-    fold(&format!("{indent}{text}\n"), indent.len(), report::width().min(MAX_WIDTH))
+    fold(&format!("{indent}{text}\n"), indent.len(), columns::of_terminal().min(MAX_WIDTH))
 }
 
 /// Calls with the identity of a process, from another network namespace if one is given; returns the answer or the error.

@@ -1,6 +1,7 @@
 //! The output of `status --watch`: redrawn in place on a terminal, block after block elsewhere.
 
 use super::super::{data, report, run::Format};
+use command_line::columns;
 use diagnose::Style;
 use diagnose::trace::utc;
 use serde::Serialize;
@@ -51,7 +52,7 @@ impl Screen {
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();
         let head = format!("{at}Z, every {:?}", self.interval);
-        self.last = format!("{}\n{}", Style::Quiet.paint(head), text(answer, report::width()));
+        self.last = format!("{}\n{}", Style::Quiet.paint(head), text(answer, columns::of_terminal()));
         if self.is_terminal {
             control(REDRAW)?;
             return report::at_once(&within(&self.last, height()));
