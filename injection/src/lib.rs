@@ -31,6 +31,7 @@ pub mod patch;
 pub mod path;
 pub mod pipeline;
 mod quantity;
+mod re2;
 mod reader;
 pub mod review;
 pub mod sidecar;

@@ -264,7 +264,7 @@ mod tests {
         let unbalanced = alias(json!({"name": "C", "pattern": "((@)"})).expect_err("unbalanced");
         assert!(
             unbalanced
-                .contains("aliases[0].pattern: \"((@)\" is not a regular expression of RE2: a ( is not"),
+                .contains("aliases[0].pattern: \"((@)\" is not a regular expression of RE2: unclosed group"),
             "{unbalanced}"
         );
         assert!(

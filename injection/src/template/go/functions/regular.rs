@@ -1,8 +1,9 @@
-//! Regular expressions in Go's syntax, for an engine of the same kind: both take time in proportion to the text.
+//! Regular expressions.
 
 use super::{FunctionResult, functions, list_of, spend, text, whole};
+use crate::re2;
 use gtmpl_ng::Value;
-use regex::{Captures, Regex, RegexBuilder};
+use regex::{Captures, Regex};
 
 functions! {
     "regexMatch" reads 2..=2 |args| Ok(compiled(args).is_ok_and(|found| found.is_match(&text(&args[1]))).into());
@@ -35,7 +36,7 @@ functions! {
         })
     };
     "regexSplit" reads 3..=3 split;
-    "regexQuoteMeta" reads 1..=1 |args| Ok(quoted(&text(&args[0])).into());
+    "regexQuoteMeta" reads 1..=1 |args| Ok(re2::quoted(&text(&args[0])).into());
 }
 
 /// Replaces each match by what `write` adds. Stops where that fails, so that no text is made that is too long for memory.
@@ -62,106 +63,8 @@ fn compiled(args: &[Value]) -> Result<Regex, String> {
     let (pattern, text) = (text(&args[0]), text(&args[1]));
     // Each character of the text may be looked at for each of the expression.
     spend(text.len().saturating_mul(pattern.len().div_ceil(16)))?;
-    let built = RegexBuilder::new(&translated(&pattern)).size_limit(MAX_SIZE).nest_limit(50).build();
-    built.map_err(|error| {
-        let error = error.to_string();
-        let why = error.lines().last().unwrap_or_default();
-        format!(
-            "is given {pattern:?}, which is not a regular expression: {}",
-            why.trim_start_matches("error: ")
-        )
-    })
-}
-
-/// Go's classes of characters are ASCII's, brackets within brackets and braces that repeat nothing mean themselves, and `\Q`
-/// quotes up to `\E`.
-fn translated(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut chars = pattern.chars().peekable();
-    let mut in_class = false;
-    while let Some(c) = chars.next() {
-        match (c, in_class) {
-            ('\\', _) => match chars.next() {
-                Some(class @ ('d' | 's' | 'w')) if in_class => {
-                    out.push_str(members(class));
-                    // A hyphen after a class makes no range.
-                    if chars.next_if_eq(&'-').is_some() {
-                        out.push_str("\\-");
-                    }
-                }
-                Some(class @ ('d' | 's' | 'w')) => out.push_str(&format!("[{}]", members(class))),
-                Some(class @ ('D' | 'S' | 'W')) => {
-                    out.push_str(&format!("[^{}]", members(class.to_ascii_lowercase())));
-                }
-                Some(edge @ ('b' | 'B')) => out.push_str(&format!("(?-u:\\{edge})")),
-                // The engine would take them for edges of words.
-                Some(mark @ ('<' | '>')) => out.push(mark),
-                Some(named @ ('p' | 'P' | 'x')) => {
-                    out.extend(['\\', named]);
-                    out.extend(chars.next_if_eq(&'{'));
-                }
-                Some('Q') => {
-                    let rest: String = chars.by_ref().collect();
-                    let (literal, behind) = rest.split_once("\\E").unwrap_or((&rest, ""));
-                    return out + &quoted(literal) + &translated(behind);
-                }
-                Some(other) => out.extend(['\\', other]),
-                None => out.push('\\'),
-            },
-            ('[', false) => {
-                in_class = true;
-                out.push('[');
-                out.extend(chars.next_if_eq(&'^'));
-                if chars.next_if_eq(&']').is_some() {
-                    out.push_str("\\]");
-                }
-            }
-            ('{', false) if !is_repetition(chars.clone()) => out.push_str("\\{"),
-            ('[', true) if chars.peek() == Some(&':') => out.push('['),
-            ('[' | '&' | '~', true) => out.extend(['\\', c]),
-            (']', true) => {
-                // The end of [:alpha:] ends no class.
-                in_class =
-                    out.ends_with(':') && out.rfind("[:").is_some_and(|at| !out[at + 2..].contains(']'));
-                out.push(']');
-            }
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
-/// Whether the brace before this text repeats something, as `{2}`, `{2,}` and `{2,4}` do. Any other means itself.
-fn is_repetition(text: impl Iterator<Item = char>) -> bool {
-    let (mut has_number, mut has_comma) = (false, false);
-    for c in text {
-        match c {
-            '0'..='9' => has_number |= !has_comma,
-            ',' if has_number && !has_comma => has_comma = true,
-            '}' => return has_number,
-            _ => return false,
-        }
-    }
-    false
-}
-
-fn members(class: char) -> &'static str {
-    match class {
-        'd' => "0-9",
-        's' => r"\t\n\f\r ",
-        _ => "0-9A-Za-z_",
-    }
-}
-
-/// A text as an expression that means it.
-fn quoted(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if r"\.+*?()|[]{}^$".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-        out
-    })
+    re2::compile(&pattern, MAX_SIZE)
+        .map_err(|why| format!("is given {pattern:?}, which is not a regular expression: {why}"))
 }
 
 /// The parts between, at most as many as the third value, unless that is negative. An empty match parts nothing before the
@@ -188,25 +91,4 @@ fn split(args: &[Value]) -> FunctionResult {
         parts.push(&text[at..]);
     }
     Ok(list_of(parts.into_iter()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expressions_mean_what_they_mean_for_go() {
-        let rows = [
-            (r"\w+\b", r"[0-9A-Za-z_]+(?-u:\b)"),
-            (r"[^\d&&[x]", r"[^0-9\&\&\[x]"),
-            (r"[]a][[:alpha:]_]x]", r"[\]a][[:alpha:]_]x]"),
-            (r"\Qa.b\Ec.", r"a\.bc."),
-            (r"\S\\", r"[^\t\n\f\r ]\\"),
-            (r"[\w-.]", r"[0-9A-Za-z_\-.]"),
-            (r"\<a{,2}{3}\p{Greek}{4,}{", r"<a\{,2}{3}\p{Greek}{4,}\{"),
-        ];
-        for (given, expected) in rows {
-            assert_eq!(translated(given), expected, "{given}");
-        }
-    }
 }
