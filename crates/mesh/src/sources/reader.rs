@@ -213,6 +213,7 @@ impl<'a> SettingReader<'a> {
         let mut values = Vec::new();
         for item in items {
             if self.problems.len() >= enough {
+                self.problem(source, item, "and what follows it were not checked");
                 break;
             }
             values.extend(read(self, source, item));
@@ -369,9 +370,14 @@ mod tests {
         ]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item);
-        assert_eq!(reader.problem_count(), Problems::MAX_ITEMS);
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
-        assert_eq!(reader.problem_count(), 2 * Problems::MAX_ITEMS);
+        let Problems(found) = reader.finish().expect_err("problems");
+        // The 33rd of each list says that the others were not checked.
+        assert_eq!(found.len(), 2 * (Problems::MAX_ITEMS + 1));
+        assert_eq!(
+            found[Problems::MAX_ITEMS].to_string(),
+            r#"--istio-inbound-ports: "x32" and what follows it were not checked"#
+        );
     }
 
     #[test]
