@@ -297,3 +297,18 @@ fn network(family: Family, range: Interval) -> String {
         None => format!("{}-{}", text(range.first), text(range.last)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Values;
+
+    #[test]
+    fn a_single_value_more_is_named_instead_of_counted() {
+        let listed = |last: u16| {
+            Values { except: false, values: (1..=last).map(|value| value.to_string()).collect() }.listed()
+        };
+        assert_eq!(listed(1), "1");
+        assert_eq!(listed(6), "1, 2, 3, 4, 5 and 6");
+        assert_eq!(listed(7), "1, 2, 3, 4, 5 and 2 more");
+    }
+}

@@ -290,6 +290,21 @@ fn listeners_share_no_port() {
 }
 
 #[test]
+fn of_two_exclusions_the_one_that_leaves_nothing_is_told() {
+    for (ports, networks, expected) in [
+        ("80", "10.0.0.0/8", "--istio-service-exclude-cidr"),
+        ("1-65535", "10.1.0.0/16", "--istio-local-outbound-ports-exclude"),
+    ] {
+        let flags =
+            [(INCLUDED, "10.0.0.0/8"), ("istio-local-outbound-ports-exclude", ports), (EXCLUDED, networks)];
+        let (raw, capture) = configured(Mesh::Istio, &flags).expect("valid");
+        let found = lint(&raw, &capture, &[]);
+        let told = found.iter().find(|finding| finding.code == Code::AllExcluded);
+        assert_eq!(told.map(|finding| finding.option.as_str()), Some(expected), "{found:#?}");
+    }
+}
+
+#[test]
 fn dns_that_is_excluded_by_its_port_is_told() {
     let excluded = ("istio-local-outbound-ports-exclude", "53,80");
     let remedy = "take port 53 out of the option";

@@ -7,9 +7,14 @@ use mesh::Mesh;
 const ADDRESSES: [&str; 2] = ["10.1.0.9", "fd00:1::9"];
 
 fn listed(mesh: Mesh, flags: &[(&str, &str)]) -> String {
+    listed_by((1000, 1000), mesh, flags)
+}
+
+/// The calls of a prober of that user and group.
+fn listed_by((uid, gid): (u32, u32), mesh: Mesh, flags: &[(&str, &str)]) -> String {
     let (_, capture) = configured(mesh, flags).expect("valid");
     let pod = PodContext::new(ADDRESSES.map(|text| text.parse().expect("an address")), Some(&*capture));
-    let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
+    let own = (Uid::new(uid).expect("a user"), Gid::new(gid).expect("a group"));
     let port = Port::new(8888).expect("a port");
     let facts = ProbeContext { pod, own, port, route: &|_| None, dialect: Dialect::default() };
     let line = |call: &Call| {
@@ -130,4 +135,12 @@ application (1000:1000) udp to [2001:db8::1]:53: 15053
 application (1000:1000) tcp to [2001:db8::1]:53: 15053
 ";
     assert_eq!(listed(Mesh::Ambient, &[("dns-capture", "true")]), expected);
+}
+
+#[test]
+fn the_application_has_neither_user_nor_group_of_the_proxy() {
+    for own in [(1337, 1000), (1000, 1337)] {
+        let calls = listed_by(own, Mesh::Istio, &[("istio-service-cidr", "*")]);
+        assert!(calls.starts_with("application (1000:1000) tcp to 192.0.2.1:8888: 15001\n"), "{calls}");
+    }
 }

@@ -328,6 +328,8 @@ fn sums_of_counters_stop_at_the_largest_number() {
     let hits = status_of(&text).hits;
     let loopback = hits.iter().find(|hit| hit.rules.len() == 2).expect("two rules of one meaning");
     assert_eq!((loopback.packets, loopback.bytes), (most, most));
+    let places = loopback.rules.iter().map(|rule| (rule.chain.as_str(), rule.rule, rule.packets));
+    assert_eq!(places.collect::<Vec<_>>(), [("ISTIO_OUTPUT", 1, most), ("ISTIO_OUTPUT", 2, 1)]);
 }
 
 #[test]
