@@ -61,8 +61,13 @@ impl Request {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// All of this name.
+    pub fn parameters(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.parameters(name).next()
     }
 }
 

@@ -1,41 +1,8 @@
 //! The real kubectl against a played API server.
 
-use crate::fake::{Ran, agent, pod, ran};
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
-use testkit::cluster::{Access, Cluster};
-use testkit::word;
-
-/// The plugin with this kubeconfig.
-fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
-    // kubectl keeps what it has discovered below the home folder.
-    ran(command
-        .args(words)
-        .args(["-n", "shop", "--kubeconfig", word(kubeconfig)])
-        .env_remove("KUBECTL")
-        .env("HOME", &*cluster.folder))
-}
-
-fn scene() -> Cluster {
-    let cluster = Cluster::start();
-    cluster.put(&pod("web-0"));
-    let mut agent = agent();
-    agent["apiVersion"] = json!("v1");
-    agent["kind"] = json!("Pod");
-    agent["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "sidecar-node" });
-    agent["spec"]["nodeName"] = json!("worker-2");
-    cluster.put(&agent);
-    cluster.put(&json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "shop" },
-        "spec": { "selector": { "matchLabels": { "app": "web" } } },
-    }));
-    cluster.put(&json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "reviews", "namespace": "shop" },
-        "spec": { "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ports": [{ "name": "http", "port": 9080 }] },
-    }));
-    cluster
-}
+use crate::played::{account, run, scene};
+use std::collections::BTreeSet;
+use testkit::cluster::Access;
 
 #[test]
 fn the_real_kubectl_gets_everything() {
@@ -55,25 +22,6 @@ fn the_real_kubectl_gets_everything() {
         "{}",
         missing.stderr
     );
-}
-
-/// A service account with the roles of the manifest.
-fn account(cluster: &Cluster) -> std::path::PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/kubectl/clusterrole.yaml");
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&fs::read_to_string(path).expect("a manifest")).expect("YAML");
-    for role in &documents {
-        cluster.put(role);
-        let (kind, name) = (&role["kind"], &role["metadata"]["name"]);
-        let binding = if kind == "Role" { "RoleBinding" } else { "ClusterRoleBinding" };
-        cluster.put(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": binding,
-            "metadata": { "name": name, "namespace": role["metadata"]["namespace"] },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
-            "subjects": [{ "kind": "ServiceAccount", "namespace": "shop", "name": "reader" }],
-        }));
-    }
-    cluster.account("shop", "reader")
 }
 
 #[test]

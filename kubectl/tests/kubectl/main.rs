@@ -7,4 +7,5 @@ mod failures;
 mod fake;
 mod kernel;
 mod lint;
+mod played;
 mod services;

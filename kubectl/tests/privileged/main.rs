@@ -1,8 +1,12 @@
-//! Answers of a real kernel: `kubectl exec` is played by a script, which runs the real `sidecar-init` in a network namespace.
+//! Answers of a real kernel: what runs in containers is the real `sidecar-init`, in a network namespace. `kubectl exec` is
+//! played by a script here; in [`websocket`] it is the real one.
 
 #[expect(dead_code, reason = "a module of the other test program, of which this needs a part")]
 #[path = "../kubectl/fake.rs"]
 mod fake;
+#[path = "../kubectl/played.rs"]
+mod played;
+mod websocket;
 
 use fake::{CONTAINER, Fake, Ran, agent, list, pod, ran};
 use serde_json::json;
@@ -63,51 +67,71 @@ fn program() -> &'static Path {
     })
 }
 
-/// A pod's network namespace, held by a process, and a kubectl that leads to it.
+/// A pod's network namespace, held by a process.
+struct PodNamespace(Child);
+
+impl PodNamespace {
+    fn new() -> Self {
+        let script = "ip link set lo up && ip link add eth0 type veth peer name peer && ip addr add 10.1.2.3/24 dev eth0 && \
+                      ip link set peer up && ip link set eth0 up && ip route add default dev eth0 && exec sleep 600";
+        let holder = Command::new("unshare").args(["--net", "sh", "-c", script]).spawn().expect("unshare");
+        let comm = format!("/proc/{}/comm", holder.id());
+        let namespace = Self(holder);
+        until("the namespace is ready", || {
+            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
+        });
+        namespace
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
+    }
+
+    /// The rules of the manifest are set, as the plugin does when the pod starts.
+    fn apply(&self) {
+        let pod = pod("web-0").to_string();
+        let words = ["apply", "-f", &pod, "--backend", "nftables", "--network-namespace", &self.path()];
+        command(word(program()), &words);
+    }
+
+    fn inside(&self, words: &[&str]) -> String {
+        command("nsenter", &[&[&*format!("--net={}", self.path())], words].concat())
+    }
+
+    fn end(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for PodNamespace {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A pod's network namespace, and a kubectl that leads to it.
 struct Scene {
-    holder: Child,
+    namespace: PodNamespace,
     fake: Fake,
 }
 
 impl Scene {
     fn new() -> Self {
-        let script = "ip link set lo up && ip link add eth0 type veth peer name peer && ip addr add 10.1.2.3/24 dev eth0 && \
-                      ip link set peer up && ip link set eth0 up && ip route add default dev eth0 && exec sleep 600";
-        let holder = Command::new("unshare").args(["--net", "sh", "-c", script]).spawn().expect("unshare");
+        let namespace = PodNamespace::new();
         let mut fake = Fake::new();
         fake.object("get pod web-0*", &pod("web-0"));
         fake.object("get pods -l *", &list(&[agent()]));
-        let scene = Self { holder, fake };
-        let comm = format!("/proc/{}/comm", scene.holder.id());
-        until("the namespace is ready", || {
-            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
-        });
         let exec = EXEC
             .replace("@CONTAINER@", CONTAINER)
             .replace("@PROGRAM@", word(program()))
-            .replace("@NAMESPACE@", &scene.namespace());
-        let kubectl = scene.fake.file("kubectl");
+            .replace("@NAMESPACE@", &namespace.path());
+        let kubectl = fake.file("kubectl");
         let script = fs::read_to_string(&kubectl).expect("the script");
         let (head, tail) = script.split_once("for answer").expect("the loop");
         fs::write(&kubectl, format!("{head}case \"$*\" in{exec}esac\nfor answer{tail}")).expect("written");
-        fs::write(scene.fake.file("pod.json"), pod("web-0").to_string()).expect("written");
-        scene
-    }
-
-    fn namespace(&self) -> String {
-        format!("/proc/{}/ns/net", self.holder.id())
-    }
-
-    /// The rules of the manifest are set, as the plugin does when the pod starts.
-    fn apply(&self) {
-        let file = self.fake.file("pod.json");
-        let words =
-            ["apply", "-f", word(&file), "--backend", "nftables", "--network-namespace", &self.namespace()];
-        command(word(program()), &words);
-    }
-
-    fn inside(&self, words: &[&str]) -> String {
-        command("nsenter", &[&[&*format!("--net={}", self.namespace())], words].concat())
+        Self { namespace, fake }
     }
 
     fn run(&self, words: &[&str]) -> Ran {
@@ -115,18 +139,10 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
-    }
-}
-
 #[test]
 fn a_captured_pod() {
     let scene = Scene::new();
-    scene.apply();
+    scene.namespace.apply();
     let call = ["explain", "web-0", "8080", "10.0.0.5:443", "15090", "-o", "json"];
     let document = scene.run(&call).with(0).json();
     let answers = document["answers"].as_array().expect("a list");
@@ -177,8 +193,8 @@ fn a_pod_whose_traffic_is_not_captured() {
 #[test]
 fn a_pod_whose_rules_were_changed() {
     let scene = Scene::new();
-    scene.apply();
-    scene.inside(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
+    scene.namespace.apply();
+    scene.namespace.inside(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
     let call = ["explain", "web-0", "8080", "10.0.0.5:443", "-o", "json"];
     let document = scene.run(&call).with(0).json();
     let agree = [0, 1].map(|at| document["answers"][at]["agree"].clone());
@@ -192,14 +208,14 @@ fn a_pod_whose_rules_were_changed() {
 #[test]
 fn packets_are_traced() {
     let scene = Scene::new();
-    scene.apply();
+    scene.namespace.apply();
     let traced = thread::scope(|scope| {
         let trace = scope.spawn(|| {
             scene.run(&["trace", "web-0", "--enable", "--count", "1", "--for", "30s", "--destination", "443"])
         });
         // The trace begins at a time that is not known. No proxy listens: the connection is refused at once.
         while !trace.is_finished() {
-            let net = format!("--net={}", scene.namespace());
+            let net = format!("--net={}", scene.namespace.path());
             let call = ["bash", "-c", "exec 3<>/dev/tcp/10.0.0.5/443"];
             let _ = Command::new("nsenter").arg(net).args(call).output().expect("nsenter starts");
         }
@@ -212,8 +228,7 @@ fn packets_are_traced() {
 #[test]
 fn what_the_kernels_side_refuses_is_reported() {
     let mut scene = Scene::new();
-    scene.holder.kill().expect("it runs");
-    scene.holder.wait().expect("it ends");
+    scene.namespace.end();
     let ran = scene.run(&["status", "web-0"]).with(1);
     let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
     assert!(ran.stderr.starts_with(start) && ran.stderr.contains("--network-namespace"), "{}", ran.stderr);

@@ -19,7 +19,7 @@ pub(crate) struct Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Access {
     pub group: String,
-    /// With `/status` where the request is for that.
+    /// With the part of it that the request is for, as in `pods/status`.
     pub resource: String,
     pub verb: &'static str,
     /// Empty for all namespaces, and for what is in none.
@@ -27,6 +27,9 @@ pub struct Access {
     /// Empty where no object is named. A list or a watch names one by `metadata.name`.
     pub name: String,
 }
+
+/// The parts of a pod that have a path of their own, beside its status: what is run in it, and its ephemeral containers.
+const POD_PARTS: [&str; 3] = ["attach", "ephemeralcontainers", "exec"];
 
 /// Plural, kind, whether in namespaces, whether with a status.
 type Row = (&'static str, &'static str, bool, bool);
@@ -153,19 +156,28 @@ impl Kinds {
             _ => return None,
         };
         let owned = |text: &str| text.to_owned();
-        let target = |namespace: &str, plural: &str, name: &str, of_status: bool| {
+        let target = |namespace: &str, plural: &str, name: &str, part: &str| {
             let kind = self.of_path(group, version, plural)?.clone();
             (kind.namespaced || namespace.is_empty()).then_some(())?;
-            (!of_status || kind.status).then_some(())?;
-            Some(Target { kind, namespace: owned(namespace), name: owned(name), of_status })
+            let is_served = match part {
+                "" => true,
+                "status" => kind.status,
+                part => plural == "pods" && POD_PARTS.contains(&part),
+            };
+            is_served.then(|| Target {
+                kind,
+                namespace: owned(namespace),
+                name: owned(name),
+                part: owned(part),
+            })
         };
         match *rest {
-            ["namespaces", namespace, plural] if plural != "status" => target(namespace, plural, "", false),
-            ["namespaces", namespace, plural, name] => target(namespace, plural, name, false),
-            ["namespaces", namespace, plural, name, "status"] => target(namespace, plural, name, true),
-            [plural] => target("", plural, "", false),
-            [plural, name] => target("", plural, name, false),
-            [plural, name, "status"] => target("", plural, name, true),
+            ["namespaces", namespace, plural] if plural != "status" => target(namespace, plural, "", ""),
+            ["namespaces", namespace, plural, name] => target(namespace, plural, name, ""),
+            ["namespaces", namespace, plural, name, part] => target(namespace, plural, name, part),
+            [plural] => target("", plural, "", ""),
+            [plural, name] => target("", plural, name, ""),
+            [plural, name, part] => target("", plural, name, part),
             _ => None,
         }
     }
@@ -228,10 +240,16 @@ pub(crate) struct Target {
     pub(crate) namespace: String,
     /// Empty for the whole collection.
     pub(crate) name: String,
-    pub(crate) of_status: bool,
+    /// The part of the object, such as `status`; empty for the whole of it.
+    pub(crate) part: String,
 }
 
 impl Target {
+    /// Whether the request is for a session in a container.
+    pub(crate) fn is_session(&self) -> bool {
+        matches!(&*self.part, "attach" | "exec")
+    }
+
     /// What a role has to allow for a request; `None` for a method that is not served.
     pub(crate) fn access(&self, request: &Request) -> Option<Access> {
         let verb = match (&*request.method, self.name.is_empty()) {
@@ -239,6 +257,7 @@ impl Target {
             ("GET", true) => "list",
             ("GET", false) => "get",
             ("POST", true) => "create",
+            ("POST", false) if self.is_session() => "create",
             ("PUT", false) => "update",
             ("PATCH", false) => "patch",
             ("DELETE", false) => "delete",
@@ -247,10 +266,12 @@ impl Target {
         let selected =
             request.parameter("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));
         let name = if self.name.is_empty() { selected.unwrap_or_default() } else { &self.name };
-        let suffix = if self.of_status { "/status" } else { "" };
         Some(Access {
             group: self.kind.group.clone(),
-            resource: format!("{}{suffix}", self.kind.plural),
+            resource: match &*self.part {
+                "" => self.kind.plural.clone(),
+                part => format!("{}/{part}", self.kind.plural),
+            },
             verb,
             namespace: self.namespace.clone(),
             name: name.to_owned(),

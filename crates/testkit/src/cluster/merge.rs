@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 const KEYED: &[(&str, &str)] = &[
     ("containers", "name"),
     ("env", "name"),
+    ("ephemeralContainers", "name"),
     ("initContainers", "name"),
     ("topologySpreadConstraints", "topologyKey"),
     ("volumeMounts", "mountPath"),

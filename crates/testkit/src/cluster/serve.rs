@@ -4,6 +4,7 @@ use super::{
     authorization::{self, User},
     kinds::{Kind, Target},
     refusal::Refusal,
+    session,
     state::{Fault, Happening, Shared, text},
     write,
 };
@@ -98,6 +99,9 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
         }
         Some(Fault::Lost) | None => {}
     }
+    if target.is_session() {
+        return session::serve(connection, request, &target, shared);
+    }
     let done = match verb {
         "list" => list(request, &target, shared),
         "watch" => return watch(connection, request, &target, shared),
@@ -129,7 +133,7 @@ fn user(connection: &Connection, request: &Request, shared: &Shared) -> Option<U
     }
 }
 
-fn refuse(connection: &mut Connection, refusal: &Refusal) -> io::Result<()> {
+pub(super) fn refuse(connection: &mut Connection, refusal: &Refusal) -> io::Result<()> {
     let Refusal { code, reason, message } = refusal;
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code });

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Condvar, Mutex, MutexGuard},
+    process::Command,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -78,9 +79,14 @@ pub struct State {
     pub unauthorized: usize,
     /// Whether the garbage collector runs.
     pub(crate) is_collecting: bool,
+    /// What runs in a container for these words.
+    pub(crate) runtime: Option<Runtime>,
     /// Calls of webhooks: the webhook's name, and the review that it was sent.
     pub reviews: Vec<(String, Value)>,
 }
+
+/// Makes a process of the words of a command in a container.
+pub(crate) type Runtime = Arc<dyn Fn(&[String]) -> Command + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct Shared {

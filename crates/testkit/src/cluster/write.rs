@@ -151,12 +151,27 @@ fn is_still(field: &str, desired: &Value, old: &Value, refused: (u16, &'static s
     Ok(())
 }
 
-/// The status is written by its own path alone, and that path writes nothing else.
+/// The status is written by its own path alone, and that path writes nothing else. That of ephemeral containers starts
+/// them, too.
 fn divided(mut new: Value, old: &Value, target: &Target) -> Value {
-    if target.of_status {
-        let mut object = old.clone();
-        object["status"] = new["status"].take();
-        return object;
+    let mut object = old.clone();
+    match &*target.part {
+        "status" => {
+            object["status"] = new["status"].take();
+            return object;
+        }
+        "ephemeralcontainers" => {
+            let containers = new["spec"]["ephemeralContainers"].take();
+            let running = containers
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|container| json!({ "name": container["name"], "state": { "running": {} } }));
+            object["status"]["ephemeralContainerStatuses"] = running.collect();
+            object["spec"]["ephemeralContainers"] = containers;
+            return object;
+        }
+        _ => {}
     }
     if target.kind.status && target.kind.plural != "customresourcedefinitions" {
         match old.get("status") {
@@ -238,7 +253,7 @@ fn apply(request: &Request, target: &Target, shared: &Shared) -> Done {
     let mut state = shared.state();
     let Some(old) = state.entry(&target.kind, &target.namespace, &target.name).cloned() else {
         drop(state);
-        if target.of_status {
+        if !target.part.is_empty() {
             return Err(missing(target, &target.name));
         }
         if !text(&desired, "uid").is_empty() {
