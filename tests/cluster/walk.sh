@@ -208,6 +208,19 @@ sidecar-injector uninstall | kubectl delete --ignore-not-found -f -
 exits 0 sidecar-injector check --revision two
 expect 'answer of web' calls "http://$(ip_of "$(pod_of shop web)"):8080/"
 
+step "another revision, by Helm"
+helm install three docker/chart --namespace sidecar-injector --set injector.revision=three \
+  --set injector.image=registry.test/sidecar-injector:0.1.0 --set injector.proxyImage=localhost/envoy:1 \
+  --set injector.initImage=registry.test/sidecar-init:0.1.0 >/dev/null
+rolled_out -n sidecar-injector deployment/sidecar-injector-three
+exits 0 sidecar-injector check --revision three
+kubectl label namespace shop istio.io/rev=three --overwrite
+kubectl -n shop rollout restart deployment
+for name in web client plain; do rolled_out -n shop "deployment/$name"; done
+expect '"revision":"three"' injector_of
+helm uninstall three --namespace sidecar-injector >/dev/null
+kubectl -n sidecar-injector delete secret sidecar-injector-ca-three
+
 step "everything is removed"
 kubectl delete namespace shop
 sidecar-injector uninstall --revision two --delete-namespace | kubectl delete --ignore-not-found -f -
