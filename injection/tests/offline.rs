@@ -277,3 +277,11 @@ fn streams_of_json_are_split() {
         "{\"a\":1,\"c\":\"d\"}\n{\"b\":  2}\n",
     );
 }
+
+#[test]
+fn keys_of_json_keep_their_order_in_items_of_lists() {
+    let pod = r#"{"kind":"Pod","spec":{"containers":[{"image":"x","name":"a"},{"image":"y","args":[]}]}}"#;
+    let expected =
+        r#"{"kind":"Pod","spec":{"containers":[{"image":"x","name":"a"},{"image":"z","args":[]}]}}"#;
+    check(pod, |pod| set(pod, "/spec/containers/1/image", json!("z")), expected);
+}

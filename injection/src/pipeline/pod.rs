@@ -330,6 +330,19 @@ mod tests {
     }
 
     #[test]
+    fn annotations_are_removed_with_the_last_one_and_kept_as_they_were_written() {
+        let kept = |annotations: Value| {
+            let pod = json!({"metadata": {"annotations": annotations}});
+            let mut pod = CheckedPod::read("pod", pod).expect("a pod");
+            pod.retain_annotations(|name| name != "a");
+            pod.into_value()["metadata"].clone()
+        };
+        assert_eq!(kept(json!({"a": "1", "b": "2"})), json!({"annotations": {"b": "2"}}));
+        assert_eq!(kept(json!({"a": "1"})), json!({}));
+        assert_eq!(kept(json!({})), json!({"annotations": {}}));
+    }
+
+    #[test]
     fn every_part_of_another_form_is_reported() {
         let written = json!({
             "metadata": {"labels": {"a": 1}, "annotations": []},

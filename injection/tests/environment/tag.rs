@@ -216,3 +216,9 @@ fn names_of_objects_are_those_that_kubernetes_takes() {
         assert!(!injection::environment::inventory::is_name(name), "{name:?}");
     }
 }
+
+#[test]
+fn labels_are_listed_once() {
+    let listed = injection::environment::tag::labels("--labels", "team-env, virtual-env,team-env");
+    assert_eq!(listed, Ok(vec!["team-env".to_owned(), "virtual-env".to_owned()]));
+}

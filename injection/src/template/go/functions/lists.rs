@@ -81,7 +81,7 @@ fn sorted(args: &[Value]) -> FunctionResult {
 const MAX_ITEMS: u64 = 10_000;
 
 fn counted(start: i64, end: i64, step: i64) -> FunctionResult {
-    if step == 0 || (step > 0) != (end > start) {
+    if step == 0 || step.is_positive() != (end > start) {
         return Ok(Value::Array(Vec::new()));
     }
     let count = start.abs_diff(end).div_ceil(step.unsigned_abs());
