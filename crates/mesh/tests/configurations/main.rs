@@ -9,9 +9,9 @@ use mesh::limit::CautionContext;
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw};
-use mesh::{Mesh, Problems, Resolved, resolve};
+use mesh::{Mesh, Problems, Resolved, kuma, resolve};
 use rules::simulate::{Direction, Packet};
-use rules::{ConnState, Family, Gid, Protocol, Uid};
+use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
 use std::io;
 use std::net::IpAddr;
 
@@ -271,6 +271,13 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     assert_eq!(v4.rules(Family::V4), capture.rules(Family::V4));
     let without = capture.without_dns();
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
+    if capture.mesh() == Mesh::Kuma {
+        let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
+        for verbose in [false, true] {
+            text +=
+                &format!("---- of kumactl, verbose: {verbose}\n{}", kuma::preview::dry_run(&rules, verbose));
+        }
+    }
     for family in capture.families() {
         text += &read_back::all_read_back(&capture, family);
     }
