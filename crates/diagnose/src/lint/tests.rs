@@ -229,6 +229,14 @@ fn what_is_excluded_as_a_whole_is_told_once() {
 }
 
 #[test]
+fn an_item_behind_another_of_its_option_is_dropped() {
+    check(
+        &[INBOUND, (INCLUDED, "10.0.0.0/8"), ("kube-virt-interfaces", "vm0,vm+")],
+        &[("--kube-virt-interfaces", "drop vm0")],
+    );
+}
+
+#[test]
 fn where_nothing_is_captured_nothing_else_is_told() {
     let remedy = "say what to capture, such as -i '*' and -b '*', or give -m NONE";
     let given = [("istio-local-exclude-ports", "80"), ("dns-servers", "10.0.0.1")];
