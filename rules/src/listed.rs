@@ -207,3 +207,23 @@ impl Action {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inherited_rule_serves_as_one_that_only_adds_a_comment() {
+        let port = Match::DestinationPort(Negatable::Is("53".parse().expect("a port")));
+        let comment = Match::Comment("sidecar-init".parse().expect("a comment"));
+        let inherited = ListedRule::Inherited(Rule::new([port.clone()], Target::Return));
+        let desired =
+            |matches: &[Match]| ListedRule::Typed(Rule::new(matches.iter().cloned(), Target::Return));
+        assert!(inherited.serves_as(&desired(&[port.clone(), comment.clone()])));
+        assert!(inherited.serves_as(&desired(&[port.clone()])));
+        assert!(!inherited.serves_as(&desired(&[comment.clone()])));
+        assert!(!inherited.serves_as(&ListedRule::Typed(Rule::new([port.clone(), comment], Target::Accept))));
+        // What is ours alone has the comment.
+        assert!(!desired(&[port.clone()]).serves_as(&desired(&[])));
+    }
+}

@@ -197,3 +197,22 @@ impl State {
         state
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Family, ownership::tests::OWNER, parse};
+
+    #[test]
+    fn evidence_is_a_chain_of_nat_before_all_else() {
+        let evidence =
+            |rules: &str| parse::save(rules, Family::V4, &OWNER).expect("a listing").evidence_of(&OWNER);
+        let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:ISTIO_DIVERT - [0:0]\nCOMMIT\n";
+        let nat = "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\nCOMMIT\n";
+        let raw = "*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -m comment --comment \"sidecar-init\" -j CT --zone 1\nCOMMIT\n";
+        let of_nat = Some("chain ISTIO_OUTPUT of table nat");
+        assert_eq!(evidence(&[raw, mangle, nat].concat()).as_deref(), of_nat);
+        assert_eq!(evidence(mangle).as_deref(), Some("chain ISTIO_DIVERT of table mangle"));
+        assert_eq!(evidence(raw).as_deref(), Some("a rule of chain OUTPUT of table raw"));
+        assert_eq!(evidence("*nat\n:OUTPUT ACCEPT [0:0]\n:KUBE-X - [0:0]\nCOMMIT\n"), None);
+    }
+}

@@ -150,5 +150,6 @@ mod tests {
         assert_eq!(rules.len(), 2);
         assert_eq!(rules[0].strip_prefix("-D OUTPUT "), rules[1].strip_prefix("-I OUTPUT 1 "));
         assert!(rules[0].split(' ').count() <= MAX_WORDS, "{text}");
+        assert!(rules[0].starts_with("-D OUTPUT -mowner ! --gid-owner=1 -mowner ! --gid-owner=2 "), "{text}");
     }
 }
