@@ -281,11 +281,11 @@ fn streams_of_json_are_split() {
 #[test]
 fn keys_of_json_keep_their_order_in_items_of_lists() {
     let pod = r#"{"kind":"Pod","spec":{"containers":[{"image":"x","name":"a"},{"image":"y","args":[]}]}}"#;
-    let expected = r#"{"kind":"Pod","spec":{"containers":[{"image":"x","name":"a"},{"image":"z","args":[]}]}}"#;
+    let expected =
+        r#"{"kind":"Pod","spec":{"containers":[{"image":"x","name":"a"},{"image":"z","args":[]}]}}"#;
     check(pod, |pod| set(pod, "/spec/containers/1/image", json!("z")), expected);
     // Items are known by their names, wherever they are now.
     let pod = r#"{"kind":"Pod","spec":{"containers":[{"image":"x","name":"a"},{"name":"b","image":"y"}]}}"#;
-    let expected =
-        r#"{"kind":"Pod","spec":{"containers":[{"name":"p"},{"image":"x","name":"a"},{"name":"b","image":"y"}]}}"#;
+    let expected = r#"{"kind":"Pod","spec":{"containers":[{"name":"p"},{"image":"x","name":"a"},{"name":"b","image":"y"}]}}"#;
     check(pod, |pod| set(pod, "/spec/containers/0", json!({"name": "p"})), expected);
 }
