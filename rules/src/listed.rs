@@ -217,13 +217,13 @@ mod tests {
         let port = Match::DestinationPort(Negatable::Is("53".parse().expect("a port")));
         let comment = Match::Comment("sidecar-init".parse().expect("a comment"));
         let inherited = ListedRule::Inherited(Rule::new([port.clone()], Target::Return));
-        let desired =
-            |matches: &[Match]| ListedRule::Typed(Rule::new(matches.iter().cloned(), Target::Return));
-        assert!(inherited.serves_as(&desired(&[port.clone(), comment.clone()])));
-        assert!(inherited.serves_as(&desired(&[port.clone()])));
-        assert!(!inherited.serves_as(&desired(&[comment.clone()])));
-        assert!(!inherited.serves_as(&ListedRule::Typed(Rule::new([port.clone(), comment], Target::Accept))));
+        let desired = |matches: Vec<Match>| ListedRule::Typed(Rule::new(matches, Target::Return));
+        let bare = desired(vec![port.clone()]);
+        assert!(inherited.serves_as(&desired(vec![port.clone(), comment.clone()])));
+        assert!(inherited.serves_as(&bare));
+        assert!(!inherited.serves_as(&desired(vec![comment.clone()])));
+        assert!(!inherited.serves_as(&ListedRule::Typed(Rule::new([port, comment], Target::Accept))));
         // What is ours alone has the comment.
-        assert!(!desired(&[port.clone()]).serves_as(&desired(&[])));
+        assert!(!bare.serves_as(&desired(Vec::new())));
     }
 }
