@@ -23,8 +23,7 @@ pub(crate) fn compile(expression: &str, max_size: usize) -> Result<Regex, String
     let mut parser = ParserBuilder::new().nest_limit(MAX_DEPTH).build();
     let ast = parser.parse(&translated).map_err(|error| error.kind().to_string())?;
     check(&ast, MAX_REPETITIONS)?;
-    let mut builder = RegexBuilder::new(&translated);
-    builder.size_limit(max_size).nest_limit(MAX_DEPTH).build().map_err(|error| {
+    RegexBuilder::new(&translated).size_limit(max_size).build().map_err(|error| {
         // A fault of syntax has lines that show its place in what we translated.
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default();
@@ -163,7 +162,7 @@ fn escape(text: &str, in_class: bool) -> Result<(String, &str), String> {
         '0'..='7' => {
             let digits = text.bytes().take(3).take_while(|digit| matches!(digit, b'0'..=b'7')).count();
             if digits == 1 && first != '0' {
-                return Err(format!(r"\{first} stands for what a group found, which RE2 does not do"));
+                return Err(format!(r"RE2 has no backreference \{first}"));
             }
             rest = &text[digits..];
             let number = u32::from_str_radix(&text[..digits], 8).map_err(|error| error.to_string())?;
@@ -217,10 +216,10 @@ mod tests {
         for expression in [
             "(a|b|)(?:c)(?i)(?P<name>d)(?<other>e)(?i:f)",
             r"\(\[\*\\",
-            "[](*+?[:alpha:]\\]][^]][[:^digit:]_][[:a][a&&b]",
+            r"[](*+?[:alpha:]\]][^]][[:^digit:]_][[:a][a&&b]",
             r#"{"env":"red"}"#,
-            "a{2,3}b{,4}{02}a{1000,}",
-            "a*?b+?c??(a{2}?)*(?:)*^*",
+            "a{2,3}b{,4}{x}{02}a{1000,}",
+            "a*?b+?c??a{2}?b{2,}(?:c)*(a{2}?)*(?:)*^*",
             r"\12\pL\p{^Lu}\x41\x{1F600}\z\C\_\<",
             r"\Q(*[\E",
             "é+",
@@ -241,17 +240,27 @@ mod tests {
             ("*", "repetition operator missing expression"),
             ("(?P<n>+a)", "repetition operator missing expression"),
             ("(?i)*", "repetition operator missing expression"),
+            ("(+(b))", "repetition operator missing expression"),
+            ("a|?", "repetition operator missing expression"),
             ("a|{2}", "repetition operator missing expression"),
+            ("(?:*a)", "repetition operator missing expression"),
+            ("{2}", "repetition operator missing expression"),
             ("a**", "a repetition is repeated; expected a group around the inner one"),
+            ("a*?*", "a repetition is repeated; expected a group around the inner one"),
+            ("a{2}*", "a repetition is repeated; expected a group around the inner one"),
+            ("a*{2,}", "a repetition is repeated; expected a group around the inner one"),
             ("a{2}{3}", "a repetition is repeated; expected a group around the inner one"),
             ("a{1001}", "a part is repeated more than 1000 times"),
             ("(a{100}|b){11}", "a part is repeated more than 1000 times"),
             ("(?=a)", "look-around, including look-ahead and look-behind, is not supported"),
+            ("(?!a)", "look-around, including look-ahead and look-behind, is not supported"),
+            ("(?<=a)", "look-around, including look-ahead and look-behind, is not supported"),
             ("(?x)a", "RE2 has no flags but i, m, s and U"),
             ("(?x:a)", "RE2 has no flags but i, m, s and U"),
-            (r"(a)\1", r"\1 stands for what a group found, which RE2 does not do"),
+            (r"(a)\1", r"RE2 has no backreference \1"),
             (r"\8", r"RE2 has no escape \8"),
             (r"\Z", r"RE2 has no escape \Z"),
+            (r"a\h", r"RE2 has no escape \h"),
             (r"\é", r"RE2 has no escape \é"),
             (r"[\Qa\E]", r"RE2 has no escape \Q"),
             (r"[\z]", r"RE2 has no escape \z in a class"),

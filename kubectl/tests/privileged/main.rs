@@ -94,8 +94,10 @@ impl PodNamespace {
         command(word(program()), &words);
     }
 
-    fn inside(&self, words: &[&str]) -> String {
-        command("nsenter", &[&[&*format!("--net={}", self.path())], words].concat())
+    /// The rules of inbound traffic are removed, as by somebody else.
+    fn change_rules(&self) {
+        let net = format!("--net={}", self.path());
+        command("nsenter", &[&net, "nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
     }
 
     fn end(&mut self) {
@@ -139,6 +141,32 @@ impl Scene {
     }
 }
 
+#[track_caller]
+fn check_equality(diff: &Ran) {
+    let expected = "The rules are as the manifest describes them (nftables).\n";
+    assert!(diff.stdout.ends_with(expected), "{}", diff.stdout);
+}
+
+/// What is shown once the rules are changed.
+#[track_caller]
+fn check_drift(status: &Ran, diff: &Ran) {
+    assert!(
+        status.stdout.contains("our table was") && status.stdout.contains("changed"),
+        "{}",
+        status.stdout
+    );
+    let parts = ["nat_ISTIO_INBOUND", "# missing"];
+    assert!(parts.iter().all(|part| diff.stdout.contains(part)), "{}", diff.stdout);
+}
+
+/// What is shown once the namespace is gone.
+#[track_caller]
+fn check_refusal(status: &Ran) {
+    let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
+    let stderr = &status.stderr;
+    assert!(stderr.starts_with(start) && stderr.contains("--network-namespace"), "{stderr}");
+}
+
 #[test]
 fn a_captured_pod() {
     let scene = Scene::new();
@@ -165,12 +193,7 @@ fn a_captured_pod() {
     for part in ["outbound and inbound traffic is captured over IPv4", "\nCaptured\n", "\nExcluded\n"] {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
-    let ran = scene.run(&["diff", "web-0"]).with(0);
-    assert!(
-        ran.stdout.ends_with("The rules are as the manifest describes them (nftables).\n"),
-        "{}",
-        ran.stdout
-    );
+    check_equality(&scene.run(&["diff", "web-0"]).with(0));
 }
 
 #[test]
@@ -194,15 +217,12 @@ fn a_pod_whose_traffic_is_not_captured() {
 fn a_pod_whose_rules_were_changed() {
     let scene = Scene::new();
     scene.namespace.apply();
-    scene.namespace.inside(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
+    scene.namespace.change_rules();
     let call = ["explain", "web-0", "8080", "10.0.0.5:443", "-o", "json"];
     let document = scene.run(&call).with(0).json();
     let agree = [0, 1].map(|at| document["answers"][at]["agree"].clone());
     assert_eq!(agree, [json!(false), json!(true)]);
-    let ran = scene.run(&["status", "web-0"]).with(0);
-    assert!(ran.stdout.contains("our table was") && ran.stdout.contains("changed"), "{}", ran.stdout);
-    let ran = scene.run(&["diff", "web-0"]).with(3);
-    assert!(ran.stdout.contains("nat_ISTIO_INBOUND") && ran.stdout.contains("# missing"), "{}", ran.stdout);
+    check_drift(&scene.run(&["status", "web-0"]).with(0), &scene.run(&["diff", "web-0"]).with(3));
 }
 
 #[test]
@@ -229,7 +249,5 @@ fn packets_are_traced() {
 fn what_the_kernels_side_refuses_is_reported() {
     let mut scene = Scene::new();
     scene.namespace.end();
-    let ran = scene.run(&["status", "web-0"]).with(1);
-    let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
-    assert!(ran.stderr.starts_with(start) && ran.stderr.contains("--network-namespace"), "{}", ran.stderr);
+    check_refusal(&scene.run(&["status", "web-0"]).with(1));
 }

@@ -1,14 +1,13 @@
 //! Sessions of the real kubectl over WebSocket, as kubelets serve them, for a user who may do what `docker/kubectl` grants.
 //! Needs kubectl 1.31: older ones open none. scripts/test leaves these tests out beside such a one, and says so.
 
-use crate::PodNamespace;
 use crate::fake::{CONTAINER, Ran};
 use crate::played::{account, put_agent, run, scene};
-use crate::program;
+use crate::{PodNamespace, check_drift, check_equality, check_refusal, program};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
-use testkit::cluster::{Access, Cluster};
+use testkit::cluster::Cluster;
 
 /// The program in our images.
 const INSTALLED: &str = "/usr/local/bin/sidecar-init";
@@ -55,13 +54,6 @@ impl Session {
     fn run(&self, words: &[&str]) -> Ran {
         run(&self.cluster, &self.kubeconfig, words)
     }
-
-    /// How often a session was opened.
-    fn opened(&self, resource: &str) -> usize {
-        let state = self.cluster.state();
-        let is_one = |(access, _): &&(Access, _)| access.resource == resource;
-        state.requests.iter().filter(is_one).count()
-    }
 }
 
 fn agreement(document: &Value) -> Vec<&Value> {
@@ -80,19 +72,11 @@ fn the_agent_answers() {
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(true), &json!(true)], "{document}");
     // The manifest is the input of the session.
-    let ran = session.run(&["diff", "web-0"]).with(0);
-    assert!(
-        ran.stdout.ends_with("The rules are as the manifest describes them (nftables).\n"),
-        "{}",
-        ran.stdout
-    );
+    check_equality(&session.run(&["diff", "web-0"]).with(0));
 
-    session.namespace.inside(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
-    let ran = session.run(&["diff", "web-0"]).with(3);
-    assert!(ran.stdout.contains("nat_ISTIO_INBOUND") && ran.stdout.contains("# missing"), "{}", ran.stdout);
-    let ran = session.run(&["status", "web-0"]).with(0);
-    assert!(ran.stdout.contains("our table was") && ran.stdout.contains("changed"), "{}", ran.stdout);
-    assert_eq!(session.opened("pods/exec"), 6);
+    session.namespace.change_rules();
+    check_drift(&session.run(&["status", "web-0"]).with(0), &session.run(&["diff", "web-0"]).with(3));
+    assert_eq!(session.cluster.count("get", "pods/exec"), 6);
 }
 
 #[test]
@@ -107,9 +91,7 @@ fn a_trace_ends_with_its_time() {
 fn what_the_agent_refuses_is_reported() {
     let mut session = Session::with_agent();
     session.namespace.end();
-    let ran = session.run(&["status", "web-0"]).with(1);
-    let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
-    assert!(ran.stderr.starts_with(start) && ran.stderr.contains("--network-namespace"), "{}", ran.stderr);
+    check_refusal(&session.run(&["status", "web-0"]).with(1));
 }
 
 #[test]
@@ -122,13 +104,9 @@ fn an_ephemeral_container_answers() {
     };
     let document = call(&["explain", "web-0", "8080", "10.0.0.5:443", "-o", "json"]).with(0).json();
     assert_eq!(agreement(&document), [&json!(true), &json!(true)], "{document}");
-    let ran = call(&["diff", "web-0"]).with(0);
-    assert!(
-        ran.stdout.ends_with("The rules are as the manifest describes them (nftables).\n"),
-        "{}",
-        ran.stdout
-    );
-    assert_eq!((session.opened("pods/attach"), session.opened("pods/exec")), (2, 0));
+    check_equality(&call(&["diff", "web-0"]).with(0));
+    let opened = |resource| session.cluster.count("get", resource);
+    assert_eq!((opened("pods/attach"), opened("pods/exec")), (2, 0));
     let pod = session.cluster.find("pods", "shop", "web-0").expect("it is there");
     let containers = pod["spec"]["ephemeralContainers"].as_array().expect("a list");
     assert_eq!(containers.len(), 2);

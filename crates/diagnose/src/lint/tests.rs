@@ -298,7 +298,7 @@ fn listeners_share_no_port() {
 }
 
 #[test]
-fn of_two_exclusions_the_one_that_leaves_nothing_is_told() {
+fn of_two_exclusions_the_one_that_leaves_nothing_is_reported() {
     for (ports, networks, expected) in [
         ("80", "10.0.0.0/8", "--istio-service-exclude-cidr"),
         ("1-65535", "10.1.0.0/16", "--istio-local-outbound-ports-exclude"),
@@ -307,8 +307,8 @@ fn of_two_exclusions_the_one_that_leaves_nothing_is_told() {
             [(INCLUDED, "10.0.0.0/8"), ("istio-local-outbound-ports-exclude", ports), (EXCLUDED, networks)];
         let (raw, capture) = configured(Mesh::Istio, &flags).expect("valid");
         let found = lint(&raw, &capture, &[]);
-        let told = found.iter().find(|finding| finding.code == Code::AllExcluded);
-        assert_eq!(told.map(|finding| finding.option.as_str()), Some(expected), "{found:#?}");
+        let reported = found.iter().find(|finding| finding.code == Code::AllExcluded);
+        assert_eq!(reported.map(|finding| finding.option.as_str()), Some(expected), "{found:#?}");
     }
 }
 

@@ -42,10 +42,11 @@ pub(crate) fn serve(
     };
     let (words, runtime) = {
         let state = shared.state();
-        let pod = state.find("pods", &target.namespace, &target.name).cloned().unwrap_or_default();
-        let words = match &*target.part {
-            "exec" => request.parameters("command").map(str::to_owned).collect(),
-            _ => words_of(&pod, request.parameter("container").unwrap_or_default()),
+        let words = match state.find("pods", &target.namespace, &target.name) {
+            Some(pod) if target.part == "attach" => {
+                words_of(pod, request.parameter("container").unwrap_or_default())
+            }
+            _ => request.parameters("command").map(str::to_owned).collect(),
         };
         (words, state.runtime.clone().expect("the test says what containers run"))
     };
