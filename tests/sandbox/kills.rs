@@ -49,6 +49,21 @@ fn links() -> Vec<String> {
     links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
 }
 
+/// Kills a process, and returns whether that ended it: one that was ending by itself, as helpers do, takes no notice.
+fn kill_running(id: i32) -> bool {
+    let process = Pid::from_raw(id);
+    let state = || {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+    };
+    // Stopped, it can't end otherwise.
+    let _ = kill(process, Signal::SIGSTOP);
+    until("it stops or ends", || matches!(state(), Some('T' | 'Z' | 'X') | None));
+    let is_running = state() == Some('T');
+    let _ = kill(process, Signal::SIGKILL);
+    is_running
+}
+
 /// Starts a sandbox, ends one of its processes after some time, and sees that all is gone.
 fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
     let mark = format!("{}-{who:?}-{number}-{}", process::id(), words.len());
@@ -59,13 +74,18 @@ fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
     call.args(words).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = call.spawn().expect("it starts");
     thread::sleep(wait);
-    let mut there = marked(&mark);
-    there.sort_unstable();
-    let made = &namespaces(&there) - &own;
-    // The first one, which the caller knows, or that within, which is process 1 there.
-    let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
-    // It may have ended by itself.
-    let _ = kill(Pid::from_raw(victim), Signal::SIGKILL);
+    let mut made = BTreeSet::new();
+    let mut there;
+    let victim = loop {
+        there = marked(&mark);
+        there.sort_unstable();
+        made.extend(&namespaces(&there) - &own);
+        // The first one, which the caller knows, or that within, which is process 1 there.
+        let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
+        if kill_running(victim) || child.try_wait().expect("a child").is_some() {
+            break victim;
+        }
+    };
     until_ok(|| match child.try_wait().expect("a child") {
         Some(_) => Ok(()),
         None => Err(format!(
