@@ -8,7 +8,7 @@ use crate::cni::runtime::{Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
 use crate::support::random::number;
-use crate::support::{mounts::in_mount_namespace, program::Running, wait::until};
+use crate::support::{mounts::in_mount_namespace, wait::until};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 use std::{
@@ -18,6 +18,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::running::Running;
 
 const AT_A_TIME: usize = 16;
 

@@ -1,7 +1,7 @@
 //! A call ends when its time is up, whatever it waits for.
 
 use crate::cni::runtime::{Answer, Node, container, rules, says, start, variables};
-use crate::support::program::{BINARY, Running, is_running};
+use crate::support::program::{BINARY, is_running};
 use crate::support::wait;
 use serde_json::json;
 use std::{
@@ -11,6 +11,7 @@ use std::{
     process::{self, Command, Stdio},
     time::{Duration, Instant},
 };
+use testkit::running::Running;
 
 /// Programs of iptables that never end: scripts that wait for a command, as wrappers do.
 fn hanging(node: &Node, command: &str) -> PathBuf {
@@ -40,7 +41,7 @@ fn a_lock_that_somebody_holds_is_not_waited_for_longer_than_allowed() {
         configuration["timeout"] = json!(timeout);
         let start = Instant::now();
         let error = node.call("ADD", &configuration, &pod.path()).refused(11);
-        says(&error, &[&format!("process {} is changing", holder.0.id())]);
+        says(&error, &[&format!("process {} is changing", holder.id())]);
         assert!(start.elapsed() < Duration::from_secs(most), "{:?}", start.elapsed());
         assert_eq!(rules(&pod), "");
     }

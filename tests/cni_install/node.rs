@@ -109,13 +109,13 @@ impl Node {
             .stdout(Stdio::null())
             .spawn()
             .expect("the program starts");
-        Running { child: program::Running(child), log }
+        Running { child: testkit::running::Running(child), log }
     }
 }
 
 /// A program that ends with the test, if not before.
 pub(crate) struct Running {
-    child: program::Running,
+    child: testkit::running::Running,
     log: PathBuf,
 }
 
@@ -125,12 +125,12 @@ impl Running {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.0.id()
+        self.child.id()
     }
 
     /// Asks it to end, and tells its exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
-        let id = self.child.0.id().to_string();
+        let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
         self.ended()
     }
@@ -139,7 +139,7 @@ impl Running {
     pub(crate) fn ended(&mut self) -> Option<i32> {
         let log = self.log.clone();
         let status = wait::until_ok(|| {
-            let ended = self.child.0.try_wait().expect("it can be waited for");
+            let ended = self.child.try_wait().expect("it can be waited for");
             ended.ok_or_else(|| format!("its end\n{}", fs::read_to_string(&log).unwrap_or_default()))
         });
         status.code()

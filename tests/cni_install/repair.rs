@@ -2,12 +2,13 @@
 
 use crate::cni_install::node::{Node, program};
 use crate::support::namespace::Namespace;
-use crate::support::program::{Outcome, Run, Running};
+use crate::support::program::{Outcome, Run};
 use crate::support::wait;
 use std::{
     fs,
     process::{Command, Stdio},
 };
+use testkit::running::Running;
 
 /// A pod: a network namespace, and a process in it that sees files of its own.
 pub(crate) struct Pod {
@@ -25,7 +26,7 @@ impl Pod {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script]).stdout(Stdio::null());
         let process = Running(namespace.run(|| command.spawn()).expect("unshare starts"));
-        let name = || fs::read_to_string(format!("/proc/{}/comm", process.0.id())).unwrap_or_default();
+        let name = || fs::read_to_string(format!("/proc/{}/comm", process.id())).unwrap_or_default();
         wait::until("the pod starts", || name() == "sleep\n");
         Self { namespace, process }
     }
@@ -77,7 +78,7 @@ fn first_chain(rules: &str) -> &str {
 #[test]
 fn a_process_whose_files_say_what_the_namespace_does_not() {
     let pod = Pod::new();
-    let id = pod.process.0.id().to_string();
+    let id = pod.process.id().to_string();
     succeed(&["--pid", &id], &["--redirect-dns"]);
     assert!(pod.rules().contains("10.9.8.7"), "{}", pod.rules());
     let output = repair(&["--netns", &pod.namespace.path()], &["--redirect-dns"]);

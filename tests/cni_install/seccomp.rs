@@ -4,7 +4,7 @@
 use crate::cni_install::node::{Node, program};
 use crate::cni_install::repair::Pod;
 use crate::support::namespace::Namespace;
-use crate::support::program::{Run, Running};
+use crate::support::program::Run;
 use crate::support::wait;
 use std::{
     fs,
@@ -13,6 +13,7 @@ use std::{
     os::unix::fs::chown,
     process::{Command, Stdio},
 };
+use testkit::running::Running;
 use testkit::{seccomp::TracedPrograms, word};
 
 const FILE: &str = "10-a.conflist";
@@ -59,9 +60,9 @@ fn the_installers_profile_allows_what_it_calls() {
     wait::until("the program", || node.plugin().exists());
     node.put("05-a.conf", SINGLE);
     wait::until("the entry, in a list that was a single plugin", || has_entry("05-a.conflist"));
-    let asked = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status();
+    let asked = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
     assert!(asked.expect("kill").success());
-    assert!(running.0.wait().expect("it ends").success());
+    assert!(running.wait().expect("it ends").success());
     assert!(!has_entry(FILE), "it uninstalls as it ends");
     programs.check();
 }
@@ -73,7 +74,7 @@ fn the_agents_profile_allows_what_commands_in_its_container_call() {
     let (node, pod) = (Node::new(), Pod::new());
     let programs = TracedPrograms::new("sidecar-node", &node.path("calls"));
     let run = |words: &[&str]| programs.command(program()).args(words).outcome();
-    let (path, id) = (pod.namespace.path(), pod.process.0.id().to_string());
+    let (path, id) = (pod.namespace.path(), pod.process.id().to_string());
     let capture = ["-u", "1337", "-i", "*", "-b", "*"];
     let repairs: [([&str; 2], &[&str]); 3] = [
         (["--netns", &path], &[]),

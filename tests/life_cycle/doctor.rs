@@ -1,6 +1,6 @@
 //! `doctor` sees what is wrong, in words and as JSON, and changes nothing.
 
-use crate::support::program::{Outcome, PATH, Running, binary};
+use crate::support::program::{Outcome, PATH, binary};
 use crate::support::wait;
 use std::process::{Command, Stdio};
 
@@ -10,6 +10,7 @@ use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, state};
 use crate::life_cycle::upstream;
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
+use testkit::running::Running;
 
 const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
 
@@ -161,19 +162,19 @@ fn a_stranger_who_runs_as_the_proxy_is_named() {
     let namespace = Namespace::new();
     let one = sleeper(&namespace, "1337");
     let (_, printed) = findings(&namespace, &POD);
-    let line = format!("sleep (process {}) runs as user 1337", one.0.id());
+    let line = format!("sleep (process {}) runs as user 1337", one.id());
     assert!(says(&printed, "warn", &line), "{line:?} is not in\n{printed}");
     // With another proxy, somebody else is the stranger.
     let other = sleeper(&namespace, "4711");
     let (_, printed) = findings(&namespace, &[&POD[..], &["-u", "4711"]].concat());
     assert!(
-        says(&printed, "warn", &format!("sleep (process {}) runs as user 4711", other.0.id())),
+        says(&printed, "warn", &format!("sleep (process {}) runs as user 4711", other.id())),
         "{printed}"
     );
     assert!(!printed.contains(&line), "{printed}");
     // Processes of other namespaces are no concern.
     let (_, printed) = findings(&Namespace::new(), &POD);
-    assert!(!printed.contains(&format!("process {}", one.0.id())), "{printed}");
+    assert!(!printed.contains(&format!("process {}", one.id())), "{printed}");
 }
 
 /// Whoever may not see where others are says so.
@@ -182,7 +183,7 @@ fn a_stranger_of_whom_nobody_knows_where_is_named() {
     let namespace = Namespace::new();
     let sleeper = sleeper(&namespace, "1337");
     let printed = powerless(&namespace, &[&["doctor"][..], &POD].concat()).stdout;
-    let line = format!("sleep (process {}) runs as user 1337; whether in this", sleeper.0.id());
+    let line = format!("sleep (process {}) runs as user 1337; whether in this", sleeper.id());
     assert!(says(&printed, "warn", &line), "{line:?} is not in\n{printed}");
 }
 
@@ -371,7 +372,7 @@ fn sleeper(namespace: &Namespace, uid: &str) -> Running {
     let mut command = Command::new("setpriv");
     command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);
     let sleeper = Running(namespace.run(|| command.stdin(Stdio::null()).spawn()).expect("setpriv starts"));
-    let name = format!("/proc/{}/comm", sleeper.0.id());
+    let name = format!("/proc/{}/comm", sleeper.id());
     wait::until("setpriv starts sleep", || std::fs::read_to_string(&name).expect("it lives") == "sleep\n");
     sleeper
 }

@@ -1,6 +1,6 @@
 //! The lock of a network namespace: whom it keeps out, and who can't take it.
 
-use crate::support::program::{Outcome, PATH, Running, binary, is_running};
+use crate::support::program::{Outcome, PATH, binary, is_running};
 use crate::support::wait;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,6 +10,7 @@ use crate::life_cycle::programs::{among, programs, sleep};
 use crate::life_cycle::stage::{REDIRECT, VARIANTS, call};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::Variant;
+use testkit::running::Running;
 
 /// The words of `setpriv` for a process without any right.
 const NOBODY: &[&str] = &[
@@ -83,7 +84,7 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
     let (namespace, other) = (Namespace::new(), Namespace::new());
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
     let mut holder = hanging(&namespace);
-    let id = format!("process {}", holder.0.id());
+    let id = format!("process {}", holder.id());
     let refused = |ended: Outcome, who: &str| {
         let printed = ended.with(1, "the lock is held").stderr;
         let expected = format!("{who} is changing this network namespace; raise --lock-wait or end it");
@@ -105,7 +106,7 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
         let waiting =
             scope.spawn(|| run(&namespace, &[&["apply"], REDIRECT, &["--lock-wait", "20"]].concat()));
         thread::sleep(Duration::from_millis(300));
-        holder.0.kill().expect("our child");
+        holder.kill().expect("our child");
         waiting.join().expect("it ends")
     });
     waiting.with(0, "the lock was let go");

@@ -1,6 +1,6 @@
 //! Identical runs after the first write nothing.
 
-use crate::support::program::{Outcome, PATH, Running, binary};
+use crate::support::program::{Outcome, PATH, binary};
 use crate::support::wait;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -12,6 +12,7 @@ use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::random::number;
 use crate::support::setting::Variant;
+use testkit::running::Running;
 
 #[test]
 fn legacy_writes_nothing() {

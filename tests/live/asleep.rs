@@ -2,12 +2,13 @@
 //! bridges.
 
 use super::{bare, explained_live, namespace::Namespace, pod_with};
-use crate::support::program::{Outcome, Run, Running, binary};
+use crate::support::program::{Outcome, Run, binary};
 use crate::support::wait;
 use std::{
     io::Write,
     process::{Command, Stdio},
 };
+use testkit::running::Running;
 
 const REDIRECT: [&str; 4] = ["-i", "*", "-b", "*"];
 const QUESTION: [&str; 3] = ["--uid", "1000", "10.0.0.5:443"];

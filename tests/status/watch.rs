@@ -1,7 +1,7 @@
 //! `status --watch`: block after block into a pipe, in place on a terminal, and a clean end.
 
 use crate::support::namespace::{Namespace, succeed};
-use crate::support::program::{Running, binary};
+use crate::support::program::binary;
 use crate::support::terminal::terminal;
 use crate::support::wait;
 use nix::sys::signal::{Signal, kill};
@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ExitStatus, Stdio};
+use testkit::running::Running;
 
 fn pod() -> Namespace {
     let pod = Namespace::new();
@@ -20,8 +21,8 @@ fn pod() -> Namespace {
 /// Asks a process to end, and waits for that.
 fn end(child: Child, signal: Signal) -> ExitStatus {
     let mut child = Running(child);
-    kill(Pid::from_raw(child.0.id().cast_signed()), signal).expect("it runs");
-    wait::until_ok(|| child.0.try_wait().expect("our child").ok_or_else(|| "its end".to_owned()))
+    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
+    wait::until_ok(|| child.try_wait().expect("our child").ok_or_else(|| "its end".to_owned()))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::folder::Folder;
 
@@ -109,16 +109,6 @@ pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Outcome 
 #[track_caller]
 pub(crate) fn stdout(program: &str, arguments: &[&str], input: &str) -> String {
     output(program, arguments, input).with(0, &format!("`{program} {}`\n{input}", arguments.join(" "))).stdout
-}
-
-/// A process that ends with its owner.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Whether a process has this command line.

@@ -12,6 +12,7 @@ pub mod folder;
 pub mod http;
 #[cfg(feature = "cluster")]
 pub mod monitoring;
+pub mod running;
 #[cfg(feature = "cluster")]
 pub mod seccomp;
 pub mod wait;

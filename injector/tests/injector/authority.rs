@@ -6,11 +6,11 @@ use std::{
     fs::{self, File},
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::Command,
     time::{Duration, Instant},
 };
 use testkit::cluster::{Cluster, Fault};
-use testkit::{until, word};
+use testkit::{running::Running, until, word};
 
 pub(super) const NAMESPACE: &str = "sidecar-injector";
 pub(super) const SECRET: &str = "sidecar-injector-ca";
@@ -19,7 +19,7 @@ const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 
 /// One replica.
 pub(super) struct Replica {
-    child: Child,
+    child: Running,
     log: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl Replica {
             .stderr(File::options().create(true).append(true).open(&log).expect("a log"))
             .spawn()
             .expect("the program starts");
-        Self { child, log }
+        Self { child: Running(child), log }
     }
 
     pub(super) fn log(&self) -> String {
@@ -72,14 +72,6 @@ impl Replica {
         self.signal("TERM");
         let status = self.child.wait().expect("a child");
         assert!(status.success(), "{status}: {}", self.log());
-    }
-}
-
-impl Drop for Replica {
-    /// Without a word, as the kernel does it.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    process::{Child, Command},
+    process::Command,
 };
 use testkit::cluster::{Access, Cluster, selects};
-use testkit::{until, word};
+use testkit::{running::Running, until, word};
 
 pub(super) const MANIFESTS: [&str; 5] =
     ["manifests", "--image", "example/sidecar-injector:1", "--proxy-image", "example/proxy:1"];
@@ -295,16 +295,6 @@ fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
         }
     }
     all
-}
-
-/// A server, which ends with the test.
-pub(super) struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The server of a printed Deployment, with its own flags.

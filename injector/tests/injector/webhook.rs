@@ -11,7 +11,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::unix::fs::symlink,
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 use testkit::certificates::{Authority, pem};
-use testkit::folder::Folder;
+use testkit::{folder::Folder, running::Running};
 
 /// How long anything may take on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ pub(crate) struct Webhook {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Arc<Authority>,
     folder: Folder,
-    child: Child,
+    child: Running,
     log: Arc<Log>,
 }
 
@@ -98,7 +98,7 @@ impl Webhook {
             heard.more.notify_all();
         });
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut webhook = Self { address, authority, folder, child, log };
+        let mut webhook = Self { address, authority, folder, child: Running(child), log };
         let serving = webhook.logged("serving");
         webhook.address = serving["address"].as_str().expect("a text").parse().expect("an address");
         webhook
@@ -211,14 +211,6 @@ impl Webhook {
     /// Whether new connections are refused.
     pub(crate) fn refuses(&self) -> bool {
         TcpStream::connect(self.address).is_err()
-    }
-}
-
-impl Drop for Webhook {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus},
+    process::{Command, ExitStatus},
 };
-use testkit::{cluster::Cluster, command, seccomp, until};
+use testkit::{cluster::Cluster, command, running::Running, seccomp, until};
 
 pub(crate) const NODE: &str = "node-1";
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-node");
@@ -44,7 +44,7 @@ impl Scene {
             .stderr(stderr)
             .spawn()
             .expect("the program starts");
-        Program { child, log }
+        Program { child: Running(child), log }
     }
 
     /// Runs it to its end.
@@ -56,7 +56,7 @@ impl Scene {
 }
 
 pub(crate) struct Program {
-    child: Child,
+    child: Running,
     log: PathBuf,
 }
 
@@ -82,13 +82,6 @@ impl Program {
     pub(crate) fn stop(mut self) -> Option<i32> {
         command("kill", &["-TERM", &self.child.id().to_string()]);
         self.wait().code()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -6,10 +6,10 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
 };
-use testkit::{folder::Folder, until};
+use testkit::{folder::Folder, running::Running, until};
 
 /// The filter that the program prints for this header.
 fn filter(header: &str) -> Value {
@@ -52,7 +52,7 @@ fn echo() -> SocketAddr {
 
 /// An Envoy with the filter before its router. It ends with the test.
 struct Envoy {
-    child: Child,
+    child: Running,
     folder: Folder,
     address: SocketAddr,
 }
@@ -95,7 +95,7 @@ impl Envoy {
         command.envs(tag.map(|tag| ("VIRTUAL_ENVIRONMENT_TAG", tag)));
         let log = fs::File::create(folder.join("log")).expect("a file");
         let child = command.stderr(log).spawn().expect("Envoy starts");
-        let mut envoy = Self { child, folder, address: any };
+        let mut envoy = Self { child: Running(child), folder, address: any };
         until("Envoy listens", || {
             let admin = fs::read_to_string(envoy.folder.join("admin")).unwrap_or_default();
             // The file is there before its text.
@@ -124,14 +124,6 @@ impl Envoy {
         let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
         assert!(head.starts_with("HTTP/1.1 200"), "{answer}\n{}", self.log());
         body.lines().filter(|line| line.starts_with("x-virtual-env")).map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Envoy {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -5,12 +5,12 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread,
 };
 use testkit::cluster::Cluster;
-use testkit::{until, word};
+use testkit::{running::Running, until, word};
 
 /// A cluster that has the kinds of Istio, and ours by the definition that the program prints.
 pub(super) fn cluster() -> Cluster {
@@ -81,7 +81,7 @@ pub(super) fn writes(cluster: &Cluster) -> usize {
 
 /// An operator that runs. It is killed with the test.
 pub(super) struct Operator {
-    child: Child,
+    child: Running,
     log: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -115,7 +115,7 @@ impl Operator {
                 seen.lock().expect("no test has failed inside").push(line);
             }
         });
-        let operator = Self { child, log };
+        let operator = Self { child: Running(child), log };
         until("it operates", || operator.line("operating").is_some());
         operator
     }
@@ -165,14 +165,6 @@ impl Operator {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill starts").success());
         self.child.wait().expect("it ends").success()
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
