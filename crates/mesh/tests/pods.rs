@@ -470,6 +470,16 @@ fn names_of_users_mean_something_within_the_pod_alone() {
     assert!(problems.contains(&format!("\"kuma-dp\" is not a user number; {advice}")), "{problems}");
 }
 
+#[test]
+fn a_name_that_no_mesh_has_is_refused_whatever_else_shows_the_mesh() {
+    for sign in [("app", "web"), ("linkerd.io/inject", "enabled"), ("kuma.io/sidecar-injected", "true")] {
+        let settings = annotated(&pod(&[("sidecar-init/mesh", "isto"), sign]), "Pod", &Raw::default());
+        let problems = settings.resolve(&RemoteHost::Open).expect_err("a name").to_string();
+        let expected = "sidecar-init/mesh: \"isto\" is not a mesh; did you mean istio?";
+        assert!(problems.contains(expected), "{sign:?}: {problems}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {

@@ -70,7 +70,10 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
     }
     let mut settings =
         ours(title, &pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
-    settings.set(Setting::Mesh, of.name(), source);
+    // A name that no mesh has is a problem, whatever else shows the mesh.
+    if settings.raw.get(Setting::Mesh).is_none_or(|given| given.value.trim().parse::<Mesh>().is_ok()) {
+        settings.set(Setting::Mesh, of.name(), source);
+    }
     (form.more)(pod, &mut settings);
     settings
 }
