@@ -187,6 +187,10 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     let declared = reader.raw.get(Setting::PodIps).is_some();
     let (addresses, source) = if declared {
         let addresses = reader.list(Setting::PodIps, SettingReader::address_item);
+        if addresses.is_empty() && !reader.items(Setting::PodIps).0.is_empty() {
+            // Each item is a problem already.
+            return None;
+        }
         (addresses, Source::Flag(Setting::PodIps.row().long))
     } else {
         let source = Source::Default(Setting::PodIps);
