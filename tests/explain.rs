@@ -93,13 +93,17 @@ fn addresses_that_stand_for_others() {
     }
 }
 
+/// The verdict's reason, by flags alone.
+#[track_caller]
+fn because(flags: &[&str], reason: &str) {
+    let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+    let line = by_flags(&text).lines().next().unwrap_or_default();
+    assert!(line.ends_with(&format!(", because {reason}")), "{flags:?}: {line}");
+}
+
 #[test]
 fn which_list_lacks_it() {
-    let check = |flags: &[&str], reason: &str| {
-        let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
-        let line = by_flags(&text).lines().next().unwrap_or_default();
-        assert!(line.ends_with(&format!(" as it was sent, because {reason}")), "{flags:?}: {line}");
-    };
+    let check = because;
     check(&["8080", "-b", "80,443"], "-b captures only 80,443");
     check(&["8080", "-b", "80,443", "-m", "TPROXY"], "-b captures only 80,443");
     check(&["8080", "-b", "1,2,3,4,5,6,7"], "-b captures only 3,4,5,6,7 and 2 more");
@@ -111,14 +115,45 @@ fn which_list_lacks_it() {
     );
 }
 
+/// A list is not the reason where its rules don't see the packet, or are not for its protocol.
+#[test]
+fn what_no_list_decides() {
+    let not_udp = "what redirects is not for udp";
+    for flags in [&["-b", "*"][..], &["-b", "8080"], &["-b", "*", "-m", "TPROXY"]] {
+        because(&[&["8080", "--proto", "udp"], flags].concat(), not_udp);
+    }
+    because(&["10.0.0.5:443", "-i", "*", "--proto", "udp"], not_udp);
+    // The rules for DNS are for other ports.
+    let dns = ["--redirect-dns", "--dns-servers", "10.96.0.10"];
+    because(&[&["10.0.0.5:443"], &dns[..]].concat(), "-i captures no network");
+    let first = "nat rules see only the first packet of a connection";
+    because(&["8080", "-b", "*", "--ct-state", "established"], first);
+    because(&["10.0.0.5:443", "-i", "*", "-m", "TPROXY", "--ct-state", "established"], first);
+    let invalid = ["--ct-state", "invalid"];
+    because(&[&["8080", "-b", "*"], &invalid[..]].concat(), "nat rules see no packet in state INVALID");
+    because(&["8080", "-b", "*", "-m", "NONE"], "there are no rules for IPv4");
+}
+
+#[test]
+fn a_matrix_takes_no_packet() {
+    let call =
+        ["explain", "--pod-ips", "10.44.0.7", "--matrix", "--uid", "5", "--expect", "captured", "8080"];
+    let text = bare(&call).outcome().with(2, "two ways to ask").stderr;
+    for option in ["--uid", "--expect", "--destination"] {
+        let expected = format!("{option}: is about one packet; leave --matrix out");
+        assert!(text.contains(&expected), "{text}");
+    }
+    let alone = bare(&["explain", "-b", "*", "--as", "proxy", "8080"]).outcome().with(2, "no address").stderr;
+    assert!(
+        alone.contains("\"8080\" is a port alone, which a call from outside (--as external) has"),
+        "{alone}"
+    );
+}
+
 /// Rules of iptables hold fifteen ports each, and a range is many.
 #[test]
 fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
-    let check = |flags: &[&str], reason: &str| {
-        let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
-        let line = by_flags(&text).lines().next().unwrap_or_default();
-        assert!(line.ends_with(&format!(" because {reason}")), "{flags:?}: {line}");
-    };
+    let check = because;
     let ports: Vec<String> = (1000..1200).step_by(2).map(|port| port.to_string()).collect();
     let ports = ports.join(",");
     let more = format!("{ports},2000-2999");

@@ -13,6 +13,7 @@ use diagnose::explain::{
 };
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, Style, basis, status};
+use mesh::settings::Topic;
 use mesh::sources::{Given, Raw, SettingReader, Source};
 use mesh::{Capture, CapturePolicy};
 use mesh::{Problems, Setting};
@@ -143,7 +144,7 @@ fn read_request(subject: &Subject) -> Result<ExplainRequest, Problems> {
     let live = reader.switch(Setting::Live);
     let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
     let form = form(&mut reader);
-    let expected = expected(&mut reader);
+    let expected = run::one_of(&mut reader, Setting::Expect, &[true, false]);
     let contradictions = [
         (live, file.is_some(), Setting::Live, "--from-save"),
         (live, subject.title.is_some(), Setting::Live, "--filename"),
@@ -195,14 +196,6 @@ impl ExplainRequest {
     }
 }
 
-fn expected(reader: &mut SettingReader<'_>) -> Expected {
-    let expected = run::one_of(reader, Setting::Expect, &[true, false]);
-    if expected.is_some() && reader.raw.is_on(Setting::Matrix) {
-        reader.whole(&Source::Flag(Setting::Expect.row().long), "is about one packet; leave --matrix out");
-    }
-    expected
-}
-
 fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleView>, Box<dyn Error>> {
     let ExplainRequest { run, capture, file, pod, question, .. } = request;
     match (capture, file) {
@@ -239,6 +232,11 @@ fn question(
     }
     if form != ExplainFormat::Text {
         reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
+    }
+    let raw = reader.raw;
+    let is_of_one = |setting: Setting| setting == Setting::Expect || setting.row().topic == Topic::Packet;
+    for (_, given) in raw.iter().filter(|(setting, _)| is_of_one(*setting)) {
+        reader.whole(&given.source, "is about one packet; leave --matrix out");
     }
     Some(ExplainQuestion::Matrix(usual_cases(place.pod, place.routes, config)))
 }

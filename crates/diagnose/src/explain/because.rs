@@ -4,11 +4,12 @@
 //! rule itself; where it is not, the sentence quotes the rule's place and text.
 
 use super::Explanation;
+use super::lists::packet_value;
 use mesh::RuleReason;
 use mesh::reason::{Meaning, MeaningRow, TrafficEffect};
 use mesh::recognition::{captures, read_at, summary::field_condition};
 use mesh::visible;
-use rules::nft::Field;
+use rules::nft::{Condition, Field};
 use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, ConnState, ListedCondition, Origin, Target};
@@ -92,17 +93,7 @@ impl Explanation<'_> {
     /// The same with names and texts of rules as they were read.
     fn reason_as_read(&self) -> String {
         match self.outcome.decided_by {
-            None if self.misses_by_mark() => {
-                format!("packets with its mark, {:#x}, are excluded", self.packet.mark)
-            }
-            None if self.misses_by_protocol() => {
-                format!("what redirects is not for {}", self.packet.protocol)
-            }
-            None => match (&self.nothing, self.lists_without_packet()) {
-                (Some(reason), _) => reason.clone(),
-                (None, Some(text)) => text,
-                (None, None) => "no rule says otherwise".to_owned(),
-            },
+            None => self.reason_to_pass(),
             Some(at) => match self.view.rule(at) {
                 None => format!("that is the policy of {}", self.place(at)),
                 Some(rule) if self.outcome.is_tie => format!(
@@ -130,39 +121,65 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whether a rule that captures did not match, only because it excludes the packet's mark.
-    fn misses_by_mark(&self) -> bool {
-        let port = self.packet.destination.port();
-        let spares_mark = |condition: &ListedCondition| {
-            field_condition(condition).is_some_and(|one| one.negated && matches!(one.field, Field::Mark(_)))
-        };
-        let is_of_port = |condition: &ListedCondition| {
-            field_condition(condition)
-                .is_none_or(|one| one.field != Field::DestinationPort || one.holds(port.into()))
-        };
-        let misses = |rule: &ViewRule, index: usize| {
-            spares_mark(&rule.conditions[index]) && rule.conditions[index..].iter().all(is_of_port)
-        };
-        self.packet.mark != 0
-            && self.trace.0.iter().any(|step| match (self.view.rule(step.at), step.matched) {
-                (Some(rule), Matched::No(index)) => captures(rule) && misses(rule, index),
-                _ => false,
-            })
+    /// Why no rule decides.
+    fn reason_to_pass(&self) -> String {
+        let Packet { mark, protocol, .. } = self.packet;
+        if let Some(reason) = &self.nothing {
+            return reason.clone();
+        }
+        if *mark != 0 && self.is_missed_by(|one| one.negated && matches!(one.field, Field::Mark(_))) {
+            return format!("packets with its mark, {mark:#x}, are excluded");
+        }
+        if let Some(reason) = self.state_past_nat() {
+            return reason.to_owned();
+        }
+        if self.is_missed_by(|one| one.field == Field::Protocol) {
+            return format!("what redirects is not for {protocol}");
+        }
+        self.lists_without_packet().unwrap_or_else(|| {
+            match self.view.chains().iter().all(|chain| chain.rules.is_empty()) {
+                true => format!("there are no rules for {}", self.packet.family()),
+                false => "no rule says otherwise".to_owned(),
+            }
+        })
     }
 
-    /// Whether a rule that captures, or leads to such rules, did not match because of the packet's protocol.
-    fn misses_by_protocol(&self) -> bool {
-        self.trace.0.iter().any(|step| {
-            let Some(rule) = self.view.rule(step.at) else { return false };
-            let Matched::No(index) = step.matched else { return false };
-            let condition = &rule.conditions[index];
-            let is_protocol = matches!(condition, ListedCondition::Known(_) | ListedCondition::Nft(_))
-                && condition.field() == Some(Field::Protocol);
-            let leads_there = || {
-                let meaning = self.reason_of(step.at).map(RuleReason::meaning);
-                matches!(meaning, Some(Meaning::Inbound | Meaning::Outbound))
-            };
-            is_protocol && (captures(rule) || leads_there())
+    /// Why no rule of nat sees the packet, where those alone capture its direction.
+    pub(crate) fn state_past_nat(&self) -> Option<&'static str> {
+        let reason = match self.packet.state {
+            ConnState::New | ConnState::Related => return None,
+            ConnState::Established => "nat rules see only the first packet of a connection",
+            ConnState::Invalid => "nat rules see no packet in state INVALID",
+        };
+        let by_tproxy = |rule: &&ViewRule| matches!(rule.action, Action::Target(Target::Tproxy { .. }));
+        let capturing =
+            || self.view.chains().iter().flat_map(|chain| &chain.rules).filter(|rule| captures(rule));
+        let is_inbound = matches!(self.packet.direction, Direction::Inbound { .. });
+        (capturing().any(|rule| !by_tproxy(&rule))
+            && !(is_inbound && capturing().any(|rule| by_tproxy(&rule))))
+        .then_some(reason)
+    }
+
+    /// Whether a rule that captures, or leads to such rules, did not match only because of a condition of this kind.
+    fn is_missed_by(&self, kind: impl Fn(&Condition) -> bool) -> bool {
+        let may_hold = |condition: &ListedCondition| {
+            let own = packet_value(condition, self.packet);
+            field_condition(condition).zip(own).is_none_or(|(one, own)| one.holds(own))
+        };
+        let leads_there = |at: At, rule: &ViewRule| {
+            let meaning = self.reason_of(at).map(RuleReason::meaning);
+            meaning.is_some_and(|meaning| match meaning {
+                Meaning::Inbound | Meaning::Outbound => true,
+                _ => rule.leads_to.is_some() && meaning.row().effect == TrafficEffect::Captured,
+            })
+        };
+        self.trace.0.iter().any(|step| match (self.view.rule(step.at), step.matched) {
+            (Some(rule), Matched::No(index)) => {
+                field_condition(&rule.conditions[index]).is_some_and(|one| kind(&one))
+                    && rule.conditions[index + 1..].iter().all(may_hold)
+                    && (captures(rule) || leads_there(step.at, rule))
+            }
+            _ => false,
         })
     }
 

@@ -48,6 +48,12 @@ pub(super) fn destination(
         reader.problem(&source, &value, text);
         None
     };
+    if text.parse::<Port>().is_ok() {
+        return problem(&format!(
+            "is a port alone, which a call from outside (--as external) has; a call of the pod needs an address, such as \
+             127.0.0.1:{text}"
+        ));
+    }
     let Some((name, port)) = named(text) else { return problem(&format!("is not {expected}")) };
     let Some(port) = port else {
         return problem(&format!("names no port; give one, such as {name}:443"));

@@ -44,7 +44,11 @@ impl Explanation<'_> {
             let option = crate::picture::option(reason.settings()[0], &self.dialect);
             let rules = known.iter().filter(|(known, _)| *known == reason);
             let rules = rules.filter_map(|(_, at)| self.view.rule(*at));
-            let conditions = rules.filter_map(|rule| rule.conditions.iter().find(|c| !items(c).is_empty()));
+            let is_of_list = |condition: &&ListedCondition| match condition.field() {
+                Some(Field::Destination(_)) => noun == "network",
+                field => noun == "port" && field.is_some_and(Field::is_port),
+            };
+            let conditions = rules.filter_map(|rule| rule.conditions.iter().find(is_of_list));
             match nearest(conditions, self.packet) {
                 None => is_first.then(|| format!("{option} captures no {noun}")),
                 Some(items) => Some(format!("{option} captures only {items}")),
@@ -174,7 +178,7 @@ fn item(known: &Match) -> Option<(String, Interval)> {
 }
 
 /// The packet's value of the field that a condition looks at, before any rule has changed it.
-fn packet_value(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
+pub(super) fn packet_value(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
     let (source, destination) = (packet.source, packet.destination);
     match (condition.field()?, &packet.direction) {
         (Field::Source(_), _) => Some(number(source.ip())),
