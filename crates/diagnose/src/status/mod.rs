@@ -28,7 +28,7 @@ use mesh::recognition;
 use rules::finding::NamespaceFinding;
 use rules::{ByFamily, Family};
 use serde::Serialize;
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// The report, in its order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,9 +58,16 @@ pub struct CaptureStatus {
 /// Reports what was read.
 pub fn status(seen: Observation<'_>) -> CaptureStatus {
     let Observation { views, held, .. } = &seen;
-    let recognized = |view| {
+    let mut others: BTreeSet<&str> = BTreeSet::new();
+    let mut recognized = |view| {
         let mut recognized = recognition::recognized(view);
-        recognized.retain(|recognized| seen.only.is_none_or(|only| only == recognized.mesh));
+        recognized.retain(|recognized| {
+            let is_asked_for = seen.only.is_none_or(|only| only == recognized.mesh);
+            if !is_asked_for {
+                others.insert(recognized.mesh.ownership().name);
+            }
+            is_asked_for
+        });
         recognized
     };
     let recognized = ByFamily { v4: recognized(&views.v4), v6: recognized(&views.v6) };
@@ -74,7 +81,14 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
     let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
     findings.extend(gaps(&seen, &families, &meshes));
     findings.extend(held.iter().filter_map(|held| drift(held.made.as_ref()?)));
-    let summary = summary(held, &families, &meshes, &parts);
+    let mut summary = summary(held, &families, &meshes, &parts);
+    if let (Some(mesh), [], []) = (seen.only, &*families, &**held) {
+        summary = format!("nothing is captured for {}", mesh.ownership().name);
+        if !others.is_empty() {
+            let names: Vec<&str> = others.into_iter().collect();
+            summary.push_str(&format!("; rules of {} are here", names.join(" and ")));
+        }
+    }
     let held = held.clone();
     findings.extend(seen.findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));

@@ -131,6 +131,11 @@ fn rules_without_the_words_of_comments_are_read_by_their_form() {
 }
 
 fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
+    seen_of(None, views, addresses)
+}
+
+/// Of one mesh alone, or of all.
+fn seen_of(only: Option<Mesh>, views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     let routing = || Routing { local_marks: Vec::new(), addresses: addresses.to_vec() };
     status(Observation {
         views,
@@ -138,9 +143,19 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
         addresses,
         sockets: None,
         held: Vec::new(),
-        only: None,
+        only,
         findings: Vec::new(),
     })
+}
+
+#[test]
+fn of_a_mesh_without_rules_the_meshes_that_have_some_are_named() {
+    let istio = capture(Mesh::Istio, &[(Setting::InboundPorts, "*")]).rules(Family::V4);
+    let views = |v4| ByFamily { v4, v6: View::empty(Family::V6) };
+    let summary = |v4| seen_of(Some(Mesh::Linkerd), &views(v4), &[]).summary;
+    let captured = summary(View::of_rules(istio.rules()));
+    assert_eq!(captured, "nothing is captured for linkerd; rules of Istio's sidecar are here");
+    assert_eq!(summary(View::empty(Family::V4)), "nothing is captured for linkerd");
 }
 
 /// A foreign rule before the mesh's: each claim that it contradicts is shown with a packet of that claim.
