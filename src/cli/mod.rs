@@ -99,11 +99,12 @@ fn call(invocation: Invocation) -> Exit {
     if asks_for_data(&raw) {
         report::fail_as_data();
     }
+    let is_drop_in = matches!(command, Command::IstioIptables | Command::LinkerdInit | Command::KumaInit);
     // Programs that take another's place log as that does.
-    if !matches!(command, Command::IstioIptables | Command::LinkerdInit | Command::KumaInit) {
+    if !is_drop_in {
         logging::prefer_sentences(&raw);
     }
-    problems.extend(enter_namespace(&raw));
+    problems.extend(enter_namespace(&raw, is_drop_in));
     let done = run_command(command, raw, problems, [&files, &destinations], &trailing);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
     ends(done.unwrap_or_else(|problems| match command.entry().changes {

@@ -1,13 +1,21 @@
 //! The network namespace that a call is about (`--network-namespace`).
 
 use mesh::settings::nearest;
-use mesh::sources::{Given, Raw};
+use mesh::sources::{Given, Raw, Source};
 use mesh::{InputProblem, Setting};
 use sidecar_init::sys::lookup::{self, LookupError, LookupPlaces};
 use std::io;
 
-/// Enters the namespace that `--network-namespace` names.
-pub(super) fn enter_namespace(raw: &Raw) -> Option<InputProblem> {
+/// Enters the namespace that `--network-namespace` names. To a drop-in, an empty name means the current one, as upstream.
+pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProblem> {
+    if let Some(given) = raw.get(Setting::NetworkNamespace)
+        && given.value.is_empty()
+        && matches!(given.source, Source::Flag(_))
+        && !is_drop_in
+    {
+        let text = "names no network namespace; leave the flag out for the current one";
+        return Some(InputProblem::with_item(&given.source, "", text));
+    }
     let given = namespace_to_enter(raw)?;
     enter(&given.value).err().map(|text| InputProblem::with_item(&given.source, &given.value, text))
 }

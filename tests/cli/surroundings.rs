@@ -38,6 +38,19 @@ fn a_namespace_is_not_entered_for_a_preview_whose_facts_are_declared() {
     assert_eq!(ended.rules(), rules(&[]));
 }
 
+/// A shell's variable that is not set must not mean another namespace; to upstream's program, an empty name is the default.
+#[test]
+fn an_empty_name_is_of_no_namespace() {
+    let empty = ["--network-namespace", ""];
+    let refused =
+        "--network-namespace: \"\" names no network namespace; leave the flag out for the current one";
+    for command in ["apply", "check", "clean", "explain", "status"] {
+        let ended = bare(&[&[command], &empty[..]].concat()).outcome().with(2, command);
+        assert!(ended.stderr.contains(refused), "{command}: {}", ended.stderr);
+    }
+    assert_eq!(preview::<_, &str>(&empty, &[]).rules(), rules(&[]));
+}
+
 #[test]
 fn a_namespace_that_is_none_is_refused() {
     let folder = Folder::new("cli");
