@@ -270,6 +270,31 @@ fn every_end_of_a_packet_is_told() {
     }
 }
 
+/// NAT is asked about the first packet alone: `getent` sends two queries from one socket.
+#[test]
+fn later_packets_of_a_connection_go_where_the_first_went() {
+    for backend in ["nftables", "iptables-nft"] {
+        let (pod, _peer) = pods();
+        apply(&pod, &["--backend", backend, "--redirect-dns", "--capture-all-dns"]);
+        let filters = ["--enable", "--proto", "udp", "--count", "2", "--format", "json"];
+        let started = start(&pod, TRACES, &filters);
+        pod.run(|| {
+            let socket = std::net::UdpSocket::bind("10.77.0.2:0").expect("a port");
+            (0..2).for_each(|_| assert_eq!(socket.send_to(b"x", "10.77.0.3:53").expect("sent"), 1));
+        });
+        let packets = started.packets();
+        let sentence = |packet: &Value| packet["sentence"].as_str().expect("words").to_owned();
+        let [first, second] = &packets[..] else { panic!("{backend}: {packets:?}") };
+        assert!(
+            sentence(first).starts_with("captured: goes to the agent's DNS port 15053"),
+            "{backend}: {first}"
+        );
+        let later = "let through: goes where the first packet of its connection went, because nat rules see only \
+                     the first packet of a connection";
+        assert_eq!(sentence(second), later, "{backend}");
+    }
+}
+
 #[test]
 fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
     let (pod, _peer) = pods();

@@ -5,7 +5,8 @@
 //! connection unless the packet says otherwise. Where a rule is not understood and could matter, the answer
 //! is [`Verdict::Unknown`]; nothing is guessed.
 //!
-//! Not followed: whether there is a listener, whether routes and neighbours exist, `rp_filter`, IPsec, bridges.
+//! Not followed: whether there is a listener, whether routes, neighbours and addresses of `lo` exist, policy rules of others,
+//! filters of tc, `rp_filter`, IPsec, bridges.
 
 mod actions;
 mod facts;
@@ -19,7 +20,7 @@ mod walk;
 mod ways;
 
 pub use packet::{Direction, Packet, Routing};
-pub use replay::replay;
+pub use replay::{has_met_nat, is_untracked, replay};
 pub use ties::walk;
 pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
 pub use view::{OriginOf, View, ViewChain, ViewRule};

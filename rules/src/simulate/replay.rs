@@ -54,6 +54,18 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
     Outcome { verdict, decided_by, translated, stays: captured.is_some(), is_tie: false }
 }
 
+/// Whether NAT was asked about a packet that met these rules.
+pub fn has_met_nat(view: &View, steps: &[Step]) -> bool {
+    (1..=steps.len()).any(|end| base_of(view, &steps[..end]).is_some_and(|base| base.kind == Kind::Nat))
+}
+
+/// Whether one of these rules keeps conntrack from its packet.
+pub fn is_untracked(view: &View, steps: &[Step]) -> bool {
+    let met = steps.iter().filter_map(|step| view.rule(step.at));
+    met.flat_map(|rule| rule.first.iter().chain([&rule.action]))
+        .any(|action| matches!(action, Action::Notrack))
+}
+
 /// The rule that has led to the last one's chain.
 fn caller(view: &View, steps: &[Step]) -> Option<usize> {
     let (last, before) = steps.split_last()?;

@@ -13,7 +13,8 @@ use mesh::reason::Meaning;
 use mesh::recognition::{captures, read_at};
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
-    At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, replay, walk,
+    At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, has_met_nat,
+    is_untracked, replay, walk,
 };
 use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, Uid};
 use std::net::SocketAddr;
@@ -72,20 +73,25 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     let Some(packet) = packet(&block, is_local, &headers) else {
         return Ok(of_other_protocol(block, dropped));
     };
-    let simulated = walked.uid.is_some() || walked.is_inbound;
-    let simulated =
-        simulated.then(|| simulate(view, &rules.routing(family), &packet)).filter(|(outcome, trace)| {
-            chain_steps(trace).eq(steps.iter().map(|step| step.at))
-                && (outcome.verdict == Verdict::Drop) == dropped.is_some()
-        });
-    Ok(match simulated {
-        Some((outcome, trace)) => {
-            judged(block, view, &Explanation::of_walk(view, &packet, outcome, trace), true)
+    let can_be_simulated = walked.uid.is_some() || walked.is_inbound;
+    let is_tracked = !is_untracked(view, &steps);
+    // A later packet of its connection than the first.
+    let later = Packet { state: ConnState::Established, ..packet.clone() };
+    let candidates = [(true, &packet), (is_tracked, &later)];
+    for (_, packet) in candidates.into_iter().filter(|(is_possible, _)| can_be_simulated && *is_possible) {
+        let (outcome, trace) = simulate(view, &rules.routing(family), packet);
+        let is_same = chain_steps(&trace).eq(steps.iter().map(|step| step.at))
+            && (outcome.verdict == Verdict::Drop) == dropped.is_some();
+        if is_same {
+            return Ok(judged(block, view, &Explanation::of_walk(view, packet, outcome, trace), true));
         }
-        None => {
-            let outcome = replay(view, packet.destination, &steps, dropped);
-            judged(block, view, &Explanation::of_walk(view, &packet, outcome, Trace(steps)), false)
-        }
+    }
+    let outcome = replay(view, packet.destination, &steps, dropped);
+    let was_decided_before = is_tracked && outcome.verdict == Verdict::Pass && !has_met_nat(view, &steps);
+    let of_later = Explanation::of_walk(view, &later, outcome, Trace(steps.clone()));
+    Ok(match was_decided_before && of_later.state_past_nat().is_some() {
+        true => judged(block, view, &of_later, true),
+        false => judged(block, view, &Explanation::of_walk(view, &packet, outcome, Trace(steps)), false),
     })
 }
 
