@@ -237,3 +237,19 @@ fn check_and_doctor_try_usual_packets() {
     let found = claims::all(&scene, &dispositions);
     assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
 }
+
+/// The kernel calls first what was registered last, which can't be read.
+#[test]
+fn beside_nat_and_conntrack_of_equal_priority_a_chain_may_come_first_or_last() {
+    let verdict = |priority: i32, rule: &str| {
+        let chain = format!("add chain inet other out {{ type filter hook output priority {priority}; }}");
+        let rule = format!("add rule inet other out tcp dport 80 {rule}");
+        let rules = nft(&["add table inet other", &chain, &rule]);
+        let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
+        disposition(&mut scene, out("10.99.0.1:80")).predicted.verdict
+    };
+    assert_eq!([-101, -100].map(|priority| verdict(priority, "drop")), [Verdict::Drop, Verdict::Unknown]);
+    assert!(matches!(verdict(-99, "drop"), Verdict::Redirect(_)));
+    assert_eq!([-201, -200].map(|priority| verdict(priority, "notrack")), [Verdict::Pass, Verdict::Unknown]);
+    assert!(matches!(verdict(-199, "notrack"), Verdict::Redirect(_)));
+}

@@ -302,6 +302,40 @@ impl View {
         self.other_orders.as_deref()
     }
 
+    /// Whether the kernel calls two chains at one priority, so that their order may not be known.
+    fn share_a_place(&self, one: usize, other: usize) -> bool {
+        self.rank_of(one).map(|(place, _)| place) == self.rank_of(other).map(|(place, _)| place)
+    }
+
+    /// The orders in which the kernel may call the chains of one place; `None` if there are too many.
+    fn orders_of(&self, place: &[usize], max: usize) -> Option<Vec<Vec<usize>>> {
+        let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
+        let (nat, others): (Vec<usize>, Vec<usize>) = place.iter().copied().partition(is_nat);
+        let mut blocks = vec![Vec::new()];
+        for group in nat.chunk_by(|a, b| self.rank_of(*a) == self.rank_of(*b)) {
+            let permutations = permutations(group, max / blocks.len())?;
+            blocks = blocks
+                .iter()
+                .flat_map(|before: &Vec<usize>| {
+                    permutations.iter().map(move |more| [&before[..], more].concat())
+                })
+                .collect();
+        }
+        let last = if nat.is_empty() { 0 } else { others.len() };
+        let mut orders = Vec::new();
+        for others in permutations(&others, max / blocks.len())? {
+            for at in 0..=last {
+                orders.extend(blocks.iter().map(|nat| [&others[..at], nat, &others[at..]].concat()));
+            }
+        }
+        (orders.len() <= max).then_some(orders)
+    }
+
+    /// Whether any base chain that has an effect is of this priority, those for NAT left out.
+    pub(super) fn has_chains_of(&self, priority: i32) -> bool {
+        self.order.iter().flatten().any(|chain| self.rank_of(*chain) == Some((priority, i32::MAX)))
+    }
+
     /// Where the kernel calls a base chain; equal for chains whose order is not known.
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
@@ -346,13 +380,14 @@ const NF_IP_PRI_NAT_SRC: i32 = 100;
 const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
 /// Where the kernel calls a chain, and where among the chains that it calls there. All that do NAT are called from one
-/// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`).
+/// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`); whether another chain of that
+/// priority comes before or after all of them can't be read.
 fn rank(base: Base) -> (i32, i32) {
     let Base { kind, hook, priority } = base;
     match (kind, hook) {
         (Kind::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => (NF_IP_PRI_NAT_DST, priority),
         (Kind::Nat, Hook::Input | Hook::Postrouting) => (NF_IP_PRI_NAT_SRC, priority),
-        (Kind::Filter | Kind::Route, _) => (priority, 0),
+        (Kind::Filter | Kind::Route, _) => (priority, i32::MAX),
     }
 }
 
@@ -360,9 +395,9 @@ fn rank(base: Base) -> (i32, i32) {
 fn other_orders(view: &View) -> Option<Vec<Order>> {
     let mut orders = vec![view.order().clone()];
     for (hook, chains) in view.order().iter().enumerate() {
-        for group in chains.chunk_by(|a, b| view.rank_of(*a) == view.rank_of(*b)) {
-            let start = chains.iter().position(|chain| *chain == group[0])?;
-            let permutations = permutations(group, MAX_ORDERS / orders.len())?;
+        let mut start = 0;
+        for group in chains.chunk_by(|a, b| view.share_a_place(*a, *b)) {
+            let permutations = view.orders_of(group, MAX_ORDERS / orders.len())?;
             orders = orders
                 .iter()
                 .flat_map(|order| {
@@ -373,6 +408,7 @@ fn other_orders(view: &View) -> Option<Vec<Order>> {
                     })
                 })
                 .collect();
+            start += group.len();
         }
     }
     orders.retain(|order| order != view.order());

@@ -22,13 +22,13 @@ use std::net::{IpAddr, SocketAddr};
 const MAX_STEPS: usize = 100_000;
 
 /// Chains of a lower priority see packets before conntrack does (`NF_IP_PRI_CONNTRACK` in
-/// `linux/netfilter_ipv4.h`).
-const NF_IP_PRI_CONNTRACK: i32 = -200;
+/// `linux/netfilter_ipv4.h`); of the same priority, those that were registered later than conntrack.
+pub(super) const NF_IP_PRI_CONNTRACK: i32 = -200;
 
-/// Walks a packet through the rules in one order.
+/// Walks a packet through the rules in one order. `tracked_from` is the lowest priority of chains that conntrack precedes.
 pub(super) fn walk_in(
     view: &View,
-    order: &Order,
+    (order, tracked_from): (&Order, i32),
     routing: &Routing,
     packet: &Packet,
     observer: &mut impl Observer,
@@ -40,6 +40,7 @@ pub(super) fn walk_in(
     let mut walker = Walker {
         view,
         order,
+        tracked_from,
         routing,
         observer,
         facts: Facts::of(packet, routing),
@@ -80,6 +81,7 @@ pub(super) enum End {
 pub(super) struct Walker<'a, O> {
     pub(super) view: &'a View,
     pub(super) order: &'a Order,
+    pub(super) tracked_from: i32,
     pub(super) routing: &'a Routing,
     pub(super) observer: &'a mut O,
     pub(super) facts: Facts<'a>,
@@ -173,7 +175,7 @@ impl<O: Observer> Walker<'_, O> {
             if tracks == Some(false) {
                 continue;
             }
-            if is_first && base.priority >= NF_IP_PRI_CONNTRACK {
+            if is_first && base.priority >= self.tracked_from {
                 self.facts.is_tracked = true;
             }
             let mark = self.facts.mark;
