@@ -47,6 +47,25 @@ rows! {
     nor_is_a_transparent_one: with_a_proxy(TPROXY);
 }
 
+/// NAT has decided, and a rule behind it drops the packet, whether a proxy listens or the probe.
+#[test]
+fn what_does_not_arrive_is_not_captured() {
+    for listens in [false, true] {
+        let pod = Pod::with(DEFAULT, "nftables");
+        let listening = listens.then(|| proxy(&pod));
+        pod.inside.load(
+            "table inet other {\n chain in { type filter hook input priority 0; tcp dport 15001 drop; }\n}\n",
+        );
+        let found = pod.probe(&["--probe-timeout", "2s"]);
+        let wrong = found.with_outcome("wrong");
+        assert!(!wrong.is_empty() && found.code == Some(126), "{}", found.stderr);
+        for call in wrong {
+            assert_eq!((&call["expected"]["port"], &call["seen"]["end"]), (&15001.into(), &"nowhere".into()));
+        }
+        drop(listening);
+    }
+}
+
 /// An excluded port is that of the proxy's listener.
 const LISTENER_EXCLUDED: Scenario = &[
     (Setting::DualStack, "true"),

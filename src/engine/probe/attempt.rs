@@ -139,6 +139,11 @@ impl<'a> ProbeAttempt<'a> {
         }
     }
 
+    /// Whether a listener may have it: the handshake of a connection is complete at once, as the kernel makes it.
+    fn may_have_arrived(&self) -> bool {
+        self.trial.protocol == Protocol::Udp || self.connected.is_some()
+    }
+
     /// Reads the token, where a connection has arrived.
     fn read_token(&mut self) {
         let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
@@ -181,8 +186,11 @@ impl<'a> ProbeAttempt<'a> {
         let waited = self.connected.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
-                if refused || !listeners.has_listener_at(protocol, there) {
+                let is_ours = listeners.has_listener_at(protocol, there);
+                if refused || !is_ours && self.may_have_arrived() {
                     self.end(ConnectionOutcome::Redirected(there), ProbeEvidence::Conntrack);
+                } else if !is_ours && now - self.started > QUIET {
+                    self.end(ConnectionOutcome::Nowhere, ProbeEvidence::Silence);
                 }
             }
             (Some(_), DestinationState::Elsewhere | DestinationState::Own) => {
@@ -217,6 +225,7 @@ impl<'a> ProbeAttempt<'a> {
         tracked: [bool; 2],
         flows: &mut Flows<'_>,
     ) -> Result<ProbeObservation, NoResult> {
+        let arrived = self.may_have_arrived();
         // Both ends are closed first, as the segments that close them need the entry in conntrack.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
@@ -233,7 +242,7 @@ impl<'a> ProbeAttempt<'a> {
             }
             (Some(outcome), ..) => outcome,
             (None, _, Some((at, _))) => seen(ConnectionOutcome::Unanswered(at.port()), ProbeEvidence::Token),
-            (None, Some(there), None) if there != self.trial.to => {
+            (None, Some(there), None) if there != self.trial.to && arrived => {
                 seen(ConnectionOutcome::Redirected(there), ProbeEvidence::Conntrack)
             }
             (None, None, None) if !silence_is_loss => seen(ConnectionOutcome::Silent, ProbeEvidence::Silence),
