@@ -3,6 +3,7 @@
 
 use crate::cni_install::node::{Node, program};
 use crate::cni_install::repair::Pod;
+use crate::support::mounts::in_mount_namespace;
 use crate::support::namespace::Namespace;
 use crate::support::program::Run;
 use crate::support::wait;
@@ -67,9 +68,13 @@ fn the_installers_profile_allows_what_it_calls() {
     programs.check();
 }
 
-/// Those of `kubectl capture`, and of administrators.
+/// Those of `kubectl capture`, and of administrators. Repairs are counted where the machine has the plugin's folder.
 #[test]
 fn the_agents_profile_allows_what_commands_in_its_container_call() {
+    in_mount_namespace(commands_in_the_agents_container);
+}
+
+fn commands_in_the_agents_container() {
     const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
     let (node, pod) = (Node::new(), Pod::new());
     let programs = TracedPrograms::new("sidecar-node", &node.path("calls"));
