@@ -1,7 +1,7 @@
 //! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and each does here what a kubelet would
 //! have it do. The init container's arguments set the rules, and Envoy is started with those of its container.
 
-use crate::support::program::Run;
+use crate::support::program::{BINARY, Run};
 use crate::support::rows::rows;
 use crate::{
     envoy::{
@@ -14,6 +14,7 @@ use crate::{
 use assert_cmd::Command;
 use serde_json::Value;
 use std::{fs, os::unix::fs::PermissionsExt};
+use testkit::program_beside;
 
 const MANIFEST: &str = "
 apiVersion: apps/v1
@@ -61,10 +62,9 @@ fn files(mode: Mode) -> Folder {
 
 /// The pod that the injector makes of the manifest.
 fn injected(files: &Folder, mode: Mode) -> Value {
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "sidecar-injector", "--", "inject", "-f", "-"])
+    let output = Command::new(program_beside(BINARY, "sidecar-injector"))
+        .args(["inject", "-f", "-"])
         .args(["--inject-config", &files.file("config"), "--mesh-config", &files.file("mesh")])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .write_stdin(MANIFEST.replace("MODE", mode.name()))
         .outcome();
     let printed = &output.stderr;

@@ -19,7 +19,11 @@ pub mod wait;
 
 pub use wait::until;
 
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Compares a text with that of a file, which `UPDATE_GOLDENS=1` writes first.
 ///
@@ -36,6 +40,29 @@ pub fn golden(file: impl AsRef<Path>, text: &str) {
     let same = text.split('\n').zip(written.split('\n')).take_while(|(now, then)| now == then).count();
     let [now, then] = [text, written.as_str()].map(|text| text.split('\n').nth(same));
     assert_eq!(now, then, "{}, line {}; UPDATE_GOLDENS=1 writes the file", file.display(), same + 1);
+}
+
+/// The program of another package, next to one that the tests have. `cargo test --workspace` has built it; where it is
+/// missing, it is built here. Cargo is not started otherwise: it would wait for another one that works in the same folder.
+///
+/// # Panics
+/// Where it can't be built.
+pub fn program_beside(one: &str, package: &str) -> PathBuf {
+    let folder = Path::new(one).parent().expect("a folder");
+    let program = folder.join(package);
+    if !program.exists() {
+        let profile = folder.file_name().and_then(|name| name.to_str()).expect("a profile");
+        let profile = if profile == "debug" { "dev" } else { profile };
+        let target = word(folder.parent().expect("a target folder"));
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", package, "--bin", package, "--profile", profile])
+            .args(["--target-dir", target])
+            .current_dir(root)
+            .status();
+        assert!(built.expect("cargo starts").success(), "{package} can't be built");
+    }
+    program
 }
 
 /// A path as a word of a command line.

@@ -13,11 +13,11 @@ use serde_json::json;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::Command,
     sync::OnceLock,
     thread,
 };
-use testkit::{command, until, word};
+use testkit::{command, program_beside, running::Running, until, word};
 
 /// What the agent's container runs for a call of `kubectl exec`, with the pod's namespace in place of its container.
 const EXEC: &str = r#"
@@ -36,39 +36,14 @@ const EXEC: &str = r#"
     ;;
 "#;
 
-/// The real program, next to the plugin. `cargo test --workspace` has built it; where it is missing, it is built here.
+/// The real program, next to the plugin.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_BIN_EXE_kubectl-capture")).parent().expect("a folder");
-        let program = folder.join("sidecar-init");
-        if program.exists() {
-            return program;
-        }
-        let profile = folder.file_name().and_then(|name| name.to_str()).expect("a profile");
-        let profile = if profile == "debug" { "dev" } else { profile };
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-        let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "sidecar-init",
-                "--bin",
-                "sidecar-init",
-                "--profile",
-                profile,
-            ])
-            .args(["--target-dir", word(folder.parent().expect("a target folder"))])
-            .current_dir(root)
-            .status();
-        assert!(built.expect("cargo starts").success(), "sidecar-init can't be built");
-        program
-    })
+    PROGRAM.get_or_init(|| program_beside(env!("CARGO_BIN_EXE_kubectl-capture"), "sidecar-init"))
 }
 
 /// A pod's network namespace, held by a process.
-struct PodNamespace(Child);
+struct PodNamespace(Running);
 
 impl PodNamespace {
     fn new() -> Self {
@@ -76,7 +51,7 @@ impl PodNamespace {
                       ip link set peer up && ip link set eth0 up && ip route add default dev eth0 && exec sleep 600";
         let holder = Command::new("unshare").args(["--net", "sh", "-c", script]).spawn().expect("unshare");
         let comm = format!("/proc/{}/comm", holder.id());
-        let namespace = Self(holder);
+        let namespace = Self(Running(holder));
         until("the namespace is ready", || {
             fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
         });
@@ -104,12 +79,6 @@ impl PodNamespace {
         // It may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-impl Drop for PodNamespace {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 
