@@ -3,21 +3,16 @@
 use super::packet::{Packet, Routing};
 use super::trace::{Observer, Outcome, Verdict};
 use super::view::View;
-use super::walk::{NF_IP_PRI_CONNTRACK, walk_in};
+use super::walk::walk_in;
 
 /// Walks a packet through the rules. Where chains of equal priority decide differently in another order, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
-    const BEHIND: i32 = NF_IP_PRI_CONNTRACK;
-    let outcome = walk_in(view, (view.order(), BEHIND), routing, packet, observer);
+    let outcome = walk_in(view, view.order(), routing, packet, observer);
     let tie = Outcome { verdict: Verdict::Unknown, translated: None, is_tie: true, ..outcome };
     let Some(orders) = view.other_orders() else { return tie };
     let other = |order| walk_in(view, order, routing, packet, &mut ());
     let ends = |outcome: &Outcome| (outcome.verdict, outcome.translated, outcome.stays);
-    // Conntrack after its neighbours, too.
-    let ahead = view.has_chains_of(NF_IP_PRI_CONNTRACK).then_some(BEHIND + 1);
-    let of_ahead = |from| [view.order()].into_iter().chain(orders).map(move |order| (order, from));
-    let all = orders.iter().map(|order| (order, BEHIND)).chain(ahead.into_iter().flat_map(of_ahead));
-    match all.map(other).find(|other| ends(other) != ends(&outcome)) {
+    match orders.iter().map(other).find(|other| ends(other) != ends(&outcome)) {
         Some(other) => Outcome { decided_by: other.decided_by.or(outcome.decided_by), ..tie },
         None => outcome,
     }

@@ -46,8 +46,14 @@ pub struct ViewChain {
     pub(super) is_nftables: bool,
 }
 
-/// Base chains by their hook, in the order in which the kernel calls them.
-pub(super) type Order = [Vec<usize>; Hook::ALL.len()];
+/// The order in which the kernel calls base chains and conntrack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    /// The chains of each hook.
+    pub(super) chains: [Vec<usize>; Hook::ALL.len()],
+    /// The lowest priority of chains that conntrack precedes.
+    pub(super) tracked_from: i32,
+}
 
 /// The rules of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +118,7 @@ impl View {
         Self {
             family,
             chains: Vec::new(),
-            order: Order::default(),
+            order: Order { chains: Default::default(), tracked_from: NF_IP_PRI_CONNTRACK },
             other_orders: Some(Vec::new()),
             tracks: Some(false),
         }
@@ -206,7 +212,7 @@ impl View {
             // A chain without rules has no effect in any order.
             let counts = !content.rules.is_empty() || content.policy == Policy::Drop;
             if let Some(base) = content.base.filter(|_| counts) {
-                let of_hook = &mut self.order[base.hook as usize];
+                let of_hook = &mut self.order.chains[base.hook as usize];
                 let is_before =
                     |other: &usize| self.chains[*other].base.is_some_and(|other| rank(other) <= rank(base));
                 let at = of_hook.partition_point(is_before);
@@ -242,7 +248,7 @@ impl View {
     /// ours. Where no chain is ours, those that it may call before the chains of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
-            let chains = self.order[hook as usize].iter().copied();
+            let chains = self.order.chains[hook as usize].iter().copied();
             let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
             chains.filter(is_nat).collect::<Vec<usize>>()
         };
@@ -331,11 +337,6 @@ impl View {
         (orders.len() <= max).then_some(orders)
     }
 
-    /// Whether any base chain that has an effect is of this priority, those for NAT left out.
-    pub(super) fn has_chains_of(&self, priority: i32) -> bool {
-        self.order.iter().flatten().any(|chain| self.rank_of(*chain) == Some((priority, i32::MAX)))
-    }
-
     /// Where the kernel calls a base chain; equal for chains whose order is not known.
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
@@ -373,6 +374,9 @@ fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     }
 }
 
+/// Chains of a lower priority see packets before conntrack does (`linux/netfilter_ipv4.h`); of the same priority, those that
+/// were registered later than conntrack.
+const NF_IP_PRI_CONNTRACK: i32 = -200;
 const NF_IP_PRI_NAT_DST: i32 = -100;
 const NF_IP_PRI_NAT_SRC: i32 = 100;
 
@@ -394,7 +398,7 @@ fn rank(base: Base) -> (i32, i32) {
 /// Every order in which the kernel may call the chains, beside [`View::order`]; `None` if there are too many.
 fn other_orders(view: &View) -> Option<Vec<Order>> {
     let mut orders = vec![view.order().clone()];
-    for (hook, chains) in view.order().iter().enumerate() {
+    for (hook, chains) in view.order().chains.iter().enumerate() {
         let mut start = 0;
         for group in chains.chunk_by(|a, b| view.share_a_place(*a, *b)) {
             let permutations = view.orders_of(group, MAX_ORDERS / orders.len())?;
@@ -403,13 +407,18 @@ fn other_orders(view: &View) -> Option<Vec<Order>> {
                 .flat_map(|order| {
                     permutations.iter().map(move |permutation| {
                         let mut order = order.clone();
-                        order[hook][start..start + permutation.len()].copy_from_slice(permutation);
+                        order.chains[hook][start..start + permutation.len()].copy_from_slice(permutation);
                         order
                     })
                 })
                 .collect();
             start += group.len();
         }
+    }
+    let at_conntrack = |chain: &usize| view.rank_of(*chain) == Some((NF_IP_PRI_CONNTRACK, i32::MAX));
+    if view.order().chains.iter().flatten().any(at_conntrack) {
+        let behind = |order: &Order| Order { tracked_from: NF_IP_PRI_CONNTRACK + 1, ..order.clone() };
+        orders.extend(orders.iter().map(behind).collect::<Vec<Order>>());
     }
     orders.retain(|order| order != view.order());
     Some(orders)

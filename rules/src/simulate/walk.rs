@@ -21,14 +21,10 @@ use std::net::{IpAddr, SocketAddr};
 /// itself refuses chains that reach themselves, but text does not.
 const MAX_STEPS: usize = 100_000;
 
-/// Chains of a lower priority see packets before conntrack does (`NF_IP_PRI_CONNTRACK` in
-/// `linux/netfilter_ipv4.h`); of the same priority, those that were registered later than conntrack.
-pub(super) const NF_IP_PRI_CONNTRACK: i32 = -200;
-
-/// Walks a packet through the rules in one order. `tracked_from` is the lowest priority of chains that conntrack precedes.
+/// Walks a packet through the rules in one order.
 pub(super) fn walk_in(
     view: &View,
-    (order, tracked_from): (&Order, i32),
+    order: &Order,
     routing: &Routing,
     packet: &Packet,
     observer: &mut impl Observer,
@@ -40,7 +36,6 @@ pub(super) fn walk_in(
     let mut walker = Walker {
         view,
         order,
-        tracked_from,
         routing,
         observer,
         facts: Facts::of(packet, routing),
@@ -81,7 +76,6 @@ pub(super) enum End {
 pub(super) struct Walker<'a, O> {
     pub(super) view: &'a View,
     pub(super) order: &'a Order,
-    pub(super) tracked_from: i32,
     pub(super) routing: &'a Routing,
     pub(super) observer: &'a mut O,
     pub(super) facts: Facts<'a>,
@@ -164,7 +158,7 @@ impl<O: Observer> Walker<'_, O> {
             self.facts.owner = Owner::Unknown;
         }
         let is_first = !self.facts.is_tracked;
-        for &chain in &self.order[hook as usize] {
+        for &chain in &self.order.chains[hook as usize] {
             let Some(base) = self.view.chains()[chain].base else { continue };
             self.in_nat = base.kind == Kind::Nat;
             if self.in_nat && (!self.starts_connection() || self.is_settled()) {
@@ -175,7 +169,7 @@ impl<O: Observer> Walker<'_, O> {
             if tracks == Some(false) {
                 continue;
             }
-            if is_first && base.priority >= self.tracked_from {
+            if is_first && base.priority >= self.order.tracked_from {
                 self.facts.is_tracked = true;
             }
             let mark = self.facts.mark;
