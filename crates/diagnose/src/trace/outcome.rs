@@ -74,11 +74,10 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
         return Ok(of_other_protocol(block, dropped));
     };
     let can_be_simulated = walked.uid.is_some() || walked.is_inbound;
-    let is_tracked = !is_untracked(view, &steps);
     // A later packet of its connection than the first.
     let later = Packet { state: ConnState::Established, ..packet.clone() };
-    let candidates = [(true, &packet), (is_tracked, &later)];
-    for (_, packet) in candidates.into_iter().filter(|(is_possible, _)| can_be_simulated && *is_possible) {
+    let later = Some(&later).filter(|_| !is_untracked(view, &steps));
+    for packet in [&packet].into_iter().chain(later).filter(|_| can_be_simulated) {
         let (outcome, trace) = simulate(view, &rules.routing(family), packet);
         let is_same = chain_steps(&trace).eq(steps.iter().map(|step| step.at))
             && (outcome.verdict == Verdict::Drop) == dropped.is_some();
@@ -87,12 +86,13 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
         }
     }
     let outcome = replay(view, packet.destination, &steps, dropped);
-    let was_decided_before = is_tracked && outcome.verdict == Verdict::Pass && !has_met_nat(view, &steps);
-    let of_later = Explanation::of_walk(view, &later, outcome, Trace(steps.clone()));
-    Ok(match was_decided_before && of_later.state_past_nat().is_some() {
-        true => judged(block, view, &of_later, true),
-        false => judged(block, view, &Explanation::of_walk(view, &packet, outcome, Trace(steps)), false),
-    })
+    let is_past_nat = |later: &&Packet| {
+        let explained = Explanation::of_walk(view, later, outcome, Trace::default());
+        outcome.verdict == Verdict::Pass && !has_met_nat(view, &steps) && explained.state_past_nat().is_some()
+    };
+    let later = later.filter(is_past_nat);
+    let explained = Explanation::of_walk(view, later.unwrap_or(&packet), outcome, Trace(steps));
+    Ok(judged(block, view, &explained, later.is_some()))
 }
 
 /// The report of a packet by the messages of NFLOG rules that it met: at least one, in order.
