@@ -69,7 +69,7 @@ impl PodNamespace {
         command(word(program()), &words);
     }
 
-    /// The rules of inbound traffic are removed, as by somebody else.
+    /// The rules of inbound traffic are removed, as by another program.
     fn change_rules(&self) {
         let net = format!("--net={}", self.path());
         command("nsenter", &[&net, "nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
