@@ -162,7 +162,7 @@ fn is_for_developers(path: &str) -> bool {
 fn read(path: &str) -> Option<String> {
     let (_, ending) = path.rsplit_once('.')?;
     let text = || fs::read_to_string(root().join(path)).expect("UTF-8");
-    let is_of_page = path.starts_with("playground/page/");
+    let is_of_page = path.starts_with("crates/playground/page/");
     match ending {
         "md" | "svg" => Some(text()),
         "txt" if path.starts_with("docs/") => Some(text()),

@@ -1,0 +1,65 @@
+//! Any bytes on the standard input of the CNI plugin: an error that is valid JSON, or a configuration whose settings are
+//! understood or refused, whose rules the kernel's table can hold, and whose result is passed on as JSON.
+#![no_main]
+
+#[path = "../../../src/cni/decision.rs"]
+#[expect(dead_code, reason = "nothing logs here")]
+mod decision;
+#[path = "../../../src/cni/protocol/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "variables and help are not read here")]
+mod protocol;
+
+use decision::{CaptureDecision, PodReference, ResolvedCapture, decide, resolve};
+use libfuzzer_sys::fuzz_target;
+use protocol::{CniError, CniVersion, PartialConfiguration, RuntimePod, Verb};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+};
+
+fn refused(fault: &CniError) {
+    let printed = fault.json(CniVersion::LATEST);
+    let printed: Value = serde_json::from_str(&printed).expect("an error is JSON");
+    assert!(printed["code"].as_u64().is_some_and(|code| code > 0) && printed["msg"].is_string());
+}
+
+fuzz_target!(|input: &[u8]| {
+    for verb in Verb::ALL {
+        let partial = match PartialConfiguration::of(input) {
+            Ok(partial) => partial,
+            Err(fault) => return refused(&fault),
+        };
+        if let Err(fault) = partial.network() {
+            refused(&fault);
+        }
+        let configuration = match partial.configuration(verb) {
+            Ok(configuration) => configuration,
+            Err(fault) => {
+                refused(&fault);
+                continue;
+            }
+        };
+        let result = protocol::result(configuration.previous_result, configuration.version);
+        serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
+        let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
+        // The API server knows of no pod more than its name.
+        let requested = |_: &Path, PodReference { namespace, name }: PodReference<'_>| {
+            Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
+        };
+        if let Ok(CaptureDecision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
+            let addresses =
+                [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
+            match resolve(raw, problems, &addresses) {
+                Ok(ResolvedCapture { capture, raw, .. }) => {
+                    let _ = capture.desired().nft_table();
+                    // What is remembered of it means the same.
+                    let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
+                    assert_eq!(again.capture, capture);
+                }
+                Err(fault) => refused(&fault),
+            }
+        }
+    }
+});

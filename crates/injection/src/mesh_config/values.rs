@@ -1,0 +1,350 @@
+//! The values that templates are filled with, as the `values` of Istio's ConfigMap hold them.
+
+use super::defaults;
+use super::list::{self, Network, items, listed};
+use crate::reader::DocumentReader;
+use crate::syntax::{LABEL_VALUE, is_label_value};
+use mesh::InputProblem;
+use mesh::settings::mapping::AnnotationForm;
+use mesh::sources::Wildcard;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Values, with Istio's defaults beneath what was given. What code of ours asks for is typed.
+#[derive(Clone, Debug)]
+pub struct IstioValues {
+    /// All of it, for templates that name what no code of ours knows.
+    pub raw: Value,
+    /// `global.hub`: the prefix of image names.
+    pub hub: String,
+    pub tag: String,
+    /// `global.variant`: the type of image, `debug` or `distroless`; empty for what the tag says.
+    pub variant: String,
+    /// `global.imagePullPolicy`, where it is set.
+    pub pull_policy: Option<PullPolicy>,
+    /// `global.imagePullSecrets`: names.
+    pub pull_secrets: Vec<String>,
+    /// `global.logging.level`: of the agent and of the init container.
+    pub log_level: String,
+    pub log_as_json: bool,
+    /// `global.nativeNftables`.
+    pub native_nftables: bool,
+    /// `global.multiCluster.clusterName`; empty if it is not set.
+    pub cluster: String,
+    /// `global.network`; empty if it is not set.
+    pub network: String,
+    /// `global.meshID`; empty where the mesh's trust domain takes its place.
+    pub mesh_id: String,
+    /// Where the agent gets its certificate: `global.caAddress`, else the control plane of the revision.
+    pub ca_address: String,
+    pub proxy: ProxyValues,
+    pub init: ProxyInitValues,
+    pub cni: Cni,
+    pub native: Native,
+    /// The control plane's name; empty for the default one.
+    pub revision: String,
+    /// `sidecarInjectorWebhook.rewriteAppHTTPProbe`. Only Istio's agent answers rewritten probes, so the default is off.
+    pub rewrite_probes: bool,
+}
+
+/// When an image is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+/// `global.proxy`.
+#[derive(Clone, Debug)]
+pub struct ProxyValues {
+    /// A name beneath the hub, or with a slash a whole reference.
+    pub image: String,
+    pub resources: Value,
+    /// Empty for Envoy's own.
+    pub log_level: String,
+    /// Empty for none.
+    pub component_log_level: String,
+    pub capture: CaptureValues,
+    /// Where the agent answers; `None` where it does not.
+    pub status_port: Option<u16>,
+    /// The cluster's DNS domain.
+    pub domain: String,
+    /// `holdApplicationUntilProxyStarts`.
+    pub hold: bool,
+    pub readiness: ProxyReadinessProbe,
+    /// How often the startup probe may fail, once a second; `None` where there is no such probe.
+    pub startup_failures: Option<u32>,
+    pub privileged: bool,
+    /// Whether proxies may bind ports below 1024 (`capNetBindService`).
+    pub binds_low_ports: bool,
+    /// `lifecycle`, as Kubernetes takes it; null where it is not given.
+    pub lifecycle: Value,
+    /// `seccompProfile`, as Kubernetes takes it; null where it is not given.
+    pub seccomp: Value,
+    /// `outlierLogPath`; empty for none.
+    pub outlier_log: String,
+}
+
+/// What `global.proxy` says for pods without the annotations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureValues {
+    pub include_networks: Wildcard<Network>,
+    pub exclude_networks: Vec<Network>,
+    pub include_inbound: Wildcard<u16>,
+    pub exclude_inbound: Vec<u16>,
+    pub include_outbound: Vec<u16>,
+    pub exclude_outbound: Vec<u16>,
+}
+
+/// The readiness probe of the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyReadinessProbe {
+    /// Seconds.
+    pub initial_delay: u32,
+    /// Seconds.
+    pub period: u32,
+    /// How often it may fail in a row.
+    pub failures: u32,
+}
+
+/// `global.proxy_init`.
+#[derive(Clone, Debug)]
+pub struct ProxyInitValues {
+    /// As [`ProxyValues::image`].
+    pub image: String,
+    /// Null where the proxy's count.
+    pub resources: Value,
+    /// `forceApplyIptables`.
+    pub force_apply: bool,
+}
+
+/// `pilot.cni`, or the older `istio_cni`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cni {
+    /// Whether a plugin sets the rules.
+    pub enabled: bool,
+    /// Whether pods request it by the annotation of Multus.
+    pub multus: bool,
+}
+
+/// Whether proxies are native sidecars (`pilot.env.ENABLE_NATIVE_SIDECARS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Native {
+    Always,
+    Never,
+    /// Where the kubelet can run them.
+    Auto,
+}
+
+impl PullPolicy {
+    /// As Kubernetes writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "Always",
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Never => "Never",
+        }
+    }
+}
+
+impl Default for IstioValues {
+    fn default() -> Self {
+        Self::read("values", &Value::Object(serde_json::Map::new())).0
+    }
+}
+
+impl IstioValues {
+    /// Reads a tree; `name` is that of the text.
+    pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>) {
+        let (raw, wrong) = defaults::over(given, defaults::values());
+        let mut fields = DocumentReader::of(name, &raw);
+        wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
+        let revision = fields.text("revision");
+        let policies = [PullPolicy::Always, PullPolicy::IfNotPresent, PullPolicy::Never];
+        let values = Self {
+            hub: fields.text("global.hub"),
+            tag: fields.text("global.tag"),
+            variant: fields.text("global.variant"),
+            pull_policy: fields.one_of("global.imagePullPolicy", &policies.map(|one| (one.name(), one))),
+            pull_secrets: fields.texts("global.imagePullSecrets"),
+            log_level: fields.text("global.logging.level"),
+            log_as_json: fields.flag("global.logAsJson"),
+            native_nftables: fields.flag("global.nativeNftables"),
+            cluster: fields.text("global.multiCluster.clusterName"),
+            network: network(&mut fields),
+            mesh_id: fields.text("global.meshID"),
+            ca_address: ca_address(&mut fields, &revision),
+            proxy: proxy(&mut fields),
+            init: ProxyInitValues {
+                image: fields.text("global.proxy_init.image"),
+                resources: resources(&mut fields, "global.proxy_init.resources"),
+                force_apply: fields.flag("global.proxy_init.forceApplyIptables"),
+            },
+            cni: cni(&mut fields),
+            native: native(&mut fields),
+            rewrite_probes: fields.flag("sidecarInjectorWebhook.rewriteAppHTTPProbe"),
+            revision,
+            raw: Value::Null,
+        };
+        let problems = fields.finish();
+        (Self { raw, ..values }, problems)
+    }
+
+    /// `pilot.env`: the control plane's own switches.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        DocumentReader::of("values", &self.raw).named_texts("pilot.env")
+    }
+}
+
+/// It becomes a label of every pod.
+fn network(fields: &mut DocumentReader<'_>) -> String {
+    let network = fields.text("global.network");
+    if !network.is_empty() && !is_label_value(&network) {
+        fields.problem("global.network", Some(&network), format!("is not a label value; {LABEL_VALUE}"));
+    }
+    network
+}
+
+fn ca_address(fields: &mut DocumentReader<'_>, revision: &str) -> String {
+    let stated = fields.text("global.caAddress");
+    let namespace = fields.text("global.istioNamespace");
+    match (stated.as_str(), revision) {
+        ("", "" | "default") => format!("istiod.{namespace}.svc:15012"),
+        ("", revision) => format!("istiod-{revision}.{namespace}.svc:15012"),
+        _ => stated,
+    }
+}
+
+fn proxy(fields: &mut DocumentReader<'_>) -> ProxyValues {
+    let startup_failures = fields.number("global.proxy.startupProbe.failureThreshold");
+    ProxyValues {
+        image: fields.text("global.proxy.image"),
+        resources: resources(fields, "global.proxy.resources"),
+        log_level: fields.text("global.proxy.logLevel"),
+        component_log_level: fields.text("global.proxy.componentLogLevel"),
+        capture: capture(fields),
+        status_port: fields.port_or_none("global.proxy.statusPort"),
+        domain: fields.text("global.proxy.clusterDomain"),
+        hold: fields.flag("global.proxy.holdApplicationUntilProxyStarts"),
+        readiness: ProxyReadinessProbe {
+            initial_delay: fields.number("global.proxy.readinessInitialDelaySeconds"),
+            period: fields.number("global.proxy.readinessPeriodSeconds"),
+            failures: fields.number("global.proxy.readinessFailureThreshold"),
+        },
+        startup_failures: fields.flag("global.proxy.startupProbe.enabled").then_some(startup_failures),
+        privileged: fields.flag("global.proxy.privileged"),
+        binds_low_ports: fields.flag("global.proxy.capNetBindService"),
+        lifecycle: free(fields, "global.proxy.lifecycle"),
+        seccomp: free(fields, "global.proxy.seccompProfile"),
+        outlier_log: fields.text("global.proxy.outlierLogPath"),
+    }
+}
+
+fn capture(fields: &mut DocumentReader<'_>) -> CaptureValues {
+    // The chart calls it by one name, its template asks for the other.
+    let names = ["global.proxy.excludeIPRanges", "global.proxy.excludeOutboundIPRanges"];
+    let excluded = names.map(|path| items(list_at(fields, path, AnnotationForm::Networks, list::network)));
+    CaptureValues {
+        include_networks: list_at(
+            fields,
+            "global.proxy.includeIPRanges",
+            AnnotationForm::NetworksOrAll,
+            list::network,
+        ),
+        exclude_networks: excluded.into_iter().find(|networks| !networks.is_empty()).unwrap_or_default(),
+        include_inbound: list_at(
+            fields,
+            "global.proxy.includeInboundPorts",
+            AnnotationForm::PortsOrAll,
+            list::port,
+        ),
+        exclude_inbound: items(list_at(
+            fields,
+            "global.proxy.excludeInboundPorts",
+            AnnotationForm::Ports,
+            list::port,
+        )),
+        include_outbound: items(list_at(
+            fields,
+            "global.proxy.includeOutboundPorts",
+            AnnotationForm::Ports,
+            list::port,
+        )),
+        exclude_outbound: items(list_at(
+            fields,
+            "global.proxy.excludeOutboundPorts",
+            AnnotationForm::Ports,
+            list::port,
+        )),
+    }
+}
+
+/// A list in the form in which annotations hold it.
+fn list_at<T>(
+    fields: &mut DocumentReader<'_>,
+    path: &str,
+    form: AnnotationForm,
+    read: fn(&str) -> Option<T>,
+) -> Wildcard<T> {
+    listed(&fields.text(path), form, read).unwrap_or_else(|faults| {
+        faults.into_iter().for_each(|(item, text)| fields.problem(path, Some(&item), text));
+        Wildcard::Items(Vec::new())
+    })
+}
+
+fn cni(fields: &mut DocumentReader<'_>) -> Cni {
+    let new = fields.flag("pilot.cni.enabled");
+    let old = fields.flag("istio_cni.enabled");
+    Cni { enabled: new || old, multus: fields.text("pilot.cni.provider") == "multus" }
+}
+
+/// The default is `auto`, as with Istio.
+fn native(fields: &mut DocumentReader<'_>) -> Native {
+    // Checked here for all who ask for them later.
+    fields.named_texts("pilot.env");
+    let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
+    fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
+}
+
+/// `resources` of a container; null where none are given.
+fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
+    let given = free(fields, path);
+    for kind in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
+        // `claims` are a list, without quantities.
+        if kind != "claims" {
+            for (name, text) in fields.named_texts(&format!("{path}.{kind}")) {
+                if let Err(text_of_fault) = crate::quantity::read(&text) {
+                    fields.problem(&format!("{path}.{kind}.{name}"), Some(&text), text_of_fault);
+                }
+            }
+        }
+    }
+    given
+}
+
+/// A mapping that Kubernetes understands and we do not; null where it is empty.
+fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
+    match fields.mapping(path) {
+        Some(map) if !map.is_empty() => Value::Object(map.clone()),
+        Some(_) | None => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Paths stand in this file as texts, and nowhere else.
+    #[test]
+    fn the_document_names_each_path_that_is_read() {
+        let document = include_str!("../../../../docs/injection.md");
+        let code = include_str!("values.rs").split("#[cfg(test)]").next().unwrap_or_default();
+        let roots = ["global.", "pilot.", "istio_cni.", "sidecarInjectorWebhook."];
+        let texts = code.split('"').skip(1).step_by(2);
+        let paths: Vec<&str> = texts.filter(|text| roots.iter().any(|root| text.starts_with(root))).collect();
+        assert!(paths.len() > 30, "{paths:?}");
+        for path in paths.into_iter().filter(|path| !path.contains('{')) {
+            let last = path.strip_prefix("pilot.env.").unwrap_or(path);
+            assert!(document.contains(&format!("`{last}`")), "docs/injection.md does not name {path}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Pods of all kinds: every manifest of `tests/pods` is injected as the file beside it tells, by a patch that others can
+//! apply, and injecting it once more changes nothing.
+//!
+//! `UPDATE_GOLDENS=1` writes the files anew.
+
+use crate::cases::{Case, Setup, manifests};
+use crate::rfc6902::apply;
+use injection::InjectionOutcome;
+use injection::patch::between;
+use injection::pipeline::STATUS;
+use mesh::data::{Tree, yaml};
+use mesh::pod::values;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// What becomes of a case, as text.
+fn shown(case: &Case, plain: &Value) -> String {
+    match case.setup().inject(&case.pod()) {
+        Err(problems) => problems.to_string().lines().map(|line| format!("# {line}\n")).collect(),
+        Ok(InjectionOutcome::Skipped(decision)) => {
+            let warning = decision.warning.map(|warning| format!("# warning: {warning}\n"));
+            format!("# skipped: {}\n{}", decision.reason, warning.unwrap_or_default())
+        }
+        Ok(InjectionOutcome::Injected(injected)) => {
+            let mut shown = format!("# injected: {}\n", injected.decision.reason);
+            for warning in injected.decision.warning.iter().chain(&injected.warnings) {
+                shown.push_str(&format!("# warning: {warning}\n"));
+            }
+            shown + &yaml::block(&Tree::read(&short(injected.pod, plain, &case.file).to_string()))
+        }
+    }
+}
+
+/// The case whose injected containers are told in full. Of all others it is told what they have otherwise.
+const FULL: &str = "plain.yaml";
+
+/// A pod without what is injected into all of them alike.
+fn short(mut pod: Value, plain: &Value, file: &Path) -> Value {
+    if file.ends_with(FULL) {
+        return pod;
+    }
+    let lists = ["containers", "initContainers"].map(|list| plain["spec"][list].as_array().cloned());
+    let known: Vec<Value> = lists.into_iter().flatten().flatten().collect();
+    for list in ["containers", "initContainers"] {
+        for container in
+            pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            let same = |other: &&Value| other["name"] == container["name"] && other["name"] != "web";
+            if let Some(other) = known.iter().find(same) {
+                let rest = serde_json::to_value(between(other, container)).expect("JSON");
+                *container = json!({"name": container["name"], format!("as in {FULL}, but"): rest});
+            }
+        }
+    }
+    for volume in pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        if plain["spec"]["volumes"].as_array().is_some_and(|volumes| volumes.contains(volume)) {
+            *volume = json!({"name": volume["name"], format!("as in {FULL}"): true});
+        }
+    }
+    pod
+}
+
+#[test]
+fn each_pod_is_injected_as_its_file_tells() {
+    let full = Case::all().iter().find(|case| case.file.ends_with(FULL)).expect("the full case");
+    let Ok(InjectionOutcome::Injected(plain)) = full.setup().inject(&full.pod()) else {
+        panic!("{FULL} is injected")
+    };
+    for case in Case::all() {
+        let golden = case.file.with_extension("yaml.injected");
+        testkit::golden(golden, &shown(case, &plain.pod));
+    }
+}
+
+/// The pod after an injection, if it is injected: the patch is the way there, and a second injection stays there.
+fn check(setup: &Setup, pod: &Value, title: &str) -> Option<Value> {
+    let Ok(InjectionOutcome::Injected(injected)) = setup.inject(pod) else { return None };
+    let patch = serde_json::to_value(between(pod, &injected.pod)).expect("JSON");
+    assert_eq!(apply(pod, &patch), Ok(injected.pod.clone()), "{title}");
+    let again = match setup.inject(&injected.pod) {
+        Ok(InjectionOutcome::Injected(again)) => again,
+        other => panic!("{title}: {other:?}"),
+    };
+    let rest = serde_json::to_value(between(&injected.pod, &again.pod)).expect("JSON");
+    assert_eq!(rest, json!([]), "{title}");
+    let expected = injected.warnings.iter().filter(|warning| !warning.starts_with(STATUS));
+    assert_eq!(again.warnings.iter().collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{title}");
+    Some(injected.pod)
+}
+
+#[test]
+fn injecting_twice_is_injecting_once() {
+    let mut injected = 0;
+    for case in Case::all() {
+        injected += usize::from(check(case.setup(), &case.pod(), &case.file.display().to_string()).is_some());
+    }
+    assert!(injected > 40, "{injected}");
+}
+
+#[test]
+fn so_it_is_with_the_manifests_of_the_command_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pods");
+    let (mut kinds, plain) = (BTreeSet::new(), Setup::plain());
+    for file in manifests(&folder) {
+        let title = file.display().to_string();
+        let text = fs::read_to_string(&file).expect("UTF-8");
+        for object in values(&title, &text).unwrap_or_default() {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            let template = match kind {
+                "Pod" => &object,
+                "CronJob" => &object["spec"]["jobTemplate"]["spec"]["template"],
+                _ => &object["spec"]["template"],
+            };
+            if template.is_object() && check(&plain, template, &title).is_some() {
+                kinds.insert(kind.to_owned());
+            }
+        }
+    }
+    assert!(kinds.len() >= 4, "{kinds:?}");
+}
+
+/// What an injection with another setup left behind is gone: the pod is what the new setup makes of what its user wrote.
+#[test]
+fn an_old_setup_leaves_nothing() {
+    let mut compared = 0;
+    let configuration = Setup::plain().configuration;
+    for case in Case::all() {
+        let admission = case.setup().admission.clone();
+        let plain = Setup { admission, configuration: configuration.clone() };
+        let (Ok(InjectionOutcome::Injected(old)), Ok(InjectionOutcome::Injected(new))) =
+            (case.setup().inject(case.written()), plain.inject(case.written()))
+        else {
+            continue;
+        };
+        let title = case.file.display();
+        let Ok(InjectionOutcome::Injected(changed)) = plain.inject(&old.pod) else { panic!("{title}") };
+        for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
+            assert_eq!(sorted(&changed.pod["spec"][list]), sorted(&new.pod["spec"][list]), "{title}: {list}");
+        }
+        compared += 1;
+    }
+    assert!(compared > 35, "{compared}");
+}
+
+/// Items without their order, and with the ports of probes by their numbers: names do not come back.
+fn sorted(items: &Value) -> Vec<String> {
+    let mut items: Vec<String> = items.as_array().into_iter().flatten().map(by_number).collect();
+    items.sort();
+    items
+}
+
+fn by_number(item: &Value) -> String {
+    [("\"http\"", "8080"), ("\"8081\"", "8081")].iter().fold(item.to_string(), |text, (name, number)| {
+        text.replace(&format!("\"port\":{name}"), &format!("\"port\":{number}"))
+    })
+}

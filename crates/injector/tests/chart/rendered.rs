@@ -1,0 +1,145 @@
+//! Objects as the three programs print them: Helm, kustomize and `sidecar-injector manifests`.
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// The namespace of the release.
+pub(super) const NAMESPACE: &str = "mesh";
+
+pub(super) fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the repository")
+}
+
+/// The programs that are not ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tool {
+    Helm,
+    Kustomize,
+    Promtool,
+}
+
+/// A call of a program, in the root of the repository. It is compiled or fetched on first use.
+pub(super) fn call(tool: Tool) -> Command {
+    static PLACES: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
+    let script: &[&str] = match tool {
+        Tool::Helm => &["scripts/tool", "helm"],
+        Tool::Kustomize => &["scripts/tool", "kustomize"],
+        Tool::Promtool => &["scripts/promtool"],
+    };
+    let place = PLACES[tool as usize].get_or_init(|| {
+        let out = Command::new(root().join(script[0])).args(&script[1..]).stderr(Stdio::inherit()).output();
+        let out = out.expect("the script starts");
+        assert!(out.status.success(), "{script:?} fails");
+        String::from_utf8(out.stdout).expect("UTF-8").trim().to_owned()
+    });
+    let mut command = Command::new(place);
+    command.current_dir(root());
+    command
+}
+
+fn objects(yaml: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(yaml).expect("YAML");
+    all.into_iter().filter(|object| !object.is_null()).collect()
+}
+
+/// `helm template` with these values.
+pub(super) fn helm(namespace: &str, values: &Value) -> Output {
+    let mut child = call(Tool::Helm)
+        .args(["template", "release", "docker/chart", "--kube-version", "1.33.0", "--values", "-"])
+        .args(["--namespace", namespace])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("helm starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(values.to_string().as_bytes()).expect("helm reads it");
+    drop(input);
+    child.wait_with_output().expect("it ends")
+}
+
+pub(super) fn chart(namespace: &str, values: &Value) -> Vec<Value> {
+    let out = helm(namespace, values);
+    assert!(out.status.success(), "{values}: {}", String::from_utf8_lossy(&out.stderr));
+    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+}
+
+/// Images of an injector, which are required.
+pub(super) fn injector(mut values: Value) -> Value {
+    for (key, image) in IMAGES {
+        values[key] = image.into();
+    }
+    json!({ "injector": values })
+}
+
+const IMAGES: [(&str, &str); 3] = [
+    ("image", "registry.example:5000/sidecar-injector:1"),
+    ("proxyImage", "registry.example/proxyv2:1"),
+    (
+        "initImage",
+        "registry.example/sidecar-init@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    ),
+];
+
+/// `sidecar-injector manifests` with these flags and the same images.
+pub(super) fn manifests(flags: &[&str]) -> Vec<Value> {
+    let images = ["--image", "--proxy-image", "--init-image"];
+    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["manifests", "--no-namespace", "--namespace", NAMESPACE])
+        .args(images.iter().zip(IMAGES).flat_map(|(flag, (_, image))| [*flag, image]))
+        .args(flags)
+        .output()
+        .expect("it starts");
+    assert!(out.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&out.stderr));
+    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+}
+
+/// A new folder, which goes with it.
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(super) fn folder() -> Folder {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("chart-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().expect("a folder").join(name);
+    fs::create_dir(&path).expect("a new folder");
+    Folder(path)
+}
+
+/// A kustomization over a base and components of `docker/cni`, as a user writes it for images.
+pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
+    let overlay = folder();
+    // kustomize refuses absolute paths.
+    let up = "../".repeat(overlay.0.components().count() - 1);
+    let root = root();
+    let here =
+        |name: &str| format!("{up}{}/docker/cni/{name}", root.strip_prefix("/").expect("absolute").display());
+    let text = json!({
+        "resources": [here(base)],
+        "components": components.iter().map(|name| here(name)).collect::<Vec<_>>(),
+        "images": [
+            { "name": "sidecar-init", "newName": "registry.example/sidecar-init", "newTag": "1" },
+            { "name": "sidecar-node", "newName": "registry.example/sidecar-node", "newTag": "1" },
+        ],
+    });
+    fs::write(overlay.0.join("kustomization.yaml"), text.to_string()).expect("written");
+    let out = call(Tool::Kustomize).arg("build").arg(&overlay.0).output();
+    let out = out.expect("kustomize starts");
+    assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
+    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+}

@@ -1,0 +1,125 @@
+//! Every command of the injector in README and in docs works. Those that want a cluster name flags that exist.
+
+use std::{fs, path::Path, process::Command};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-injector");
+
+/// README and whatever lies in docs: path and text, in which no line goes on in the next.
+fn documents() -> Vec<(String, String)> {
+    let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs");
+    let names = docs.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
+    let mut paths: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    paths.push("README.md".to_owned());
+    paths.sort();
+    let read = |path: &String| fs::read_to_string(Path::new(ROOT).join(path)).expect("a document");
+    paths.iter().map(|path| (path.clone(), read(path).replace("\\\n", ""))).collect()
+}
+
+/// The lines of blocks with this mark that call the injector.
+fn calls<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
+    let mark = format!("```{mark}\n");
+    let blocks = text.split(mark.as_str()).skip(1);
+    let lines = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
+    lines
+        .filter(|line| line.starts_with("sidecar-injector ") || line.contains("| sidecar-injector "))
+        .collect()
+}
+
+#[test]
+fn commands_succeed() {
+    let folder = Path::new(PROGRAM).parent().expect("a folder").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut seen = 0;
+    for (document, text) in documents() {
+        for command in calls(&text, "sh") {
+            let output = Command::new("sh")
+                .args(["-c", command])
+                .current_dir(ROOT)
+                .env("PATH", &path)
+                .output()
+                .expect("the shell");
+            let given = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{document}: {command}: {given}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 2, "documents show the injector at work: {seen}");
+}
+
+#[test]
+fn lines_of_the_explanation_that_is_shown_are_printed() {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/inject.md")).expect("a document");
+    let (_, rest) = text.split_once("Without the label, it prints").expect("the answer");
+    let shown = rest.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its lines");
+    let call = ["explain", "-f", "docker/web.yaml"];
+    let output = Command::new(PROGRAM).args(call).current_dir(ROOT).output().expect("the program");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for line in shown.lines() {
+        assert!(printed.lines().any(|one| one == line), "{line}: {printed}");
+    }
+}
+
+#[test]
+fn flags_of_commands_that_are_not_run_exist() {
+    let mut seen = 0;
+    for (document, text) in documents() {
+        for line in calls(&text, "text") {
+            let (_, call) = line.split_once("sidecar-injector ").expect("a call");
+            let call = call.split('|').next().unwrap_or_default();
+            let words: Vec<&str> = call.split_whitespace().collect();
+            let is_name = |word: &&str| {
+                word.starts_with(|c: char| c.is_ascii_lowercase())
+                    && !word.contains(|c: char| c != '-' && !c.is_ascii_lowercase())
+            };
+            let nested = words.first() == Some(&"environment");
+            let name: Vec<&str> =
+                words.iter().copied().take_while(is_name).take(if nested { 2 } else { 1 }).collect();
+            let help = Command::new(PROGRAM).args(&name).arg("--help").output().expect("the program");
+            assert!(help.status.success(), "{document}: {line}");
+            let help = String::from_utf8(help.stdout).expect("UTF-8");
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or_default();
+                assert!(help.contains(flag), "{document}: {line}: {flag} is not a flag of {name:?}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 0, "documents show calls with flags: {seen}");
+}
+
+/// Each example of docs/templates.md, as it is printed there, injects a pod that asks for it.
+#[test]
+fn templates_of_the_document_inject() {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/templates.md")).expect("a document");
+    let folder = std::env::temp_dir().join(format!("templates-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (_, values) = text.split_once("echo '").expect("values");
+    let values = values.split('\'').next().expect("their end");
+    let examples = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let pod = fs::read_to_string(Path::new(ROOT).join("docker/web.yaml")).expect("a manifest");
+    let examples: Vec<&str> = examples.collect();
+    assert_eq!(examples.len(), 2, "{examples:?}");
+    for (example, asks) in examples.into_iter().zip(["guard", "sidecar,quiet"]) {
+        let file = |name: &str, text: &str| {
+            fs::write(folder.join(name), text).expect("a file");
+            folder.join(name)
+        };
+        let pod =
+            pod.replace("annotations:", &format!("annotations:\n        inject.istio.io/templates: {asks}"));
+        let output = Command::new(PROGRAM)
+            .args(["inject", "-f"])
+            .arg(file("pod.yaml", &pod))
+            .arg("--inject-config")
+            .arg(file("config.yaml", example))
+            .arg("--values")
+            .arg(file("values.yaml", values))
+            .output()
+            .expect("the program");
+        let (printed, shown) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && shown.is_empty(), "{asks}: {shown}");
+        assert!(printed.len() > pod.len() + 100, "{asks}: {printed}");
+    }
+    fs::remove_dir_all(&folder).expect("the folder goes");
+}

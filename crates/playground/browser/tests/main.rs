@@ -1,0 +1,42 @@
+//! The playground in a real browser: Chromium, driven by WebDriver.
+//!
+//! The page is built by `scripts/playground`, as anybody would build it. Browsers run in the test's network namespace,
+//! where nothing but loopback is to be reached, and in process namespaces of their own, so that all of a browser ends
+//! with its test, however that ends.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+mod accessibility;
+mod answers;
+mod browser;
+#[path = "../../../../tests/support/catalogue.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod catalogue;
+mod hosting;
+mod keyboard;
+mod looks;
+mod page;
+mod same;
+mod server;
+mod using;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+/// The program that the page is compared with, as it would be built for trying things.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let root = Path::new(ROOT);
+        let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
+        let target = root.join("target");
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--locked", "--bin", "sidecar-init", "--target-dir"]);
+        let status = build.arg(&target).current_dir(root).status().expect("cargo");
+        assert!(status.success(), "the program builds");
+        target.join("debug/sidecar-init")
+    })
+}

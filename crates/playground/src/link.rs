@@ -1,0 +1,228 @@
+//! What a link to the page holds: the input without what may be secret.
+
+use crate::edit::joined;
+use crate::request::{MANIFEST, PageRequest};
+use crate::words::{is_program, split_words, variable};
+use mesh::data::{Tree, yaml::block};
+use mesh::pod::{self, values};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The fields as a link holds them; the packet is there as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Link {
+    pub flags: String,
+    pub manifest: String,
+    pub flags_before: String,
+    pub manifest_before: String,
+    /// What the link holds and what it leaves out, in a sentence.
+    pub holds: String,
+}
+
+/// An annotation with a copy of the object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What is left out.
+#[derive(Default)]
+struct Omitted {
+    variables: usize,
+    objects: usize,
+    copies: usize,
+}
+
+pub(crate) fn link(request: &PageRequest) -> Link {
+    let mut omitted = Omitted::default();
+    let mut unread = Vec::new();
+    let [flags, flags_before] = [&request.flags, &request.flags_before].map(|text| {
+        flags(text, &mut omitted).unwrap_or_else(|| {
+            unread.push("the flags, which end within a quote");
+            String::new()
+        })
+    });
+    let [manifest, manifest_before] = [&request.manifest, &request.manifest_before].map(|text| {
+        manifest(text, &mut omitted).unwrap_or_else(|| {
+            unread.push("the manifest, which is neither YAML nor JSON");
+            String::new()
+        })
+    });
+    let before = format!("{flags_before}{manifest_before}");
+    let given = [
+        ("the flags", &flags),
+        ("the manifest", &manifest),
+        ("the packet", &request.packet),
+        ("the configuration before", &before),
+    ];
+    let held: Vec<&str> =
+        given.iter().filter(|(_, text)| !text.trim().is_empty()).map(|(name, _)| *name).collect();
+    let mut without: Vec<String> = unread.into_iter().map(str::to_owned).collect();
+    let mut count = |number: usize, one: &str, several: &str| match number {
+        0 => {}
+        1 => without.push(format!("the {one}")),
+        _ => without.push(format!("the {several}").replace('N', &number.to_string())),
+    };
+    count(omitted.variables, "value of 1 environment variable", "values of N environment variables");
+    count(omitted.objects, "data of 1 Secret or ConfigMap", "data of N Secrets or ConfigMaps");
+    count(
+        omitted.copies,
+        "annotation last-applied-configuration",
+        "N annotations last-applied-configuration",
+    );
+    let held = if held.is_empty() { "nothing yet".to_owned() } else { listed(&held) };
+    let without = if without.is_empty() { String::new() } else { format!(", without {}", listed(&without)) };
+    Link { flags, manifest, flags_before, manifest_before, holds: format!("The link holds {held}{without}.") }
+}
+
+fn listed(items: &[impl AsRef<str>]) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Flags without variables that no setting has, and without what starts the program. `None` where a quote is left open.
+fn flags(text: &str, omitted: &mut Omitted) -> Option<String> {
+    let words = split_words(text)?;
+    let program = words.iter().position(|word| is_program(word)).unwrap_or_default();
+    let mut kept = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        match variable(word) {
+            Some((name, _)) if !pod::reads_variable(&name) => omitted.variables += 1,
+            None if at < program => {}
+            Some(_) | None => kept.push(word.clone()),
+        }
+    }
+    if kept.len() == words.len() { Some(text.to_owned()) } else { joined(&kept) }
+}
+
+/// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.
+fn manifest(text: &str, omitted: &mut Omitted) -> Option<String> {
+    let count = |of: &Omitted| of.variables + of.objects + of.copies;
+    let before = count(omitted);
+    let mut documents = values(MANIFEST, text).ok()?;
+    documents.iter_mut().for_each(|document| object(document, omitted));
+    if count(omitted) == before {
+        return Some(text.to_owned());
+    }
+    let kept = documents.iter().filter(|document| !document.is_null());
+    let kept = kept.map(|document| block(&Tree::deserialize(document).expect("JSON is data")));
+    Some(kept.collect::<Vec<_>>().join("---\n"))
+}
+
+/// Takes values of variables and of secrets out of an object and all that it holds.
+fn object(value: &mut Value, omitted: &mut Omitted) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| object(item, omitted)),
+        Value::Object(map) => {
+            match map.get("kind").and_then(Value::as_str) {
+                Some("Secret" | "ConfigMap") => omit_data(map, omitted),
+                // Items of a typed list have no kind.
+                Some("SecretList" | "ConfigMapList") => {
+                    let items = map.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten();
+                    items.filter_map(Value::as_object_mut).for_each(|item| omit_data(item, omitted));
+                }
+                Some(_) | None => {}
+            }
+            if let Some(annotations) = map.get_mut("annotations").and_then(Value::as_object_mut) {
+                omitted.copies += usize::from(annotations.remove(LAST_APPLIED).is_some());
+            }
+            for variable in map.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
+                let is_known = variable.get("name").and_then(Value::as_str).is_some_and(pod::reads_variable);
+                let value =
+                    variable.as_object_mut().filter(|_| !is_known).and_then(|map| map.remove("value"));
+                omitted.variables += usize::from(value.is_some());
+            }
+            map.values_mut().for_each(|value| object(value, omitted));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Takes the data of a Secret or a ConfigMap out.
+fn omit_data(map: &mut Map<String, Value>, omitted: &mut Omitted) {
+    let data = ["data", "stringData", "binaryData"].map(|key| map.remove(key));
+    omitted.objects += usize::from(data.iter().any(Option::is_some));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer;
+    use std::{fs, path::Path};
+
+    fn of(flags: &str, manifest: &str) -> Link {
+        let request = PageRequest {
+            flags: flags.to_owned(),
+            manifest: manifest.to_owned(),
+            packet: "8080".to_owned(),
+            ..PageRequest::default()
+        };
+        link(&request)
+    }
+
+    #[test]
+    fn variables_that_set_nothing_are_left_out() {
+        let plain = "ISTIO_OUTBOUND_OWNER_GROUPS=7  sidecar-init -b '*'";
+        let found = of(plain, "");
+        assert_eq!((&*found.flags, &*found.holds), (plain, "The link holds the flags and the packet."));
+        let found = of("TOKEN=abc sudo docker run -e PASSWORD=x istio-iptables -b '*'", "");
+        assert_eq!(found.flags, "istio-iptables -b '*'");
+        let holds = "The link holds the flags and the packet, without the values of 2 environment variables.";
+        assert_eq!(found.holds, holds);
+        let found = of("-b '8", "");
+        assert_eq!(found.flags, "");
+        assert!(found.holds.ends_with(", without the flags, which end within a quote."), "{}", found.holds);
+    }
+
+    #[test]
+    fn secrets_of_a_manifest_are_left_out() {
+        let text = "kind: Secret\napiVersion: v1\ndata: {p: aHVudGVy}\nstringData:\n  q: hunter2\n---\n\
+            kind: Pod\nmetadata:\n  name: web\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: 'hunter2'\n\
+            spec:\n  containers:\n  - name: web\n    env:\n    - {name: PASSWORD, value: hunter2}\n    - {name: REF, valueFrom: {x: y}}\n    \
+            args: ['*', \"yes\", plain]\n";
+        let Link { manifest, holds, .. } = of("", text);
+        assert!(!manifest.contains("hunter2") && !manifest.contains("aHVudGVy"), "{manifest}");
+        assert!(manifest.contains("- name: PASSWORD\n") && manifest.contains("- \"*\"\n"), "{manifest}");
+        for part in ["value of 1 environment variable", "data of 1 Secret", "last-applied-configuration"] {
+            assert!(holds.contains(part), "{holds}");
+        }
+        let again = of("", &manifest);
+        assert_eq!(again.manifest, manifest, "it is read and left as it is");
+        let list = "kind: SecretList\nitems:\n- {metadata: {name: \"a\\u007f\"}, data: {p: aHVudGVy}}\n\
+            - {data: {q: aHVudGVy}}\n";
+        let Link { manifest, holds, .. } = of("", list);
+        assert!(!manifest.contains("aHVudGVy") && manifest.contains("\"a\\u007f\""), "{manifest}");
+        assert!(holds.contains("data of 2 Secrets or ConfigMaps"), "{holds}");
+        assert_eq!(of("", "a: [").manifest, "");
+    }
+
+    /// The link answers as the input does.
+    #[test]
+    fn what_is_left_out_changes_no_answer() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pods");
+        let mut changed = 0;
+        for entry in fs::read_dir(folder).expect("the manifests") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|end| end != "yaml" && end != "json") {
+                continue;
+            }
+            let manifest = fs::read_to_string(&path).expect("UTF-8");
+            let request = PageRequest { manifest, packet: "8080".to_owned(), ..PageRequest::default() };
+            let link = link(&request);
+            changed += usize::from(link.manifest != request.manifest);
+            let answers = |request: &PageRequest| {
+                let parts = answer(request).parts.unwrap_or_default();
+                let seen = |part: crate::PodSection| (part.title, part.picture, part.iptables);
+                parts.into_iter().map(seen).collect::<Vec<_>>()
+            };
+            // What can't be read is left out.
+            if link.manifest.is_empty() {
+                continue;
+            }
+            let shared = PageRequest { manifest: link.manifest, ..request.clone() };
+            assert_eq!(answers(&request), answers(&shared), "{}", path.display());
+        }
+        assert!(changed >= 2, "only {changed} manifests hold anything to leave out");
+    }
+}
