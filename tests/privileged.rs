@@ -4,33 +4,94 @@
 
 mod support;
 
-mod ambient;
-mod cli;
-mod cni;
-mod cni_install;
-mod contract;
-mod differential;
-mod envoy;
-mod gvisor;
-mod kernel;
-mod kuma;
-mod life_cycle;
-mod linkerd;
-mod live;
-mod meshes;
-mod native;
+/// Rules reach the kernel completely, catch the packets that they should, survive failures, and go.
+mod apply {
+    mod ambient;
+    mod clean;
+    mod drift;
+    mod faults;
+    mod flows;
+    mod groups;
+    mod gvisor;
+    mod hidden;
+    mod ipv6;
+    mod kernel;
+    mod kills;
+    mod listeners;
+    mod lock;
+    mod moments;
+    mod named;
+    mod native;
+    mod ownerless;
+    mod parallel;
+    mod paused;
+    mod programs;
+    mod removal;
+    mod rerun;
+    mod routing;
+    mod settled;
+    mod side_by_side;
+    pub(crate) mod stage;
+    mod unlisted;
+    mod validation;
+    mod window;
+}
+
+/// The command line: arguments, outputs, terminals, the sandbox.
+mod cli {
+    mod calls;
+    mod contract;
+    mod recording;
+    mod sandbox;
+    mod terminal;
+}
+
+/// The CNI plugin, its installation, and the container runtimes that call it.
+mod cni {
+    mod install;
+    mod plugin;
+    mod runtimes;
+}
+
+/// Answers about a namespace.
+mod diagnose {
+    mod doctor;
+    mod live;
+    mod probe;
+    mod status;
+    mod trace;
+    mod without_flags;
+}
+
+/// Documents keep what they promise.
+mod house {
+    mod readme;
+}
+
+/// Each mesh against its own program and its real proxy.
+mod meshes {
+    mod ambient;
+    mod commands;
+    mod differential;
+    mod envoy;
+    mod kuma;
+    mod linkerd;
+}
+
 mod oracle;
-mod ownerless;
-mod probe;
-mod readme;
-mod recording;
-mod runtimes;
-mod sandbox;
-mod settled;
-mod side_by_side;
-mod status;
-mod terminal;
-mod trace;
-mod two_meshes;
-mod validation;
-mod without_flags;
+
+/// Several programs in one network namespace: nothing is set beside another one's capture, one takes the place of another
+/// without a moment in which neither captures, and each is removed without the others.
+mod takeover {
+    mod killed;
+    mod meshes;
+    mod migrate;
+    mod moves;
+    mod packets;
+    mod refused_steps;
+    mod replaced;
+    mod scene;
+    mod takeover;
+    pub(crate) mod upstream;
+    mod watched;
+}

@@ -14,19 +14,38 @@ mod support {
     pub(crate) use testkit::folder;
 }
 
-mod additions;
-mod delivery;
-mod diff;
-mod explain;
-mod goldens;
-mod headers;
-mod injection;
-mod layers;
-mod life;
-mod lint;
-mod pictures;
-mod pods;
-mod round_trip;
-mod tidy;
-mod typed;
-mod words;
+/// The engine on a backend in memory.
+mod apply {
+    mod memory;
+}
+
+/// The command line: what is typed, and hostile texts.
+mod cli {
+    mod hostile;
+    mod typed;
+}
+
+/// Answers about flags and manifests.
+mod diagnose {
+    mod diff;
+    mod explain;
+    mod lint;
+    mod pictures;
+    mod pods;
+}
+
+/// The project's own rules.
+mod house {
+    mod additions;
+    mod delivery;
+    mod headers;
+    mod layers;
+    mod tidy;
+    mod words;
+}
+
+/// Every scenario of every mesh.
+mod meshes {
+    mod goldens;
+    mod round_trip;
+}

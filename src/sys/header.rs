@@ -1,7 +1,7 @@
 //! Numbers of the kernel's headers, each once, by the name that it has there. Only what is used.
 //!
 //! The types are those in which messages carry them, not those of C. What the crate `libc` has in the same type comes
-//! from there. `tests/headers.rs` compares the others with the headers themselves.
+//! from there. `tests/house/headers.rs` compares the others with the headers themselves.
 
 mod nf_tables;
 

@@ -1,4 +1,4 @@
-//! Pods as a source of configuration: every manifest of the repository's `tests/pods`, and of `pods` here, is read as its
+//! Pods as a source of configuration: every manifest of the repository's `tests/support/pods`, and of `pods` here, is read as its
 //! `.expected` file says, and every row of the table of annotations does what it says.
 //!
 //! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates the `.expected` files.
@@ -21,7 +21,7 @@ use std::{
 fn manifests() -> Vec<PathBuf> {
     let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
     let mut found = Vec::new();
-    for (folder, least) in [("../../tests/pods", 20), ("tests/pods", 9)] {
+    for (folder, least) in [("../../tests/support/pods", 20), ("tests/pods", 9)] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let entries = fs::read_dir(folder).expect("the manifests");
         let before = found.len();

@@ -200,7 +200,7 @@ mod tests {
     /// The link answers as the input does.
     #[test]
     fn what_is_left_out_changes_no_answer() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pods");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/pods");
         let mut changed = 0;
         for entry in fs::read_dir(folder).expect("the manifests") {
             let path = entry.expect("an entry").path();

@@ -1,6 +1,6 @@
 //! Encodings as bytes, with the numbers of `linux/netfilter/nf_tables.h` written out.
 //!
-//! That the kernel takes them for what `nft` means by the same rules is shown by the tests in `tests/native`.
+//! That the kernel takes them for what `nft` means by the same rules is shown by the tests in `tests/apply/native`.
 
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};

@@ -1,6 +1,6 @@
 //! The forms of all documents that are printed for programs, as schemas: `docs/schemas`, made from the types that print.
 //!
-//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them. `tests/contract.rs` checks that real
+//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them. `tests/cli/contract.rs` checks that real
 //! outputs have these forms.
 
 use crate::cli::command::COMMANDS;

@@ -1,4 +1,4 @@
-//! Pods of all kinds: every manifest of `tests/pods` is injected as the file beside it tells, by a patch that others can
+//! Pods of all kinds: every manifest of `tests/support/pods` is injected as the file beside it tells, by a patch that others can
 //! apply, and injecting it once more changes nothing.
 //!
 //! `UPDATE_GOLDENS=1` writes the files anew.
@@ -99,7 +99,7 @@ fn injecting_twice_is_injecting_once() {
 
 #[test]
 fn so_it_is_with_the_manifests_of_the_command_line() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pods");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/pods");
     let (mut kinds, plain) = (BTreeSet::new(), Setup::plain());
     for file in manifests(&folder) {
         let title = file.display().to_string();

@@ -87,7 +87,7 @@ fn pods_are_injected_and_every_other_line_stays() {
 /// Manifests of many kinds and forms; those that have no mistake in them.
 fn manifests() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["tests/pods", "crates/injection/tests/pods"].map(|folder| root.join(folder));
+    let folders = ["tests/support/pods", "crates/injection/tests/pods"].map(|folder| root.join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
     let files = files.map(|entry| entry.expect("an entry").path());
     let mut found: Vec<PathBuf> = files
@@ -139,7 +139,7 @@ fn holds(read: &Value, target: &Value, path: &str) {
 #[test]
 fn kubectl_reads_the_intended_objects() {
     let files = ["deployment.yaml", "injected.yaml", "cron-job.yaml", "windows.yaml", "list.json"];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pods");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/pods");
     for file in files {
         let printed = injected(&["-f", &root.join(file).display().to_string()], "");
         let words = ["patch", "--local", "-o", "json", "--type=merge", "-p", "{}", "-f", "-"];

@@ -34,7 +34,7 @@ fn axe_finds_no_fault() {
     let browser = Browser::start();
     browser.open_page("");
     browser.script(&axe(), &[]);
-    let pods = fs::read_to_string(Path::new(ROOT).join("tests/pods/list.yaml")).expect("a manifest");
+    let pods = fs::read_to_string(Path::new(ROOT).join("tests/support/pods/list.yaml")).expect("a manifest");
     let inputs = [
         Input { flags: "-b '*' -i '*' -d 15090,15090", manifest: "", packet: "10.0.0.5:443" },
         Input { flags: "-b 80,x", manifest: "", packet: "nowhere" },

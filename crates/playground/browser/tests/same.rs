@@ -211,7 +211,7 @@ fn of_every_manifest() {
 }
 
 fn manifests() -> Vec<PathBuf> {
-    let folder = Path::new(ROOT).join("tests/pods");
+    let folder = Path::new(ROOT).join("tests/support/pods");
     let entries = fs::read_dir(folder).expect("the manifests").map(|entry| entry.expect("an entry").path());
     let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
     let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();

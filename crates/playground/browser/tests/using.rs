@@ -31,7 +31,7 @@ fn answers_follow_what_is_typed() {
 fn a_manifest_is_pasted() {
     let browser = Browser::start();
     browser.open_page("flags=");
-    let manifest = fs::read_to_string(Path::new(ROOT).join("tests/pods/deployment.yaml"));
+    let manifest = fs::read_to_string(Path::new(ROOT).join("tests/support/pods/deployment.yaml"));
     let manifest = manifest.expect("UTF-8");
     // As a real paste: one event that inserts all of it.
     browser.script(

@@ -1,0 +1,167 @@
+//! Istio's ambient mode captures in a pod by chains that have the same prefix, and one of them the same name. It is not
+//! ours: nothing of it is touched, and nothing is set beside it.
+
+use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::setting::{Family, Variant};
+
+/// What the node agent restores with DNS capture.
+const RULES: &str = "*mangle
+-N ISTIO_PRERT
+-N ISTIO_OUTPUT
+-A PREROUTING -j ISTIO_PRERT
+-A OUTPUT -j ISTIO_OUTPUT
+-A ISTIO_PRERT -m mark --mark 0x539/0xfff -j CONNMARK --set-xmark 0x111/0xfff
+-A ISTIO_OUTPUT -m connmark --mark 0x111/0xfff -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff
+COMMIT
+*nat
+-N ISTIO_PRERT
+-N ISTIO_OUTPUT
+-A OUTPUT -j ISTIO_OUTPUT
+-A PREROUTING -j ISTIO_PRERT
+-A ISTIO_PRERT -s PROBE -p tcp -m tcp -j ACCEPT
+-A ISTIO_OUTPUT -d PROBE -p tcp -m tcp -j ACCEPT
+-A ISTIO_PRERT ! -d LOOP -p tcp ! --dport 15008 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15006
+-A ISTIO_OUTPUT ! -o lo -p udp -m mark ! --mark 0x539/0xfff -m udp --dport 53 -j REDIRECT --to-port 15053
+-A ISTIO_OUTPUT ! -d LOOP -p tcp --dport 53 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15053
+-A ISTIO_OUTPUT -p tcp -m mark --mark 0x111/0xfff -j ACCEPT
+-A ISTIO_OUTPUT ! -d LOOP -o lo -j ACCEPT
+-A ISTIO_OUTPUT ! -d LOOP -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15001
+COMMIT
+*raw
+-N ISTIO_OUTPUT
+-N ISTIO_PRERT
+-A PREROUTING -j ISTIO_PRERT
+-A OUTPUT -j ISTIO_OUTPUT
+-A ISTIO_OUTPUT -p udp -m mark --mark 0x539/0xfff -m udp --dport 53 -j CT --zone 1
+-A ISTIO_PRERT -p udp -m mark ! --mark 0x539/0xfff -m udp --sport 53 -j CT --zone 1
+COMMIT
+";
+
+/// What it loads where it uses nf_tables, as far as one needs it to know it.
+const NATIVE: &str = "table inet istio-ambient-nat {
+  chain prerouting { type nat hook prerouting priority -100; jump istio-prerouting; }
+  chain output { type nat hook output priority -100; jump istio-output; }
+  chain istio-prerouting { ip daddr != 127.0.0.1 tcp dport != 15008 mark and 0xfff != 0x539 counter redirect to :15006; }
+  chain istio-output { meta l4proto tcp ip daddr != 127.0.0.1 mark and 0xfff != 0x539 counter redirect to :15001; }
+}
+";
+
+fn set(namespace: &Namespace, variant: Variant) {
+    if variant == Variant::Native {
+        namespace.load(NATIVE);
+    } else {
+        for (family, probe, loopback) in [
+            (Family::V4, "169.254.7.127", "127.0.0.1/32"),
+            (Family::V6, "fd16:9254:7127:1337:ffff:ffff:ffff:ffff", "::1/128"),
+        ] {
+            let text = RULES.replace("PROBE", probe).replace("LOOP", loopback);
+            namespace.restore(variant, family, &text);
+        }
+    }
+    namespace.ip("route add local default dev lo table 100 scope host\nrule add fwmark 0x111/0xfff pref 32764 lookup 100");
+}
+
+fn everything(namespace: &Namespace) -> String {
+    state(namespace) + &namespace.stdout("nft", &["-s", "list", "ruleset"])
+}
+
+#[test]
+fn ambient_stays_and_nothing_is_set_beside_it() {
+    for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
+        let namespace = Namespace::new();
+        set(&namespace, variant);
+        let before = everything(&namespace);
+        let known = if variant == Variant::Native { "inet istio-ambient-nat" } else { "ISTIO_PRERT" };
+        for command in ["apply", "istio-iptables"] {
+            for ours in [Variant::Legacy, Variant::Nft, Variant::Native] {
+                let printed =
+                    run(&namespace, &call(command, ours, REDIRECT)).with(1, "beside ambient").stderr;
+                assert!(
+                    printed.contains("Istio's ambient mode (")
+                        && printed.contains("captures here already")
+                        && printed.contains(known),
+                    "{printed}"
+                );
+            }
+        }
+        let printed = succeed(&namespace, &["clean", "--mesh", "istio"]).stderr;
+        assert!(printed.contains("ambient mode captures here") && printed.contains("stays"), "{printed}");
+        let printed = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+        assert!(
+            printed.contains("ambient mode captures here") && printed.contains("none set by sidecar-init"),
+            "{printed}"
+        );
+        let question = ["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
+        let printed = succeed(&namespace, &question);
+        assert!(
+            printed.stderr.contains("of Istio's ambient mode") && printed.stderr.contains(known),
+            "{}",
+            printed.stderr
+        );
+        assert!(printed.stdout.contains("15001"), "{}", printed.stdout);
+        same(&before, &everything(&namespace), "something of ambient was touched");
+    }
+}
+
+/// Cleaning after nobody in particular takes ambient's too, and says so.
+#[test]
+fn clean_of_all_meshes_takes_ambient_away() {
+    for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
+        let namespace = Namespace::new();
+        let before = state(&namespace);
+        set(&namespace, variant);
+        let printed = succeed(&namespace, &["clean"]).stderr;
+        assert!(printed.contains("removing the rules of Istio's ambient mode"), "{printed}");
+        same(&before, &state(&namespace), "something of ambient is left");
+    }
+}
+
+/// The sidecar takes ambient's place where that is asked for.
+#[test]
+fn the_sidecar_takes_ambients_place() {
+    for (variant, ours) in [
+        (Variant::Legacy, Variant::Legacy),
+        (Variant::Nft, Variant::Nft),
+        (Variant::Nft, Variant::Native),
+        (Variant::Native, Variant::Native),
+    ] {
+        let (namespace, fresh) = (Namespace::new(), Namespace::new());
+        set(&namespace, variant);
+        succeed(&namespace, &call("apply", ours, &[REDIRECT, &["--replace"]].concat()));
+        succeed(&namespace, &call("check", ours, REDIRECT));
+        let printed = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+        assert!(!printed.contains("ambient"), "{printed}");
+        succeed(&fresh, &call("apply", ours, REDIRECT));
+        succeed(&namespace, &["clean"]);
+        succeed(&fresh, &["clean"]);
+        same(&state(&fresh), &state(&namespace), "something of ambient is left");
+    }
+}
+
+/// Cleaning after the sidecar takes what is ours or upstream's beside it, but for the chain whose name both use.
+#[test]
+fn clean_beside_ambient_takes_the_rest() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        set(&namespace, variant);
+        let before = everything(&namespace);
+        let rest = "*nat\n-N ISTIO_INBOUND\n-A PREROUTING -p tcp -j ISTIO_INBOUND\n-A ISTIO_INBOUND -j RETURN\nCOMMIT\n";
+        namespace.restore(variant, Family::V4, rest);
+        succeed(&namespace, &["clean", "--mesh", "istio"]);
+        same(&before, &everything(&namespace), "clean");
+    }
+}
+
+/// On the host, the agent rewrites the source of the kubelet's probes.
+#[test]
+fn rules_for_probes_stay() {
+    let rules = "*nat\n-N ISTIO_POSTRT\n-I POSTROUTING 1 -j ISTIO_POSTRT\n-A ISTIO_POSTRT -p tcp -m owner --socket-exists -j SNAT --to-source 169.254.7.127\nCOMMIT\n";
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        namespace.restore(variant, Family::V4, rules);
+        let before = everything(&namespace);
+        succeed(&namespace, &["clean"]);
+        same(&before, &everything(&namespace), "rules for probes");
+    }
+}

@@ -1,0 +1,232 @@
+//! After `clean` a namespace is as if we had never been there.
+//!
+//! Other programs' rules are there first: Docker's redirect of its embedded resolver, a table of nf_tables,
+//! rules in legacy tables. What is compared is what those programs see.
+
+use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, state, tables};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::rows::rows;
+use crate::support::setting::{Family, Variant};
+use crate::takeover::upstream;
+
+/// What Docker puts into a container with an embedded resolver.
+const DOCKER: &str = "*nat
+:DOCKER_OUTPUT - [0:0]
+:DOCKER_POSTROUTING - [0:0]
+-A OUTPUT -d 127.0.0.11/32 -j DOCKER_OUTPUT
+-A POSTROUTING -d 127.0.0.11/32 -j DOCKER_POSTROUTING
+-A DOCKER_OUTPUT -d 127.0.0.11/32 -p tcp -m tcp --dport 53 -j DNAT --to-destination 127.0.0.11:38375
+-A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.11:47141
+-A DOCKER_POSTROUTING -s 127.0.0.11/32 -p tcp -m tcp --sport 38375 -j SNAT --to-source :53
+-A DOCKER_POSTROUTING -s 127.0.0.11/32 -p udp -m udp --sport 47141 -j SNAT --to-source :53
+COMMIT
+";
+
+const NFT_TABLE: &str = "table inet guard {
+  set peers { type ipv4_addr; elements = { 192.0.2.1, 192.0.2.2 } }
+  chain input { type filter hook input priority 0; policy accept; ip saddr @peers tcp dport 22 accept; }
+  chain pre { type nat hook prerouting priority -90; policy accept; tcp dport 8443 redirect to :443; }
+}
+";
+
+const LEGACY_V4: &str = "*filter
+:GUARD - [0:0]
+-A INPUT -s 192.0.2.9/32 -j GUARD
+-A GUARD -m comment --comment \"not ours\" -j DROP
+COMMIT
+*mangle
+-A PREROUTING -p tcp -m tcp --dport 4000 -j MARK --set-xmark 0x7/0xffffffff
+COMMIT
+";
+
+const LEGACY_V6: &str = "*filter
+-A INPUT -s 2001:db8::9/128 -j DROP
+COMMIT
+";
+
+/// Policy rules and routes of others, one in the table that is ours by default.
+const ROUTING: &str = "rule add fwmark 7 lookup 77
+route add blackhole default table 77
+rule add fwmark 8 lookup 133
+route add 198.51.100.0/24 dev lo table 133
+addr add 2001:db8::7/128 dev lo nodad
+";
+
+rows! {
+    legacy_leaves_no_trace: leaves_no_trace(Variant::Legacy);
+    nft_leaves_no_trace: leaves_no_trace(Variant::Nft);
+}
+
+fn leaves_no_trace(variant: Variant) {
+    let namespace = Namespace::new();
+    namespace.restore(variant, Family::V4, DOCKER);
+    namespace.restore(Variant::Legacy, Family::V4, LEGACY_V4);
+    namespace.restore(Variant::Legacy, Family::V6, LEGACY_V6);
+    namespace.load(NFT_TABLE);
+    namespace.ip(ROUTING);
+    namespace.stdout("ip", &["-6", "rule", "add", "fwmark", "7", "lookup", "77"]);
+    let before = seen_by_others(&namespace);
+    for _ in 0..3 {
+        succeed(&namespace, &call("apply", variant, FULL));
+    }
+    succeed(&namespace, &call("apply", variant, REDIRECT));
+    assert!(seen_by_others(&namespace).contains("ISTIO_OUTPUT"), "nothing was set");
+    succeed(&namespace, &["clean"]);
+    same(&before, &seen_by_others(&namespace), "clean left a trace, or took what is not ours");
+    succeed(&namespace, &["clean"]);
+    same(&before, &seen_by_others(&namespace), "a second clean did something");
+}
+
+/// Both variants set up, one after the other, without anybody else.
+#[test]
+fn an_empty_namespace_is_empty_again() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let before = seen_by_others(&namespace);
+        for flags in [FULL, REDIRECT, FULL] {
+            succeed(&namespace, &call("apply", variant, flags));
+        }
+        succeed(&namespace, &["clean"]);
+        same(&before, &seen_by_others(&namespace), &format!("{variant:?}: clean left a trace"));
+    }
+}
+
+/// Reading creates nothing either: no table, no chain.
+#[test]
+fn nothing_to_clean_is_fine_and_creates_nothing() {
+    let namespace = Namespace::new();
+    let before = seen_by_others(&namespace);
+    for arguments in [&["clean"][..], &["clean", "--format", "json"], &["istio-iptables", "--cleanup-only"]] {
+        let arguments = match arguments[0] {
+            "clean" => arguments.to_vec(),
+            _ => [arguments, REDIRECT].concat(),
+        };
+        let printed = succeed(&namespace, &arguments);
+        assert!(
+            printed.stdout.is_empty() || printed.stdout.contains("\"changed\": false"),
+            "{}",
+            printed.stdout
+        );
+        same(&before, &seen_by_others(&namespace), &arguments.join(" "));
+    }
+    for variant in VARIANTS {
+        run(&namespace, &call("check", variant, FULL)).with(3, "check of an empty namespace");
+        same(&before, &seen_by_others(&namespace), "check");
+    }
+    let names = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/ip_tables_names"));
+    assert_eq!(names.expect("the kernel has legacy tables"), "", "looking made a legacy table");
+}
+
+/// The drop-in's flag does the same, with whatever other flags.
+#[test]
+fn cleanup_only_needs_no_memory_of_what_was_applied() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let before = routing(&namespace);
+        succeed(
+            &namespace,
+            &call("istio-iptables", variant, &[FULL, &["-t", "4242", "-r", "4343"]].concat()),
+        );
+        assert_ne!(before, routing(&namespace));
+        succeed(&namespace, &[&["istio-iptables", "--cleanup-only"], REDIRECT].concat());
+        same(&before, &routing(&namespace), "policy rules, routes or addresses are left");
+        for family in Family::BOTH {
+            let saved = namespace.stdout(&variant.program(family, "-save"), &[]);
+            assert!(!saved.contains("ISTIO") && !saved.contains("-A "), "{saved}");
+        }
+    }
+}
+
+/// Tables of nf_tables by the names of iptables' may be somebody else's: what iptables would not have made so stays.
+#[test]
+fn what_others_keep_in_tables_of_these_names_stays() {
+    for (table, rest) in [
+        ("ip nat", "chain mine { type nat hook output priority -90; }"),
+        ("ip nat", "chain OUTPUT { type nat hook output priority -99; }"),
+        ("ip6 nat", "chain plain { }"),
+        ("ip mangle", "counter hits { }"),
+        ("ip raw", "ct helper ftp { type \"ftp\" protocol tcp; }"),
+        ("ip6 mangle", "set friends { type ipv6_addr; }"),
+        ("ip raw", ""),
+    ] {
+        // Beside another OUTPUT in its table nat, iptables can't set rules at all.
+        let nft = (!rest.starts_with("chain OUTPUT")).then_some(Variant::Nft);
+        for variant in [Variant::Native].into_iter().chain(nft) {
+            let namespace = Namespace::new();
+            namespace.load(&format!("table {table} {{ {rest}\n}}"));
+            let before = namespace.stdout("nft", &["-s", "list", "ruleset"]);
+            succeed(&namespace, &call("apply", variant, REDIRECT));
+            succeed(&namespace, &["clean"]);
+            same(&before, &namespace.stdout("nft", &["-s", "list", "ruleset"]), "of others");
+        }
+    }
+}
+
+/// What would go is shown, and stays.
+#[test]
+fn a_dry_run_of_cleaning_shows_what_would_go() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let dry = ["istio-iptables", "--cleanup-only", "--dry-run", "--pod-ips", "10.1.2.3"];
+        let printed = succeed(&namespace, &dry).stdout;
+        assert_eq!(printed, "# no rules of this program are there\n");
+        succeed(&namespace, &call("apply", variant, FULL));
+        let before = state(&namespace);
+        let printed = succeed(&namespace, &dry).stdout;
+        for line in [
+            "-D PREROUTING -p tcp -j ISTIO_INBOUND",
+            "-X ISTIO_INBOUND",
+            "# removing policy rule fwmark 1337 lookup 133",
+        ] {
+            assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
+        }
+        assert!(!printed.contains("-A "), "{printed}");
+        same(&before, &state(&namespace), "a dry run changed something");
+    }
+}
+
+/// `::6` may be somebody else's; then it stays, and is named.
+#[test]
+fn a_foreign_address_stays() {
+    let namespace = Namespace::new();
+    upstream::add_address(&namespace);
+    let before = routing(&namespace);
+    succeed(&namespace, &call("apply", Variant::Nft, FULL));
+    run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a foreign ::6");
+    let printed = run(&namespace, &["clean"]).with(1, "with a foreign ::6").stderr;
+    assert!(printed.contains("address ::6/128 on lo"), "{printed}");
+    same(&before, &routing(&namespace), "the address of others");
+}
+
+/// Everything that other programs can list, word for word.
+///
+/// Two things are left out. Remarks and counters change by themselves. A legacy table that was made once
+/// can't be removed from a namespace, so one without rules counts as absent.
+fn seen_by_others(namespace: &Namespace) -> String {
+    let mut text = namespace.stdout("nft", &["list", "ruleset"]);
+    // xtables rules list their counters.
+    text = text.split_inclusive('\n').map(without_counter).collect();
+    for family in Family::BOTH {
+        for variant in VARIANTS {
+            let program = variant.program(family, "-save");
+            for (table, lines) in tables(&namespace.stdout(&program, &[])) {
+                let empty = !lines.iter().any(|line| line.starts_with("-A") || line.ends_with(" -"));
+                if variant == Variant::Nft || !empty {
+                    text.push_str(&format!("{program} *{table}\n{}\n", lines.join("\n")));
+                }
+            }
+        }
+    }
+    text + &routing(namespace)
+}
+
+/// `counter packets 0 bytes 0` without its numbers.
+fn without_counter(line: &str) -> String {
+    match line.split_once("counter packets ") {
+        Some((head, tail)) => {
+            let rest: Vec<&str> = tail.split(' ').skip(3).collect();
+            format!("{head}counter {}", rest.join(" "))
+        }
+        None => line.to_owned(),
+    }
+}

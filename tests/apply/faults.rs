@@ -1,0 +1,202 @@
+//! A restore program that fails at every step in turn.
+//!
+//! A script of the same name stands before the real programs on `PATH`. It counts its calls; at the one
+//! that is to fail it hands the first tables of its input to the real program and reports a failure, which
+//! is what iptables does when a later table is refused. It also fails after the last table: the caller
+//! can't tell that from any other failure.
+
+use crate::support::rows::rows;
+use std::fs;
+
+use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, succeed};
+use crate::support::program::{Outcome, PATH, binary};
+use crate::support::setting::{Family, Variant};
+
+/// Counts in `calls`; `at`, `until`, `tables` and `says` tell when and how to fail.
+const SCRIPT: &str = r#"#!/bin/sh
+cd "$FAULT" || exit 9
+input=$(cat)
+# One that is prepared and not needed.
+[ -n "$input" ] || exit 0
+calls=$(($(cat calls) + 1))
+echo "$calls" > calls
+for real in /usr/sbin /sbin /usr/local/sbin /usr/bin; do
+  [ -x "$real/${0##*/}" ] && break
+done
+if [ "$calls" -lt "$FAULT_AT" ] || [ "$calls" -gt "$FAULT_UNTIL" ]; then
+  echo "$input" | exec "$real/${0##*/}" "$@"
+  exit
+fi
+if [ "$FAULT_TABLES" -gt 0 ]; then
+  echo "$input" | awk -v tables="$FAULT_TABLES" 'n < tables; /^COMMIT/ { n++ }' | "$real/${0##*/}" "$@" || exit 9
+fi
+echo "${0##*/}: $FAULT_SAYS" >&2
+exit 1
+"#;
+
+/// How the restore program fails.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    /// At which call, from 1.
+    at: usize,
+    /// The last call that fails.
+    until: usize,
+    /// How many of its tables take effect.
+    tables: usize,
+    says: &'static str,
+}
+
+/// An old state and a desired one, each a variant and flags; no flags: nothing of ours.
+type Change = (Variant, &'static [&'static str], Variant, &'static [&'static str]);
+
+/// Tables of a family, and one more than there are.
+const TABLES: usize = 4;
+
+// Each is in the old state after a failure.
+rows! {
+    legacy_from_nothing: every_step((Variant::Legacy, &[], Variant::Legacy, FULL));
+    legacy_to_more: every_step((Variant::Legacy, REDIRECT, Variant::Legacy, FULL));
+    legacy_to_less: every_step((Variant::Legacy, FULL, Variant::Legacy, REDIRECT));
+    legacy_again: every_step((Variant::Legacy, FULL, Variant::Legacy, FULL));
+    /// What goes of iptables (nft) needs no program.
+    legacy_to_nothing: every_step((Variant::Legacy, FULL, Variant::Legacy, &[]));
+    legacy_to_nft: every_step((Variant::Legacy, FULL, Variant::Nft, FULL));
+    nft_from_nothing: every_step((Variant::Nft, &[], Variant::Nft, FULL));
+    nft_to_more: every_step((Variant::Nft, REDIRECT, Variant::Nft, FULL));
+    nft_to_less: every_step((Variant::Nft, FULL, Variant::Nft, REDIRECT));
+    nft_again: every_step((Variant::Nft, FULL, Variant::Nft, FULL));
+    nft_to_legacy: every_step((Variant::Nft, FULL, Variant::Legacy, FULL));
+}
+
+fn every_step(change: Change) {
+    let scene = Scene::new("faults", change);
+    let mut at = 1;
+    while (0..=TABLES).all(|tables| scene.fails_once(Fault { at, until: at, tables, says: "line 1 failed" }))
+    {
+        at += 1;
+    }
+    assert!(at > 1, "{change:?} calls no restore program");
+}
+
+/// Where the way back is barred too, the message says what is left, and the next run arrives.
+#[test]
+fn a_barred_way_back_is_told_and_overcome() {
+    for variant in VARIANTS {
+        let change = (variant, REDIRECT, variant, FULL);
+        let scene = Scene::new(&format!("faults-barred-{}", variant.name()), change);
+        for at in 1..=2 {
+            scene.to_old();
+            let fault = Fault { at, until: usize::MAX >> 1, tables: 1, says: "line 1 failed" };
+            let printed = scene.run(fault).with(1, "a fault that stays").stderr;
+            assert!(printed.contains("could not be taken back in full"), "{printed}");
+            assert!(
+                printed.contains("rules (") && printed.contains("left undone"),
+                "what is left is not named: {printed}"
+            );
+            scene.arrives(&format!("{variant:?} {fault:?}"));
+        }
+    }
+}
+
+/// nf_tables refuses a commit when somebody else's came first: that is tried again.
+#[test]
+fn a_conflict_is_tried_again() {
+    let change = (Variant::Nft, REDIRECT, Variant::Nft, FULL);
+    let scene = Scene::new("faults-conflict", change);
+    for tables in 0..=TABLES {
+        scene.to_old();
+        let says = "line 9: RULE_INSERT failed (Resource temporarily unavailable)";
+        scene.run(Fault { at: 1, until: 1, tables, says }).with(0, "a conflict that passes");
+        same(&scene.new, &state(&scene.namespace), "after a conflict");
+    }
+}
+
+struct Scene {
+    change: Change,
+    namespace: Namespace,
+    folder: Folder,
+    old: String,
+    new: String,
+}
+
+impl Scene {
+    fn new(name: &str, change: Change) -> Self {
+        let folder = Folder::new(name);
+        for variant in VARIANTS {
+            for family in Family::BOTH {
+                let program = folder.join(variant.program(family, "-restore"));
+                crate::support::program::script(&program, SCRIPT);
+            }
+        }
+        let mut scene =
+            Self { change, namespace: Namespace::new(), folder, old: String::new(), new: String::new() };
+        succeed(&scene.namespace, &scene.desired());
+        scene.new = state(&scene.namespace);
+        scene.to_old();
+        scene.old = state(&scene.namespace);
+        scene
+    }
+
+    fn to_old(&self) {
+        let (variant, flags, ..) = self.change;
+        match flags.is_empty() {
+            true => succeed(&self.namespace, &["clean"]),
+            false => succeed(&self.namespace, &call("apply", variant, flags)),
+        };
+    }
+
+    fn desired(&self) -> Vec<&'static str> {
+        let (.., variant, flags) = self.change;
+        if flags.is_empty() { vec!["clean"] } else { call("apply", variant, flags) }
+    }
+
+    /// Runs into a fault; false if the run ended before it came to it.
+    fn fails_once(&self, fault: Fault) -> bool {
+        self.to_old();
+        let ended = self.run(fault);
+        if self.calls() < fault.at {
+            ended.with(0, "a run without a fault");
+            return false;
+        }
+        let what = format!("{:?} {fault:?}", self.change);
+        let printed = ended.with(1, &what).stderr;
+        assert!(printed.contains("the old state is back in place"), "{what}: {printed}");
+        same(&self.old, &state(&self.namespace), &format!("{what} left neither state\n{printed}"));
+        self.arrives(&what);
+        true
+    }
+
+    /// The next plain run reaches the desired state.
+    fn arrives(&self, what: &str) {
+        succeed(&self.namespace, &self.desired());
+        same(&self.new, &state(&self.namespace), &format!("the run after {what}"));
+    }
+
+    fn run(&self, fault: Fault) -> Outcome {
+        fs::write(self.folder.join("calls"), "0").expect("the counter is written");
+        let arguments = self.desired();
+        let (.., old_flags, _, flags) = {
+            let (a, b, c, d) = self.change;
+            (a, b, c, d)
+        };
+        // An identical run has nothing to do; this one is told to do it all the same.
+        let forced: &[&str] =
+            if old_flags == flags && self.change.0 == self.change.2 { &["--force-apply"] } else { &[] };
+        let mut command = binary(&[&arguments[..], forced].concat());
+        command
+            .env("PATH", format!("{}:{PATH}", self.folder.display()))
+            .env("FAULT", &*self.folder)
+            .env("FAULT_AT", fault.at.to_string())
+            .env("FAULT_UNTIL", fault.until.to_string())
+            .env("FAULT_TABLES", fault.tables.to_string())
+            .env("FAULT_SAYS", fault.says);
+        self.namespace.outcome(&mut command)
+    }
+
+    fn calls(&self) -> usize {
+        let text = fs::read_to_string(self.folder.join("calls")).expect("the counter");
+        text.trim().parse().expect("a number")
+    }
+}

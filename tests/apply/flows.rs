@@ -1,0 +1,161 @@
+//! Flows that were there before a change: stale ones are captured after it, captured ones survive it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use crate::apply::stage::call;
+use crate::support::namespace::{Namespace, succeed};
+use crate::support::pod::{APP, Answerer, Pod};
+use crate::support::setting::{Family, Mode, Setting, Variant};
+use crate::support::traffic::{Call, Protocol, receive};
+use crate::support::{address::Place, configurations::RESOLVERS};
+
+const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
+const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];
+const MORE: [&str; 4] = ["--drop-invalid", "-d", "15090", "--iptables-trace-logging"];
+/// When a question that was not answered is asked again, and how often.
+const RETRY: Duration = Duration::from_secs(5);
+const TRIES: u32 = 6;
+
+#[test]
+fn a_stale_dns_flow_is_captured() {
+    for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
+        for family in Family::BOTH {
+            for capture in [&DNS[..], &["--redirect-dns", "--capture-all-dns"]] {
+                stale(Setting { variant, family, mode: Mode::Redirect }, capture);
+            }
+        }
+    }
+}
+
+fn stale(setting: Setting, capture: &[&str]) {
+    let pod = Pod::new(setting);
+    // Conntrack watches a namespace only where a rule asks it to.
+    let watcher = if setting.variant == Variant::Native { Variant::Nft } else { setting.variant };
+    let iptables = watcher.program(setting.family, "");
+    let wait: &[&str] = if setting.variant == Variant::Legacy { &["-w", "60"] } else { &[] };
+    let rule = ["-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED", "-j", "ACCEPT"];
+    pod.inside.stdout(&iptables, &[wait, &rule].concat());
+    pod.listen(Protocol::Udp, Place::Resolver, 53);
+    pod.listen(Protocol::Udp, Place::Resolver, 5353);
+    let (dns, other) = (udp(&pod, 53), udp(&pod, 5353));
+    assert_eq!([ask(&pod, &dns), ask(&pod, &other)], [Answerer::Destination; 2], "{setting}: before");
+    let known = flows(&pod);
+    assert!(known.contains("dport=53 ") && known.contains("dport=5353 "), "{setting}: {known}");
+    let arguments = call("apply", setting.variant, &[&COMMON[..], capture, &["--format", "json"]].concat());
+    let printed = succeed(&pod.inside, &arguments).stdout;
+    assert!(printed.contains("\"forgotten_flows\": 1"), "{setting}: {printed}");
+    assert!(!flows(&pod).contains("dport=53 "), "{setting}: the flow is still known");
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the stale flow\n{}", pod.rules());
+    assert_eq!(ask(&pod, &other), Answerer::Destination, "{setting}: a flow of no concern");
+    // A second run leaves the flow alone that is captured now.
+    let printed = succeed(&pod.inside, &arguments).stdout;
+    assert!(printed.contains("\"forgotten_flows\": 0"), "{setting}: {printed}");
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the same flow later");
+}
+
+/// Every change of mode, with other flags changed as well.
+const CHANGES: [[Mode; 2]; 4] = [
+    [Mode::Redirect, Mode::Redirect],
+    [Mode::Redirect, Mode::Tproxy],
+    [Mode::Tproxy, Mode::Redirect],
+    [Mode::Tproxy, Mode::Tproxy],
+];
+
+#[test]
+fn captured_flows_survive_a_change_legacy() {
+    CHANGES
+        .iter()
+        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Legacy, family, *change)));
+}
+
+#[test]
+fn captured_flows_survive_a_change_nft() {
+    CHANGES
+        .iter()
+        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Nft, family, *change)));
+}
+
+#[test]
+fn captured_flows_survive_a_change_native() {
+    CHANGES
+        .iter()
+        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Native, family, *change)));
+}
+
+fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {
+    let setting = Setting { variant, family, mode: Mode::Tproxy };
+    let what = format!("{setting}: {} to {}", old.name(), new.name());
+    let pod = Pod::new(setting);
+    let apply = |mode: Mode, more: &[&str]| {
+        let flags = [&COMMON[..], &DNS, &["-m", mode.name()], more].concat();
+        succeed(&pod.inside, &call("apply", variant, &flags));
+    };
+    pod.listen(Protocol::Tcp, Place::Service, 9080);
+    pod.listen(Protocol::Tcp, Place::Pod, 8080);
+    pod.listen(Protocol::Udp, Place::Resolver, 53);
+    apply(old, &[]);
+    let dns = udp(&pod, 53);
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{what}: before");
+    let outbound = tcp(&pod.inside, Place::Service.at(family, 9080));
+    let inbound = tcp(&pod.outside, Place::Pod.at(family, 8080));
+    apply(new, &MORE);
+    // Nothing was said so far: question and answer cross the new rules.
+    for (mut stream, direction) in [(outbound, "outbound"), (inbound, "inbound")] {
+        let mut answer = [0; 1];
+        let exchanged = stream.write_all(b"?").and_then(|()| stream.read_exact(&mut answer));
+        exchanged.unwrap_or_else(|error| {
+            panic!("{what}: the {direction} connection broke: {error}\n{}", pod.rules())
+        });
+    }
+    let mut arrivals: Vec<Answerer> = pod.arrivals().iter().map(|arrival| arrival.listener).collect();
+    arrivals.sort_by_key(|answerer| format!("{answerer:?}"));
+    assert_eq!(arrivals, [Answerer::Inbound, Answerer::Outbound], "{what}");
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{what}: the flow of DNS\n{}", pod.rules());
+    // And new ones are captured as before.
+    assert_eq!(ask(&pod, &udp(&pod, 53)), Answerer::Agent, "{what}: a new flow of DNS");
+}
+
+/// A connection of the application's, or of a host outside, that has said nothing yet.
+fn tcp(home: &Namespace, to: SocketAddr) -> TcpStream {
+    let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
+    call.open(home).unwrap_or_else(|error| panic!("connecting to {to} failed: {error}")).into()
+}
+
+/// A socket of the application's that talks to one port of the resolver.
+fn udp(pod: &Pod, port: u16) -> UdpSocket {
+    let family = pod.setting.family;
+    let (from, to) = (Some(Place::Pod.at(family, 0)), Place::Resolver.at(family, port));
+    let call = Call { protocol: Protocol::Udp, identity: APP, from, mark: None, to };
+    let socket = call.open(&pod.inside).map(UdpSocket::from);
+    let socket = socket.unwrap_or_else(|error| panic!("{}: a socket: {error}", pod.setting));
+    socket.set_read_timeout(Some(RETRY)).expect("a socket takes a time limit");
+    socket
+}
+
+/// Asks once more on the same socket, and again where a question gets lost, as resolvers do; returns who got it, once it
+/// is answered.
+fn ask(pod: &Pod, socket: &UdpSocket) -> Answerer {
+    let mut tries = 0..TRIES;
+    let answered = loop {
+        let answered = socket.send(b"?").and_then(|_| receive(socket, &mut [0; 1]));
+        let is_lost = answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        if !is_lost || tries.next().is_none() {
+            break answered;
+        }
+    };
+    let arrivals = pod.arrivals();
+    match (answered, arrivals.as_slice()) {
+        (Ok(_), [first, more @ ..]) if more.iter().all(|again| again.listener == first.listener) => {
+            first.listener
+        }
+        (answered, arrivals) => panic!("{}: {answered:?}, {arrivals:?}\n{}", pod.setting, pod.rules()),
+    }
+}
+
+fn flows(pod: &Pod) -> String {
+    pod.inside
+        .run(|| std::fs::read_to_string("/proc/thread-self/net/nf_conntrack"))
+        .expect("conntrack lists its flows")
+}

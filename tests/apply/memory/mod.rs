@@ -1,0 +1,130 @@
+//! The engine on a backend in memory that breaks wherever it is asked to: every call ends in the new state or in the
+//! old one, or says what is left.
+
+mod faults;
+mod order;
+mod takeover;
+mod verbs;
+
+use mesh::istio::OWNERSHIP;
+use rules::{Checked, Family, Mark, Table, check::check, desired::Desired, parse, routing::Object};
+use sidecar_init::{
+    backend::{BackendName, CommitStep, Snapshot, Variant, memory::Memory},
+    engine::{self, Choice, Options, Summary},
+};
+use std::net::Ipv6Addr;
+
+const V4_MARK: Object =
+    Object::Rule { family: Family::V4, mark: Mark::whole(1337), table: 133, preference: None };
+const V4_ROUTE: Object = Object::Route { family: Family::V4, table: 133 };
+const V6_MARK: Object =
+    Object::Rule { family: Family::V6, mark: Mark::whole(1337), table: 133, preference: None };
+const V6_ROUTE: Object = Object::Route { family: Family::V6, table: 133 };
+const ADDRESS: Object = Object::Address(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6));
+
+const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
+const NFT: BackendName = BackendName::Iptables(Variant::Nft);
+
+/// What may be wanted of a namespace; nothing, to clean it.
+type Goal = Option<Desired>;
+
+fn desired(v4: &str, v6: Option<&str>, routing: &[Object]) -> Goal {
+    let rules = |text, family| -> Checked {
+        check(parse::restore(text, family).expect("a text of the catalogue"), &OWNERSHIP).expect("valid")
+    };
+    Some(Desired {
+        owner: OWNERSHIP,
+        v4: rules(v4, Family::V4),
+        v6: v6.map(|text| rules(text, Family::V6)),
+        routing: routing.iter().copied().collect(),
+        stale_flows: None,
+        made: None,
+    })
+}
+
+macro_rules! text {
+    ($file:literal) => {
+        include_str!(concat!("../../../rules/scenarios/", $file, ".rules"))
+    };
+}
+
+fn redirect() -> Goal {
+    desired(text!("istio-init-container/v4"), None, &[])
+}
+
+fn transparent() -> Goal {
+    let routes = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS];
+    desired(text!("tproxy-dual-stack/v4"), Some(text!("tproxy-dual-stack/v6")), &routes)
+}
+
+fn dns() -> Goal {
+    desired(text!("dns-both-families/v4"), Some(text!("dns-both-families/v6")), &[ADDRESS])
+}
+
+/// Everything that a pod may want, nothing included.
+fn all() -> [Goal; 4] {
+    [None, redirect(), transparent(), dns()]
+}
+
+const STRANGERS: &str = "*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-HOSTPORTS - [0:0]
+-A PREROUTING -m addrtype --dst-type LOCAL -j KUBE-HOSTPORTS
+-A KUBE-HOSTPORTS -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.9:80
+COMMIT
+";
+
+/// Tables of both variants that hold rules of others.
+fn shared() -> Memory {
+    let strangers = parse::save(STRANGERS, Family::V4, &OWNERSHIP).expect("a listing");
+    let mut snapshot = Snapshot::default();
+    for variant in Variant::ALL {
+        snapshot.set_iptables(variant, Family::V4, strangers.clone());
+    }
+    Memory { snapshot, programs: Variant::ALL.into(), ..Memory::default() }
+}
+
+/// A memory that holds this already.
+fn holding(goal: &Goal, backend: BackendName) -> Memory {
+    let mut memory = shared();
+    run(&mut memory, goal, backend).expect("nothing breaks");
+    memory.committed.clear();
+    memory
+}
+
+fn options(backend: BackendName) -> Options {
+    let choice = match backend {
+        BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
+        BackendName::Nftables => Choice::Nftables,
+    };
+    Options::replacing(choice, mesh::OWNERS)
+}
+
+fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary, String> {
+    let done = match goal {
+        Some(desired) => engine::apply(memory, desired, &options(backend)),
+        None => engine::clean(memory, OWNERSHIP, mesh::OWNERS),
+    };
+    done.map_err(|error| error.to_string())
+}
+
+/// The steps of a change in which nothing breaks.
+fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<CommitStep> {
+    run(&mut memory.clone(), goal, backend).expect("nothing breaks").steps
+}
+
+/// Whether both hold the same rules, foreign ones included, and the same routes.
+fn same(one: &Snapshot, other: &Snapshot) -> bool {
+    let places = Variant::ALL.into_iter().flat_map(|variant| Family::BOTH.map(|family| (variant, family)));
+    let tables = places.into_iter().all(|(variant, family)| {
+        let (one, other) = (one.iptables(variant, family), other.iptables(variant, family));
+        Table::ALL.into_iter().all(|table| one.same_table(&other, table))
+    });
+    let nftables = one.nftables() == other.nftables();
+    tables && nftables && one.routes == other.routes && one.duplicates == other.duplicates
+}
+
+/// Whether it holds what is wanted by this backend, nothing of ours in the others, and all of others'.
+fn holds(snapshot: &Snapshot, goal: &Goal, backend: BackendName) -> bool {
+    same(snapshot, &holding(goal, backend).snapshot)
+}

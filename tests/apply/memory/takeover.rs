@@ -1,0 +1,125 @@
+//! From what a predecessor has made, which says nothing about whose it is, to ours, with something breaking on the way.
+
+use super::{ADDRESS, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
+use mesh::istio::OWNERSHIP;
+use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::RoutingEntry};
+use sidecar_init::backend::{Backend, BackendName, Snapshot, UnlistableTable, Variant, memory::Memory};
+
+/// What upstream makes with TPROXY, beside the rules of strangers.
+fn upstream(variant: Variant) -> Memory {
+    let mut memory = shared();
+    for (family, text) in [
+        (Family::V4, include_str!("../../../rules/scenarios/tproxy-dual-stack/v4.rules")),
+        (Family::V6, include_str!("../../../rules/scenarios/tproxy-dual-stack/v6.rules")),
+    ] {
+        let text = text.replace("-m comment --comment \"sidecar-init\" ", "");
+        let rules = State::of(&parse::restore(&text, family).expect("a text of the catalogue"));
+        let mut state = memory.snapshot.iptables(variant, family);
+        for (table, chains) in rules.tables {
+            for (chain, made) in chains {
+                let held = state.tables.entry(table).or_default().entry(chain).or_default();
+                held.lines.extend(made.lines);
+            }
+        }
+        inheritance::mark_inherited(&mut state, &OWNERSHIP);
+        memory.snapshot.set_iptables(variant, family, state);
+    }
+    let again = RoutingEntry { preference: 1, ..V4_MARK.into() };
+    let objects = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS].map(RoutingEntry::from);
+    memory.snapshot.routes_of_others = objects.into_iter().chain([again]).collect();
+    memory
+}
+
+/// Whether packets fare the same: rules are the same, and each object of routing stands, in whoever's name.
+fn fares_the_same(before: &Snapshot, after: &Snapshot) -> bool {
+    let objects = |snapshot: &Snapshot| -> Vec<Object> {
+        let all = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS];
+        all.into_iter().filter(|object| snapshot.has(object)).collect()
+    };
+    let without_routing = |snapshot: &Snapshot| {
+        let mut snapshot = snapshot.clone();
+        snapshot.routes.clear();
+        snapshot
+    };
+    objects(before) == objects(after) && same(&without_routing(before), &without_routing(after))
+}
+
+#[test]
+fn upstreams_rules_are_inherited() {
+    let state = upstream(Variant::Nft).snapshot.iptables(Variant::Nft, Family::V4);
+    let inherited = state.chains(Table::Mangle).flat_map(|(_, held)| &held.lines);
+    assert_eq!(inherited.filter(|line| matches!(line, ListedRule::Inherited(_))).count(), 6);
+}
+
+#[test]
+fn a_failure_anywhere_leaves_upstreams_capture() {
+    for variant in Variant::ALL {
+        let memory = upstream(variant);
+        for (new, to) in all().iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
+            for step in 0..steps(&memory, new, to).len() {
+                for tables in 0..=3 {
+                    let mut memory =
+                        Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
+                    let before = memory.snapshot.clone();
+                    let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
+                    assert!(printed.ends_with("the old state is back in place"), "{printed}");
+                    assert!(fares_the_same(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_takeover_is_finished_by_the_next() {
+    for variant in Variant::ALL {
+        let memory = upstream(variant);
+        for (new, to) in all().iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
+            let steps = steps(&memory, new, to);
+            for step in 0..=steps.len() {
+                let mut memory = memory.clone();
+                for done in &steps[..step] {
+                    memory.commit(done).expect("nothing breaks");
+                }
+                run(&mut memory, new, to).expect("nothing breaks");
+                let done = holds(&memory.snapshot, new, to) && memory.snapshot.routes_of_others.is_empty();
+                assert!(
+                    done,
+                    "{variant:?} {to}: killed before step {step} of {steps:#?}\n{:#?}",
+                    memory.snapshot
+                );
+            }
+        }
+    }
+}
+
+/// Their tables can't be put back, so they go last.
+#[test]
+fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
+    let mut memory = shared();
+    memory.snapshot.tables_of_others = ["istio-proxy-nat".to_owned(), "istio-ambient-nat".to_owned()].into();
+    let made = steps(&memory, &None, NFT);
+    assert_eq!(
+        made.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["removing the nf_tables tables istio-proxy-nat (inherited)"]
+    );
+    memory.snapshot.tables_of_others.remove("istio-ambient-nat");
+    for (new, to) in all().iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
+        let last = steps(&memory, new, to).last().map(ToString::to_string);
+        assert!(last.is_some_and(|last| last.contains("istio-proxy-nat")), "{to}");
+    }
+    let table = UnlistableTable { chains: vec!["ISTIO_REDIRECT".to_owned()], ..UnlistableTable::default() };
+    memory.snapshot.unlistable.insert((Family::V4, Table::Filter), table);
+    let made = steps(&memory, &None, NFT).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");
+    // What the first of them removes is gone where the second fails.
+    for (done, end) in [
+        (0, "the old state is back in place"),
+        (1, "from tables that iptables-nft can't show (IPv4 filter), so run this again or clean"),
+    ] {
+        let mut memory = Memory { fails_after: Some(done), ..memory.clone() };
+        let printed = run(&mut memory, &None, NFT).expect_err("it was asked to fail");
+        assert!(printed.ends_with(end), "{printed}");
+        assert_eq!(memory.snapshot.unlistable.len(), 1 - done);
+    }
+}

@@ -1,0 +1,102 @@
+//! What our batch leaves in the kernel is what `nft -f` of our script leaves there.
+
+use crate::apply::native::support::{in_namespace, list, native, networks, ports, ruleset, script};
+use crate::support::catalogue::{self, Case};
+use crate::support::program::{BINARY, stdout};
+use serde_json::Value;
+use std::fs;
+
+fn check(name: &str, flags: &[&str]) {
+    let script = script(flags);
+    let by_nft = in_namespace(|| {
+        stdout("nft", &["-c", "-f", "-"], &script);
+        stdout("nft", &["-f", "-"], &script);
+        ruleset()
+    });
+    let by_batch = in_namespace(|| {
+        native(flags);
+        ruleset()
+    });
+    let parts = |ruleset: &Value| ruleset["nftables"].as_array().cloned().expect("a list");
+    let (by_nft, by_batch) = (parts(&by_nft), parts(&by_batch));
+    for (script, batch) in by_nft.iter().zip(&by_batch) {
+        assert_eq!(script, batch, "{name}");
+    }
+    assert_eq!(by_nft.len(), by_batch.len(), "{name}");
+}
+
+#[test]
+fn every_scenario_is_the_same_by_script_and_by_batch() {
+    for folder in catalogue::scenarios(|mesh| mesh.is_none()) {
+        let case = Case::read(&folder);
+        let script = fs::read_to_string(folder.join("table.nft")).expect("table.nft");
+        let by_nft = in_namespace(|| {
+            stdout("nft", &["-f", "-"], &script);
+            ruleset()
+        });
+        // Variables are passed on by `env`.
+        let variables = case.variables().into_iter().map(|(name, value)| format!("{name}={value}"));
+        let call = [BINARY, "istio-iptables", "--native-nftables"].map(str::to_owned);
+        let call: Vec<String> = variables.chain(call).chain(case.flags()).collect();
+        let by_batch = in_namespace(|| {
+            stdout("env", &call.iter().map(String::as_str).collect::<Vec<_>>(), "");
+            ruleset()
+        });
+        assert_eq!(by_nft, by_batch, "{}", folder.display());
+    }
+}
+
+#[test]
+fn long_lists_are_the_same_by_script_and_by_batch() {
+    let (ports, networks) = (ports(5_000), networks(2_000));
+    check("outbound ports", &["--dual-stack", "-i", "*", "-b", "*", "-o", &ports]);
+    check("inbound ports", &["--dual-stack", "-i", "*", "-b", &ports]);
+    check("inbound ports, TPROXY", &["--dual-stack", "-i", "*", "-b", &ports, "-m", "TPROXY"]);
+    check("excluded networks", &["--dual-stack", "-i", "*", "-x", &networks]);
+    check("captured networks", &["--dual-stack", "-i", &networks, "-k", "vm0,vm+,br+"]);
+    let ids = list(300, |n| (1_000 + n).to_string());
+    check(
+        "owners",
+        &["--dual-stack", "-i", "*", "-u", &ids, "-g", &ids, "--redirect-dns", "--capture-all-dns"],
+    );
+}
+
+#[test]
+fn rare_matches_are_the_same_by_script_and_by_batch() {
+    check("hits are logged", &["--dual-stack", "-i", "*", "-b", "80,81", "--iptables-trace-logging"]);
+    check("listeners are ranges", &["-i", "*", "-b", "*", "-p", "15001-15004", "-z", "15006-15009"]);
+    check(
+        "the ends of ranges",
+        &["-i", "*", "-b", "1-65535", "-o", "1-9,65000-65535", "-x", "255.255.255.0/24"],
+    );
+    check("touching networks", &["-i", "10.0.1.0/24,10.0.2.0/24,10.0.3.0/24", "-x", "10.9.0.0/31"]);
+    check("prefixes", &["-i", "*", "-c", "br+,bs+,eth0,br0", "-k", "vm+"]);
+}
+
+/// The number of rules is that of the options in use, however much they list.
+#[test]
+fn rules_do_not_grow_with_lists() {
+    let rules = |flags: &[&str]| script(flags).split_whitespace().filter(|word| *word == "counter").count();
+    let sizes = [3, 2_000].map(|size| {
+        let (ports, networks, ids) = (ports(size), networks(size), list(size, |n| (500 + n).to_string()));
+        let interfaces = list(size.min(40), |n| format!("eth{n}"));
+        [
+            rules(&["--dual-stack", "-i", "*", "-b", &ports, "-o", &ports, "-x", &networks, "-q", &ports]),
+            rules(&["--dual-stack", "-i", &networks, "-b", "*", "-d", &ports, "-c", &interfaces]),
+            rules(&["--dual-stack", "-i", &networks, "-k", &interfaces, "-m", "TPROXY", "-b", &ports]),
+            rules(&[
+                "--dual-stack",
+                "-i",
+                "*",
+                "-u",
+                &ids,
+                "-g",
+                &ids,
+                "--redirect-dns",
+                "--capture-all-dns",
+            ]),
+            rules(&["-i", "*", "-b", &ports, "-o", &ports, "--iptables-trace-logging"]),
+        ]
+    });
+    assert_eq!(sizes[0], sizes[1]);
+}

@@ -1,0 +1,38 @@
+//! Many pods at once, each with as little as an init container may be given.
+//!
+//! The limits are those of `prlimit` and `nice`, not of a cgroup: where these tests run, a cgroup of version 2 has
+//! neither the CPU nor the memory controller to be had. So each run gets an address space of 10 MiB, which is less than
+//! 10 MiB of memory, and the lowest priority; all of them are started before the first is waited for.
+
+use crate::apply::native::musl;
+use crate::apply::native::support::FACTS;
+use crate::support::namespace::Namespace;
+use crate::support::program::Outcome;
+use crate::support::random::number;
+use std::process::{Child, Command, Stdio};
+
+const FLAGS: [&str; 11] =
+    ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "-o", "80,443,8000-9000"];
+/// 10 MiB.
+const ADDRESS_SPACE: &str = "--as=10485760";
+
+fn start(namespace: &Namespace, verb: &str) -> Child {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19", "prlimit", ADDRESS_SPACE, "--"]).arg(musl::binary());
+    command.args([verb, "--native-nftables"]).args(FACTS).args(FLAGS);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    namespace.run(|| command.spawn()).expect("nice and prlimit are there")
+}
+
+#[test]
+fn many_namespaces_at_once_within_limits() {
+    let namespaces: Vec<Namespace> =
+        (0..number("NATIVE_NAMESPACES", 200)).map(|_| Namespace::new()).collect();
+    for verb in ["apply", "check"] {
+        let running: Vec<Child> = namespaces.iter().map(|namespace| start(namespace, verb)).collect();
+        for (index, child) in running.into_iter().enumerate() {
+            let ended = Outcome::from(child.wait_with_output().expect("the run ends"));
+            ended.with(0, &format!("{verb} in namespace {index}"));
+        }
+    }
+}

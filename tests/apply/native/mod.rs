@@ -1,0 +1,24 @@
+//! Our own table of nf_tables, written and read without any other program, against `nft` as the judge.
+//!
+//! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables
+//! or `strace` is missing. Where which packets land is the concern of the kernel tests, not of these.
+//!
+//! `NATIVE_NAMESPACES` sets how many namespaces are set up at once (default 200).
+
+#[path = "../../../rules/tests/laws/arbitrary.rs"]
+#[expect(dead_code, reason = "the laws of the model use all of it")]
+mod arbitrary;
+mod chroot;
+mod differential;
+mod kills;
+mod life;
+mod limits;
+mod musl;
+mod read_back;
+mod rights;
+#[path = "../../../rules/tests/laws/small.rs"]
+#[expect(dead_code, reason = "the laws of the model use all of it")]
+mod small;
+mod support;
+mod vocabulary;
+mod whole;

@@ -1,0 +1,162 @@
+//! Many runs at once, and the lock that programs of iptables share.
+//!
+//! The lock is a file, `/run/xtables.lock`. Scenes that hold it do so in a mount namespace of their own,
+//! so that nobody else waits.
+
+use crate::support::mounts::in_mount_namespace;
+use crate::support::program::{Outcome, PATH, Run, binary};
+use crate::support::wait;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::random::number;
+use crate::support::setting::{Family, Variant};
+
+/// Runs at the same time.
+const AT_ONCE: usize = 8;
+
+/// In CNI mode each namespace has a lock of its own. The machine's is held until all are done, so one that
+/// waited for it would never be.
+#[test]
+fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
+    with_lock_held(|| {
+        let namespaces: Vec<Namespace> =
+            (0..number("LIFE_NAMESPACES", 100)).map(|_| Namespace::new()).collect();
+        let next = AtomicUsize::new(0);
+        let apply = || {
+            let mut failed = Vec::new();
+            while let Some(namespace) = namespaces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let path = namespace.path();
+                let cni = ["--cni-mode", "--network-namespace", &path];
+                for command in ["apply", "check"] {
+                    let ended = binary(&[&call(command, Variant::Legacy, FULL)[..], &cni].concat()).outcome();
+                    if ended.code != Some(0) {
+                        failed.push(ended);
+                    }
+                }
+            }
+            failed
+        };
+        // Threads made here share the mount namespace.
+        let failed: Vec<Outcome> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(apply)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
+        });
+        assert!(failed.is_empty(), "{} failed: {:?}", failed.len(), failed.first());
+    });
+}
+
+/// Everywhere else the lock counts, for as long as one is ready to wait, and its holder is named.
+#[test]
+fn the_holder_of_the_lock_is_named() {
+    with_lock_held(|| {
+        let namespace = Namespace::new();
+        let path = namespace.path();
+        // The programs of iptables take 0 for "as long as it needs".
+        for seconds in ["1", "0"] {
+            let flags = ["--lock-wait", seconds, "--network-namespace", &path];
+            let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());
+            let printed = binary(&arguments).outcome().with(1, "the lock is held").stderr;
+            assert!(printed.contains(&format!("process {} holds the lock", process::id())), "{printed}");
+        }
+        // The nft variant has no lock to wait for.
+        let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());
+        binary(&arguments).outcome().with(0, "the nft variant");
+    });
+}
+
+/// Two that want the same of one namespace: an init container and a CNI plugin, say.
+#[test]
+fn rivals_in_one_namespace_agree() {
+    let mut wrong = Vec::new();
+    for variant in VARIANTS {
+        for round in 0..number("LIFE_RIVALS", 10) {
+            let namespace = Namespace::new();
+            let arguments = call("apply", variant, FULL);
+            let preceding_rules: Vec<Outcome> = thread::scope(|scope| {
+                let preceding_rules: Vec<_> =
+                    (0..3).map(|_| scope.spawn(|| run(&namespace, &arguments))).collect();
+                preceding_rules.into_iter().map(|preceding| preceding.join().expect("a rival ends")).collect()
+            });
+            let failed = preceding_rules
+                .iter()
+                .filter(|preceding| preceding.code != Some(0))
+                .map(|preceding| preceding.stderr.clone());
+            wrong.extend(failed.map(|text| format!("{variant:?} {round}: {text}")));
+            let checked = run(&namespace, &call("check", variant, FULL));
+            if checked.code != Some(0) {
+                wrong.push(format!(
+                    "{variant:?} {round}: all said they were done, and yet\n{}",
+                    checked.stdout
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Runs the real program once somebody has put a file there.
+const LATE: &str = r#"#!/bin/sh
+cat > "$LATE/script"
+: > "$LATE/started"
+until [ -e "$LATE/go" ]; do sleep 0.01; done
+/usr/sbin/"${0##*/}" "$@" < "$LATE/script"
+: > "$LATE/done"
+"#;
+
+/// A run was killed, and the program that it had started went on; then the next run came.
+#[test]
+fn a_program_of_a_killed_run_does_no_harm() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let folder = Folder::new(&format!("late-{}", variant.name()));
+        let program = folder.join(variant.program(Family::V4, "-restore"));
+        crate::support::program::script(&program, LATE);
+        let mut command = binary(&call("apply", variant, REDIRECT));
+        command.env("PATH", format!("{}:{PATH}", folder.display())).env("LATE", &*folder);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = namespace.run(|| command.spawn()).expect("the binary starts");
+        wait::until("its program has started", || folder.join("started").exists());
+        child.kill().and_then(|()| child.wait()).expect("our child can be killed");
+        // The next run may wait for the program, but neither overlook it nor be overtaken by it.
+        let next = run(&namespace, &call("apply", variant, &[REDIRECT, &["--lock-wait", "0"]].concat()));
+        // If the program is still there, it comes to its end now.
+        fs::write(folder.join("go"), "").expect("a file can be made");
+        wait::until("its program has ended", || !is_running(&folder));
+        if next.code != Some(0) {
+            assert!(next.stderr.contains("is changing this network namespace"), "{}", next.stderr);
+            succeed(&namespace, &call("apply", variant, REDIRECT));
+        }
+        let checked = run(&namespace, &call("check", variant, REDIRECT));
+        assert_eq!(
+            checked.code,
+            Some(0),
+            "{variant:?}: the killed run's program came late\n{}",
+            checked.stdout
+        );
+    }
+}
+
+/// Whether a program of this folder runs.
+fn is_running(folder: &Path) -> bool {
+    let mut command = Command::new("pgrep");
+    command.env("PATH", PATH).arg("-f").arg(folder).stdout(Stdio::null());
+    command.status().expect("pgrep starts").success()
+}
+
+/// Holds the lock, as this process, while `work` runs in a mount namespace.
+fn with_lock_held(work: impl FnOnce() + Send) {
+    in_mount_namespace(|| {
+        let file = File::create("/run/xtables.lock").expect("the lock's file");
+        let _held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("it is free");
+        work();
+    });
+}

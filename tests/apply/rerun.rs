@@ -1,0 +1,153 @@
+//! Identical runs after the first write nothing.
+
+use crate::support::program::{Outcome, PATH, binary};
+use crate::support::wait;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, fs::File, thread};
+
+use crate::apply::stage::{FULL, REDIRECT, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::random::number;
+use crate::support::setting::Variant;
+use testkit::running::Running;
+
+#[test]
+fn legacy_writes_nothing() {
+    for (name, flags) in [("redirect", REDIRECT), ("full", FULL)] {
+        check(Variant::Legacy, name, flags);
+    }
+}
+
+#[test]
+fn nft_writes_nothing() {
+    for (name, flags) in [("redirect", REDIRECT), ("full", FULL)] {
+        check(Variant::Nft, name, flags);
+    }
+}
+
+fn check(variant: Variant, name: &str, flags: &[&str]) {
+    let namespace = Namespace::new();
+    succeed(&namespace, &call("apply", variant, flags));
+    let before = state(&namespace);
+    let monitors =
+        ["nft monitor", "ip monitor all"].map(|line| Monitor::start(&namespace, variant, name, line));
+    for round in 0..number("LIFE_RERUNS", 100) / 2 {
+        // Both names of the job, and with the variant found out rather than told.
+        succeed(&namespace, &[&["apply"], flags].concat());
+        let printed = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;
+        assert!(printed.contains("changed=false"), "{variant:?} {name}, round {round}: {printed}");
+    }
+    for monitor in monitors {
+        monitor.assert_silent(&namespace);
+    }
+    same(&before, &state(&namespace), "an identical run changed something");
+}
+
+/// A program that reports every change of a namespace to a file.
+struct Monitor {
+    line: &'static str,
+    _child: Running,
+    report: std::path::PathBuf,
+    _folder: Folder,
+}
+
+/// Words of the lines that the probe makes.
+const KNOWN: [&str; 5] = [PROBE, "192.0.2.77", "valid_lft", "# new generation", "process"];
+/// A table, and an address, that only a monitor's own proof of life makes.
+const PROBE: &str = "probe";
+const PROBE_ADDRESS: &str = "192.0.2.77/32";
+
+impl Monitor {
+    /// Starts it and waits until it reports.
+    fn start(namespace: &Namespace, variant: Variant, name: &str, line: &'static str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let folder = Folder::new(&format!("rerun-{}-{name}-{}", variant.name(), words[0]));
+        let report = folder.join("report");
+        let file = fs::File::create(&report).expect("a file can be made");
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("PATH", PATH).stdout(file).stderr(Stdio::null()).stdin(Stdio::null());
+        let child = namespace.run(|| command.spawn()).expect("the monitor starts");
+        let monitor = Self { line, _child: Running(child), report, _folder: folder };
+        monitor.proves_life(namespace);
+        // From here on it shall be silent.
+        fs::File::options().write(true).open(&monitor.report).and_then(|file| file.set_len(0)).expect("cut");
+        monitor
+    }
+
+    /// Makes changes until one is reported.
+    fn proves_life(&self, namespace: &Namespace) {
+        let (line, word) = (self.line, if self.line.starts_with("nft") { PROBE } else { "192.0.2.77" });
+        wait::until(&format!("{line} reports"), || {
+            let is_reported = self.reported().contains(word);
+            if !is_reported {
+                probe(namespace);
+            }
+            is_reported
+        });
+        // Let it report what the probes did, to the last word.
+        let mut last = String::new();
+        while last != self.reported() {
+            last = self.reported();
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn reported(&self) -> String {
+        let mut bytes = Vec::new();
+        fs::File::open(&self.report).and_then(|mut file| file.read_to_end(&mut bytes)).expect("the report");
+        // A file that was cut while its writer kept its place starts with a hole.
+        bytes.retain(|byte| *byte != 0);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Everything that it reports is of the probe that it is given now.
+    fn assert_silent(self, namespace: &Namespace) {
+        self.proves_life(namespace);
+        let report = self.reported();
+        let known = |line: &&str| KNOWN.iter().any(|word| line.contains(word));
+        let strange: Vec<&str> = report.lines().filter(|line| !line.is_empty() && !known(line)).collect();
+        assert!(strange.is_empty(), "{} reported {strange:?}", self.line);
+        let generations = report.lines().filter(|line| line.contains("new generation")).count();
+        let probes = report.lines().filter(|line| line.contains(PROBE)).count();
+        assert!(generations <= probes, "{}: a change without content was committed\n{report}", self.line);
+    }
+}
+
+/// A change of each kind, and its way back.
+fn probe(namespace: &Namespace) {
+    for verb in ["add", "delete"] {
+        namespace.stdout("nft", &[verb, "table", "inet", PROBE]);
+        namespace.ip(&format!("addr {} {PROBE_ADDRESS} dev lo", if verb == "add" { "add" } else { "del" }));
+    }
+}
+
+/// The change stands: whoever asked for a report that can't be printed must learn that.
+#[test]
+fn a_report_that_can_not_be_printed_takes_nothing_back() {
+    let namespace = Namespace::new();
+    let flags = [&call("apply", Variant::Nft, REDIRECT)[..], &["--format", "json"]].concat();
+    for (arguments, state) in [
+        (&flags[..], "rules are in place"),
+        (&["clean", "--format", "json"], "no rules of this program remain"),
+    ] {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let child = namespace.run(|| binary(arguments).stdout(full).stderr(Stdio::piped()).spawn());
+        let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
+        let printed = Outcome::from(output).with(1, state).stderr;
+        assert!(printed.contains(&format!("the report can't be printed, but {state}")), "{printed}");
+        let code = if state == "rules are in place" { 0 } else { 3 };
+        run(&namespace, &call("check", Variant::Nft, REDIRECT)).with(code, state);
+    }
+    // Of our routing protocol, and nothing that we would make.
+    namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let clean = ["clean", "--format", "json"];
+    let child = namespace.run(|| binary(&clean).stdout(full).stderr(Stdio::piped()).spawn());
+    let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
+    let printed = Outcome::from(output).with(1, "something is left").stderr;
+    let expected = "can't be printed, but the rules that sidecar-init surely set are removed; left is what";
+    assert!(printed.contains(expected), "{printed}");
+}

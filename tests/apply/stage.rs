@@ -1,0 +1,126 @@
+//! The binary, the states that it is asked for, and all that it may touch.
+//!
+//! How much is tried can be set in the environment:
+//!
+//! | variable            | counts                                                   | default |
+//! |---------------------|----------------------------------------------------------|---------|
+//! | `LIFE_RERUNS`       | identical runs of each variant                           | 100     |
+//! | `LIFE_FAULT_RUNS`   | runs ended by `kill -9`, both variants together          | 200     |
+//! | `LIFE_WINDOW_RUNS`  | changes under traffic, all pairs of states together      | 200     |
+//! | `LIFE_DRIFT_RULES`  | rules of each scenario that are tampered with, or `all`  | 4       |
+//! | `LIFE_NAMESPACES`   | namespaces set up at once                                | 100     |
+//! | `LIFE_RIVALS`       | rounds of rival runs in one namespace                    | 10      |
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::support::namespace::Namespace;
+use crate::support::setting::{Family, Variant};
+
+pub(crate) const VARIANTS: [Variant; 2] = [Variant::Legacy, Variant::Nft];
+
+/// One family, one table.
+pub(crate) const REDIRECT: &[&str] = &[
+    "--pod-ips",
+    "10.77.0.2",
+    "-m",
+    "REDIRECT",
+    "-u",
+    "1337",
+    "-g",
+    "1337",
+    "-b",
+    "*",
+    "-i",
+    "*",
+    "-d",
+    "15090,15021",
+];
+
+/// Everything: both families, three tables each, policy rules, routes, and the address.
+pub(crate) const FULL: &[&str] = &[
+    "--pod-ips",
+    "10.77.0.2,fd77::2",
+    "--dual-stack",
+    "-m",
+    "TPROXY",
+    "-u",
+    "1337",
+    "-g",
+    "1337",
+    "-b",
+    "*",
+    "-i",
+    "*",
+    "--redirect-dns",
+    "--dns-servers",
+    "10.88.0.10,fd88::10",
+];
+
+/// `name` with `flags`, for one variant.
+pub(crate) fn call<'a>(name: &'a str, variant: Variant, flags: &[&'a str]) -> Vec<&'a str> {
+    [&[name], variant.flags(), flags].concat()
+}
+
+/// All that the binary may touch, as other programs list it.
+///
+/// Remarks, counters and tables without rules are left out: an empty table decides nothing, and legacy
+/// tables can't be removed from a namespace once they are there.
+pub(crate) fn state(namespace: &Namespace) -> String {
+    let mut text = String::new();
+    for variant in VARIANTS {
+        for family in Family::BOTH {
+            let program = variant.program(family, "-save");
+            for (table, lines) in tables(&namespace.stdout(&program, &[])) {
+                if lines.iter().any(|line| line.starts_with("-A") || line.contains(" - ")) {
+                    writeln!(text, "{program} *{table}\n{}", lines.join("\n")).expect("a string grows");
+                }
+            }
+        }
+    }
+    text + &routing(namespace)
+}
+
+/// Policy rules, routes and addresses of both families.
+pub(crate) fn routing(namespace: &Namespace) -> String {
+    namespace.wait_for_addresses();
+    ["rule show", "route show table all", "-o addr show"]
+        .iter()
+        .flat_map(|verb| ["-4", "-6"].map(|family| (family, verb)))
+        .map(|(family, verb)| {
+            let words: Vec<&str> = [family].into_iter().chain(verb.split(' ')).collect();
+            format!("ip {}\n{}", words.join(" "), namespace.stdout("ip", &words))
+        })
+        .collect()
+}
+
+/// The lines of each table of a listing, without remarks and counters.
+pub(crate) fn tables(saved: &str) -> BTreeMap<String, Vec<String>> {
+    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut table = String::new();
+    for line in saved.lines() {
+        match line.strip_prefix('*') {
+            Some(name) => table = name.to_owned(),
+            None if line.starts_with([':', '-']) => {
+                let line = line.split(" [").next().unwrap_or(line).to_owned();
+                tables.entry(table.clone()).or_default().push(line);
+            }
+            None => {}
+        }
+    }
+    tables
+}
+
+/// Fails unless both are equal, and shows the lines that only one has.
+#[track_caller]
+pub(crate) fn same(before: &str, after: &str, what: &str) {
+    if before == after {
+        return;
+    }
+    let only = |these: &str, those: &str, sign: &str| -> String {
+        let lines = these.lines().filter(|line| !those.lines().any(|other| other == *line));
+        lines.map(|line| format!("{sign} {line}\n")).collect()
+    };
+    let difference = only(before, after, "-") + &only(after, before, "+");
+    panic!("{what}\n{difference}--- before\n{before}--- after\n{after}");
+}

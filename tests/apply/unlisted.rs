@@ -1,0 +1,150 @@
+//! Legacy tables where the kernel's list of them can't be read: by a user who is not root, and without `/proc`. What
+//! can't be read is not absent.
+
+use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
+use crate::support::folder::Folder;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::{BINARY, Outcome, PATH, binary, folder_with};
+use crate::support::setting::Variant;
+use std::process::Command;
+
+/// Rules of another configuration than [`REDIRECT`].
+const OTHER: &[&str] =
+    &["--pod-ips", "10.77.0.2", "-u", "1338", "-g", "1338", "-i", "10.0.0.0/8", "-b", "80"];
+
+/// The ways not to see the list, each with whether its user may open the raw socket of iptables' own programs.
+const BLIND: [(Blind, bool); 3] = [(Blind::Proxy, false), (Blind::ProxyRaw, true), (Blind::NoProc, true)];
+
+#[derive(Clone, Copy, Debug)]
+enum Blind {
+    /// The user and the capability of an image that holds nothing but the binary.
+    Proxy,
+    /// The same with what iptables-legacy needs.
+    ProxyRaw,
+    /// Root, where nothing is mounted on `/proc`.
+    NoProc,
+}
+
+/// A copy of the binary where every user can reach it.
+struct Copy(Folder);
+
+impl Copy {
+    fn new(name: &str) -> Self {
+        Self(folder_with(BINARY, name))
+    }
+
+    fn run(&self, namespace: &Namespace, blind: Blind, path: &str, arguments: &[&str]) -> Outcome {
+        let program = self.0.file("sidecar-init");
+        let capabilities = match blind {
+            Blind::Proxy => "net_admin",
+            Blind::ProxyRaw | Blind::NoProc => "net_admin,+net_raw",
+        };
+        let mut command = match blind {
+            Blind::Proxy | Blind::ProxyRaw => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=1337", "--regid=1337", "--clear-groups", "--no-new-privs"]);
+                command.arg(format!("--inh-caps=-all,+{capabilities}"));
+                command.arg(format!("--ambient-caps=+{capabilities}"));
+                command.arg(format!("--bounding-set=-all,+{capabilities}"));
+                command
+            }
+            Blind::NoProc => {
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"]);
+                command
+            }
+        };
+        let path = format!("PATH={path}");
+        command.args(["env", "-i", &path, &program]).args(arguments).env_clear().env("PATH", PATH);
+        namespace.outcome(&mut command)
+    }
+}
+
+fn native(name: &str) -> Vec<&str> {
+    call(name, Variant::Native, REDIRECT)
+}
+
+/// Without programs, nothing can be said of the rules or done about them.
+#[test]
+fn legacy_rules_are_not_absent_where_their_list_cannot_be_read() {
+    let copy = Copy::new("alone");
+    let namespace = Namespace::new();
+    succeed(&namespace, &call("apply", Variant::Legacy, OTHER));
+    let before = state(&namespace);
+    for (blind, _) in BLIND {
+        for arguments in [&["clean"][..], &native("check"), &native("istio-iptables")] {
+            let printed = copy.run(&namespace, blind, "/nowhere", arguments);
+            let printed = printed.with(1, &format!("{blind:?} {arguments:?}"));
+            assert!(printed.stderr.contains("install iptables"), "{blind:?}: {}", printed.stderr);
+            same(&before, &state(&namespace), &format!("{blind:?} {arguments:?}"));
+        }
+    }
+}
+
+/// With them, the rules are read table by table, which takes no list.
+#[test]
+fn programs_read_the_tables_that_nobody_lists() {
+    let copy = Copy::new("programs");
+    for (blind, may_read) in BLIND {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", Variant::Legacy, OTHER));
+        let check = copy.run(&namespace, blind, PATH, &call("check", Variant::Legacy, OTHER));
+        check.with(if may_read { 0 } else { 1 }, &format!("{blind:?}: check"));
+        let check = copy.run(&namespace, blind, PATH, &native("check"));
+        let check = check.with(if may_read { 3 } else { 1 }, &format!("{blind:?}: check of others"));
+        if may_read {
+            assert!(check.stdout.contains("--gid-owner 1338"), "{blind:?}: {}", check.stdout);
+            let clean: &[&str] = match blind {
+                // The lock of iptables is root's.
+                Blind::Proxy | Blind::ProxyRaw => {
+                    let refused = copy.run(&namespace, blind, PATH, &["clean"]).with(1, "without the lock");
+                    assert!(refused.stderr.contains("can't open its lock file"), "{}", refused.stderr);
+                    &["clean", "--cni-mode"]
+                }
+                Blind::NoProc => &["clean"],
+            };
+            copy.run(&namespace, blind, PATH, clean).with(0, &format!("{blind:?}: clean"));
+            assert!(!state(&namespace).contains("ISTIO"), "{blind:?}");
+        }
+    }
+}
+
+/// Empty tables, as asking may have made them, keep nobody from anything.
+#[test]
+fn where_no_rules_are_nobody_needs_programs() {
+    let copy = Copy::new("none");
+    for (blind, _) in BLIND {
+        let namespace = Namespace::new();
+        let alone = |arguments: &[&str]| {
+            copy.run(&namespace, blind, "/nowhere", arguments).with(0, &format!("{blind:?} {arguments:?}"))
+        };
+        alone(&["clean"]);
+        alone(&native("istio-iptables"));
+        alone(&native("check"));
+        // Root sees the list, with the tables that asking has made.
+        let check = namespace.outcome(binary(&native("check")).env("PATH", "/nowhere"));
+        check.with(0, &format!("{blind:?}: check by root"));
+        alone(&["clean"]);
+        for variant in VARIANTS {
+            run(&namespace, &call("check", variant, REDIRECT)).with(3, "nothing is there");
+        }
+    }
+}
+
+/// A policy is no rule, but it drops.
+#[test]
+fn a_policy_is_seen_as_well() {
+    let copy = Copy::new("policy");
+    for (blind, may_read) in BLIND {
+        let namespace = Namespace::new();
+        namespace.stdout("iptables-legacy", &["-w", "-P", "OUTPUT", "DROP"]);
+        let printed = copy.run(
+            &namespace,
+            blind,
+            PATH,
+            &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"],
+        );
+        let printed = printed.with(if may_read { 0 } else { 1 }, &format!("{blind:?}"));
+        assert!(!may_read || printed.stdout.to_lowercase().contains("drop"), "{blind:?}: {}", printed.stdout);
+    }
+}

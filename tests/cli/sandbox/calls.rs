@@ -1,0 +1,88 @@
+//! What tests of traffic share: starting themselves in a sandbox, and calling from inside of it.
+
+use crate::cli::sandbox::support::{Programs, RunAs};
+use crate::support::program::Run;
+use crate::support::wait::TIMEOUT;
+use std::{
+    env,
+    io::{Read, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+};
+
+/// Says to a test that it runs inside.
+const INSIDE: &str = "SIDECAR_INIT_TEST_INSIDE";
+
+pub(crate) const WORLD: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2))];
+pub(crate) const POD: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1))];
+
+/// Runs `work` inside of sandboxes: each with these flags, called by one of these. `test` is the name of the test that
+/// calls this, and that is called again inside. Gives what each told on standard error.
+pub(crate) fn inside(test: &str, callers: &[RunAs], flags: &[&[&str]], work: impl Fn()) -> Vec<String> {
+    if env::var_os(INSIDE).is_some() {
+        work();
+        return Vec::new();
+    }
+    let programs = Programs::get();
+    let mut printed = Vec::new();
+    for who in callers {
+        for flags in flags {
+            let mut call = programs.call(*who);
+            call.args(*flags).arg("--").arg(programs.folder.join("inside"));
+            let ended = call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome();
+            // A name that no test has would let all pass.
+            let ran = ended.stdout.contains("test result: ok. 1 passed");
+            assert!(
+                ended.code == Some(0) && ran,
+                "{who:?} {flags:?}: {:?}\n{}\n{}",
+                ended.code,
+                ended.stdout,
+                ended.stderr
+            );
+            printed.push(ended.stderr);
+        }
+    }
+    printed
+}
+
+/// A connection that does not wait for ever.
+pub(crate) fn call(to: impl Into<SocketAddr>) -> TcpStream {
+    let to = to.into();
+    let stream = TcpStream::connect_timeout(&to, TIMEOUT).unwrap_or_else(|error| panic!("{to}: {error}"));
+    patient(&stream);
+    stream
+}
+
+fn patient(stream: &TcpStream) {
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("a time");
+}
+
+/// A server of ours in the pod, at all addresses of a family.
+pub(crate) fn listen(like: IpAddr, port: u16) -> TcpListener {
+    let any: IpAddr =
+        if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    TcpListener::bind((any, port)).unwrap_or_else(|error| panic!("{port}: {error}"))
+}
+
+pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
+    let (stream, _) = listener.accept().expect("somebody calls");
+    patient(&stream);
+    stream
+}
+
+/// A connection to the pod that the world makes for us, as its HTTP proxy: at the near end we are its client, at the far end
+/// the application.
+pub(crate) fn inbound(family: usize, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let to = SocketAddr::new(POD[family], listener.local_addr().expect("bound").port());
+    let mut near = call((WORLD[family], 3128));
+    near.write_all(format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes()).expect("written");
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        near.read_exact(&mut byte).expect("an answer");
+        head.extend(byte);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&head));
+    (near, accept(listener))
+}

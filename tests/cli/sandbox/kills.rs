@@ -1,0 +1,148 @@
+//! Ended at any moment, by whatever signal: no process, namespace, veth pair or rule is left.
+
+use crate::cli::sandbox::support::{EVERYBODY, Programs, RunAs};
+use crate::support::program::Run;
+use crate::support::wait::{until, until_ok};
+use nix::{
+    net::if_::if_nameindex,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{collections::BTreeSet, fs, process, process::Stdio, thread, time::Duration};
+
+const MARK: &str = "SIDECAR_INIT_TEST_MARK";
+
+/// The processes that carry a mark in their environment, as all those do that a marked one has made.
+fn marked(mark: &str) -> Vec<i32> {
+    let desired = format!("{MARK}={mark}");
+    let is_marked = |id: &i32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|one| one == desired.as_bytes())
+    };
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_marked).collect()
+}
+
+/// The marked processes, with what each waits for.
+fn shown(mark: &str) -> String {
+    let read = |id: i32, file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+    let one =
+        |id: &i32| format!("\n{id} {}: {}", read(*id, "comm").trim(), read(*id, "stack").replace('\n', " "));
+    marked(mark).iter().map(one).collect()
+}
+
+/// The network namespaces of processes, by their numbers.
+fn namespaces(of: &[i32]) -> BTreeSet<String> {
+    let namespace = |id: &i32| Some(fs::read_link(format!("/proc/{id}/ns/net")).ok()?.display().to_string());
+    of.iter().filter_map(namespace).collect()
+}
+
+/// All that anybody on this machine is in.
+fn all_namespaces() -> BTreeSet<String> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let ids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    namespaces(&ids)
+}
+
+fn links() -> Vec<String> {
+    let links = if_nameindex().expect("links");
+    links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
+}
+
+/// Kills a process, and returns whether that ended it: one that was ending by itself, as helpers do, takes no notice.
+fn kill_running(id: i32) -> bool {
+    let process = Pid::from_raw(id);
+    let state = || {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+    };
+    // Stopped, it can't end otherwise.
+    let _ = kill(process, Signal::SIGSTOP);
+    until("it stops or ends", || matches!(state(), Some('T' | 'Z' | 'X') | None));
+    let is_running = state() == Some('T');
+    let _ = kill(process, Signal::SIGKILL);
+    is_running
+}
+
+/// Starts a sandbox, ends one of its processes after some time, and sees that all is gone.
+fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
+    let mark = format!("{}-{who:?}-{number}-{}", process::id(), words.len());
+    let own = namespaces(&[process::id().cast_signed()]);
+    let before = links();
+    let programs = Programs::get();
+    let mut call = programs.call(who);
+    call.args(words).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = call.spawn().expect("it starts");
+    thread::sleep(wait);
+    let mut made = BTreeSet::new();
+    let mut there;
+    let victim = loop {
+        there = marked(&mark);
+        there.sort_unstable();
+        made.extend(&namespaces(&there) - &own);
+        // The first one, which the caller knows, or that within, which is process 1 there.
+        let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
+        if kill_running(victim) || child.try_wait().expect("a child").is_some() {
+            break victim;
+        }
+    };
+    until_ok(|| match child.try_wait().expect("a child") {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "{who:?} after {wait:?}, {victim} of {there:?}: the caller ends; there are {}",
+            shown(&mark)
+        )),
+    });
+    until("its processes end", || marked(&mark).is_empty());
+    let left = &made & &all_namespaces();
+    assert!(left.is_empty(), "{who:?} after {wait:?}: {left:?} are left");
+    assert_eq!(links(), before, "{who:?} after {wait:?}");
+}
+
+#[test]
+fn nothing_is_left_after_a_kill_at_any_moment() {
+    for who in EVERYBODY {
+        for number in 0..14 {
+            // Closer together at first, while things are being made. They differ from run to run by the machine's load.
+            let wait = Duration::from_millis(7 * (number * number) as u64 / 4 + number as u64);
+            kill_after(who, number, &["--", "sleep", "300"], wait);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_tour_either() {
+    for number in 0..4 {
+        kill_after(RunAs::Root, number, &["--redirect-dns"], Duration::from_millis(60 * (number as u64 + 1)));
+    }
+}
+
+/// With all that the command has started, whatever became of its parents.
+#[test]
+fn nothing_is_left_after_the_command() {
+    for who in EVERYBODY {
+        let mark = format!("{}-{who:?}-end", process::id());
+        let mut call = Programs::get().call(who);
+        call.args(["--", "sh", "-c", "setsid sleep 300 & readlink /proc/self/ns/net; true"]).env(MARK, &mark);
+        let output = call.stderr(Stdio::null()).outcome();
+        assert!(output.succeeded(), "{output:?}");
+        let namespace = output.stdout.trim().to_owned();
+        assert!(namespace.starts_with("net:["), "{namespace}");
+        until("its processes end", || marked(&mark).is_empty());
+        assert!(!all_namespaces().contains(&namespace), "{who:?}: {namespace} is left");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_tour() {
+    let mark = format!("{}-signal", process::id());
+    let mut call = Programs::get().call(RunAs::Root);
+    let mut child = call.env(MARK, &mark).stdout(Stdio::null()).spawn().expect("it starts");
+    thread::sleep(Duration::from_millis(30));
+    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+    let status = child.wait().expect("it ends");
+    // Before it holds signals back, the signal ends it as it would others; a tour that was quick has ended well.
+    let code = status.code();
+    assert!(matches!(code, Some(0 | 143) | None), "{status}");
+    until("its processes end", || marked(&mark).is_empty());
+}

@@ -1,0 +1,108 @@
+//! Every example is taken by every command that has the flag, and so is each value of those of which help names all.
+//!
+//! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
+
+use crate::cli::typed::program::{commands, flags, output, output_with, stdout};
+use crate::support::folder::Folder;
+use mesh::Mesh;
+use mesh::settings::{self, Setting, SettingRow};
+
+const WRONG: &str = "--log_output_level=wrong";
+/// What is wrong with examples that name something which only their author's machine has.
+const NOT_HERE: [&str; 2] = ["can't be entered", "can't be opened"];
+
+#[test]
+fn examples_are_taken() {
+    let folder = Folder::new("typed");
+    folder.write("pod.yaml", include_str!("../../../docker/pod-istio.yaml"));
+    folder.write("tproxy.yaml", "redirect: {inbound: {port: 15006}}\n");
+    folder.write("rules.txt", "*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n");
+    let mut count = 0;
+    for command in commands() {
+        let flags = flags(&command);
+        let help = flat(&stdout(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help-all"]].concat()));
+        // Without an address, there is no pod.
+        let has_pod = flags.iter().any(|(flag, _)| flag == "pod-ips");
+        let pod: &[&str] = if has_pod { &["--pod-ips=10.1.2.3"] } else { &[] };
+        for (flag, _) in flags.iter().filter(|(_, value)| value.is_some()) {
+            for value in values(&help, flag) {
+                check(&command, flag, value, pod, &folder);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 300, "only {count} were tried");
+}
+
+#[test]
+fn examples_of_variables_are_taken() {
+    let folder = Folder::new("typed");
+    let rows: Vec<&SettingRow> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
+    assert!(rows.len() >= 4, "only {} rows", rows.len());
+    for row in rows {
+        let example = row.example.expect("an example");
+        let said = |value: &str| {
+            // Variables count beside a flag that describes rules.
+            let call = ["lint", "--pod-ips=10.1.2.3", "--envoy-port=15001", WRONG];
+            let output = output_with(&[(row.variables[0], value)], &call, &folder);
+            output.with(2, row.name()).stderr
+        };
+        assert!(said(example).starts_with("error: 1 problem "), "{}={example}", row.name());
+        // Any name may be a user's.
+        let problems = if row.setting == Setting::EnvoyUser { "1 problem " } else { "2 problems " };
+        assert!(said("!").starts_with(&format!("error: {problems}")), "{}=!", row.name());
+    }
+}
+
+/// The values that the table has for a flag of the command with this help.
+fn values(help: &str, flag: &str) -> &'static [&'static str] {
+    // Settings of single commands share some names, and differ in what help says.
+    let printed = |row: &&SettingRow| row.long == flag && help.contains(&flat(row.help));
+    let row = settings::all().find(printed).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
+    if row.values.is_empty() { row.example.as_slice() } else { row.values }
+}
+
+/// The words, however they are broken into lines.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) {
+    let words: Vec<&str> = command.split(' ').collect();
+    let form = format!("--{flag}={value}");
+    let beside: &[&str] = match (command, flag) {
+        ("explain", "destination") | ("completions", "shell") | ("man", "directory") => &[],
+        ("explain", _) => &["10.0.0.5:443"],
+        ("completions", _) => &["bash"],
+        ("man", _) => &["pages"],
+        ("diff", "filename") => &["--filename=pod.yaml"],
+        ("diff", _) => &["--filename=pod.yaml", "--filename=pod.yaml"],
+        ("render", "of" | "family") => &["--format=svg", "--of=rules"],
+        ("status", "interval") => &["--watch"],
+        ("cni install", "ready-file" | "ready-address" | "metrics") => &["--watch"],
+        ("linkerd-init", "incoming-proxy-port") => &["--outgoing-proxy-port=4140"],
+        ("linkerd-init", "outgoing-proxy-port") => &["--incoming-proxy-port=4143"],
+        ("linkerd-init", _) => &["--incoming-proxy-port=4143", "--outgoing-proxy-port=4140"],
+        ("kuma-init", _) => &["install", "transparent-proxy"],
+        ("cni repair", "netns" | "pid") => &[],
+        ("cni repair", _) => &["--netns=/proc/self/ns/net"],
+        _ => &[],
+    };
+    let wrong = if flag == "log_output_level" { "--log_as_json=wrong" } else { WRONG };
+    let behind: &[&str] = if command == "sandbox" { &["--", "true"] } else { &[] };
+    let call = [&words[..], pod, &[&form], beside, &[wrong], behind].concat();
+    let output = output(&call, folder);
+    // Programs in whose place we stand have a single code for all that goes wrong.
+    let code = if ["linkerd-init", "kuma-init"].contains(&words[0]) { 1 } else { 2 };
+    let said = output.with(code, &call.join(" ")).stderr;
+    let printed = said.lines().filter(|line| line.starts_with("  "));
+    let others: Vec<&str> = printed
+        .filter(|line| !line.contains("--log_output_level: ") && !line.contains("--log_as_json: "))
+        .filter(|line| {
+            let is_given = |form: &&str| line.contains(form.split('=').next().unwrap_or_default());
+            !(is_given(&&form[..]) || beside.iter().any(is_given))
+                || !NOT_HERE.iter().any(|text| line.contains(text))
+        })
+        .collect();
+    assert_eq!(others, [""; 0], "{call:?}");
+}

@@ -1,0 +1,138 @@
+//! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
+
+use crate::cli::typed::program::{commands, output, stdout};
+use mesh::Mesh;
+use mesh::settings::{self, Topic};
+use std::path::Path;
+
+fn help(command: &str, flag: &str) -> String {
+    stdout(&command.split(' ').filter(|word| !word.is_empty()).chain([flag]).collect::<Vec<_>>())
+}
+
+#[test]
+fn help_fits_into_80_columns() {
+    for command in commands().iter().map(String::as_str).chain(["", "cni"]) {
+        for flag in ["-h", "--help", "--help-all"] {
+            for line in help(command, flag).lines() {
+                // What can't be broken: an example, a long name, and keys of the network configuration with their meaning.
+                let is_whole = command == "cni"
+                    || line.trim_start().starts_with("sidecar-init ")
+                    || !line.trim().contains(' ');
+                assert!(is_whole || line.chars().count() <= 80, "{command} {flag}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_come_in_the_order_of_interest() {
+    let help = help("explain", "--help");
+    let headings: Vec<&str> =
+        help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+    assert_eq!(
+        headings,
+        [
+            "Examples:",
+            "Exit status:",
+            "Options:",
+            "The packet:",
+            "This command:",
+            "Capture:",
+            "Operation:",
+            "Manifest:",
+            "Facts of the host:",
+            "Validation:",
+            "Logging:",
+            "Only in the environment:",
+        ]
+    );
+}
+
+#[test]
+fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
+    let text = help("istio-iptables", "--help");
+    // A name that is broken at a hyphen is the same name.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut printed = 0;
+    for row in settings::of(Mesh::default())
+        .filter(|row| text.contains(&format!("--{}", row.long)) || row.long.is_empty())
+    {
+        if row.topic.is_of_one_command() {
+            continue;
+        }
+        let has = |word: &str| assert!(flat.contains(word), "{}: {word} is not told", row.name());
+        row.variables.iter().for_each(|name| has(name));
+        for name in row.annotations {
+            has(name);
+        }
+        // What has no effect needs no example.
+        let example = row.example.filter(|_| row.topic != Topic::Compatibility);
+        if let Some(example) = example {
+            has(example);
+            printed += 1;
+        }
+    }
+    assert!(printed > 30, "only {printed} examples");
+    assert!(!help("istio-iptables", "-h").contains("Example: "), "the summary stays short");
+}
+
+#[test]
+fn flags_without_effect_are_shown_only_where_all_are_asked_for() {
+    for command in commands() {
+        assert!(!help(&command, "--help").contains("No effect"), "{command}");
+        assert!(help(&command, "--help-all").contains("  --vklog"), "{command}");
+    }
+}
+
+#[test]
+fn commands_come_in_the_order_of_tasks() {
+    let all = commands();
+    assert_eq!(all[..5], ["apply", "check", "clean", "explain", "status"]);
+    let place = |name: &str| all.iter().position(|command| command == name).expect(name);
+    for special in ["istio-iptables", "linkerd-init", "kuma-init", "ambient-host", "cni install"] {
+        assert!(place(special) > place("man"), "{special}");
+    }
+}
+
+#[test]
+fn examples_and_exit_statuses_precede_the_options() {
+    for command in commands() {
+        let help = help(&command, "--help");
+        let (before, _) = help.split_once("\nUsage:").expect("a usage");
+        assert!(
+            before.contains("\nExamples:\n") && before.contains("\nExit status:\n  0 "),
+            "{command}: {before}"
+        );
+    }
+}
+
+/// What `--help` shows of a command is what `help` shows of it, and other words are topics.
+#[test]
+fn help_takes_commands_and_topics() {
+    for command in commands().iter().map(String::as_str).chain(["cni", "version"]) {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(stdout(&[&["help"], &words[..]].concat()), help(command, "--help"), "{command}");
+    }
+    assert_eq!(stdout(&["help"]), help("", "--help"));
+    let of_kuma = stdout(&["help", "apply", "--mesh", "kuma"]);
+    assert_eq!(of_kuma, stdout(&["apply", "--mesh", "kuma", "--help"]));
+    let topics = stdout(&["help", "topics"]);
+    let names: Vec<&str> =
+        topics.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    assert!(names.len() > 20 && names.contains(&"exit-codes"), "{topics}");
+    for name in names {
+        assert!(stdout(&["help", name]).lines().count() > 2, "{name}");
+    }
+    assert_eq!(stdout(&["help", "conntrack"]), stdout(&["help", "conntrack-is-full"]));
+    let refused = |words: &[&str], text: &str| {
+        let said = output(words, Path::new(".")).with(2, text).stderr;
+        assert_eq!(said, format!("error: 1 problem in the input\n  {text}\n"));
+    };
+    refused(&["help", "exit-cods"], "unknown topic exit-cods; did you mean exit-codes?");
+    refused(&["help", "zzz"], "unknown topic zzz (see sidecar-init help topics)");
+    refused(&["clen"], "unknown command clen; did you mean clean?");
+    refused(&["cni", "repai"], "unknown command cni repai; did you mean cni repair?");
+    refused(&["zzz", "--flag"], "unknown command zzz (see --help)");
+    refused(&["--bogus"], "unknown flag --bogus (see --help)");
+    refused(&["version", "x"], "argument: \"x\" is not expected; version takes no arguments");
+}

@@ -1,0 +1,209 @@
+//! Folders that others may write to, too: what is not a network configuration of a sensible size is passed over and told. It
+//! neither holds up the installer nor costs memory.
+
+use crate::cni::install::node::{Node, Running, types};
+use crate::support::program::Run;
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
+}
+
+fn huge(path: &Path) {
+    File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of 1 GiB");
+}
+
+/// Puts something at a path.
+type Form = fn(&Path);
+
+/// What may lie in the folder, and how it is told.
+const FORMS: [(&str, Form, &str); 6] = [
+    ("a pipe", fifo, "is not a regular file"),
+    ("a huge file", huge, "has more than 1048576 bytes"),
+    ("a device", |path| symlink("/dev/zero", path).expect("a link"), "is not a regular file"),
+    (
+        "a link to itself",
+        |path| symlink(path.file_name().expect("a name"), path).expect("a link"),
+        "is not a regular file",
+    ),
+    (
+        "a socket",
+        |path| drop(std::os::unix::net::UnixListener::bind(path).expect("a socket")),
+        "is not a regular file",
+    ),
+    ("other bytes", |path| fs::write(path, b"\xff\xfe").expect("a file"), "is not complete JSON"),
+];
+
+/// The most memory that a process has had, in kB.
+fn peak(running: &Running) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
+    for (what, form, printed) in FORMS {
+        for name in ["00-x.conflist", "00-x.conf"] {
+            let node = Node::new();
+            let path = node.configurations().join(name);
+            form(&path);
+            let mut running = node.start(&["--watch"]);
+            running.until("it is told", || running.log().contains(printed));
+            node.put("10-a.conflist", LIST);
+            running.until("the entry in the next file", || types(&node.read("10-a.conflist")).len() == 2);
+            let is_warning =
+                |line: &str| line.contains("passed over") && line.contains(name) && line.contains(printed);
+            running.until(what, || running.log().lines().any(is_warning));
+            assert!(peak(&running) < 50_000, "{what}: {} kB", peak(&running));
+            let start = Instant::now();
+            assert_eq!(running.end(), Some(0), "{what}");
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}: {:?}", start.elapsed());
+            node.succeed("uninstall", &[]);
+            assert_eq!(node.read("10-a.conflist"), LIST, "{what}");
+            fs::remove_file(path).expect("it is still there");
+        }
+    }
+}
+
+/// The names that the installer writes to itself, taken by somebody else.
+#[test]
+fn names_that_are_taken_by_no_file_are_told() {
+    let node = Node::new();
+    node.put("10-a.conf", r#"{"name":"n","cniVersion":"1.0.0","type":"a"}"#);
+    fifo(&node.configurations().join("10-a.conflist"));
+    fs::create_dir(node.configurations().join(".sidecar-cni-1-1")).expect("a folder");
+    fs::create_dir(node.programs().join(".sidecar-cni-1-1")).expect("a folder");
+    fifo(&node.plugin());
+    let output = node.call("install", &["--wait", "100ms"]);
+    let printed = output.with(1, "names that are taken").stderr;
+    assert!(printed.contains("10-a.conflist is not a regular file"), "{printed}");
+    // The pipe in the program's place is not a program, and makes way for one.
+    assert!(fs::metadata(node.plugin()).is_ok_and(|plugin| plugin.is_file()));
+}
+
+#[test]
+fn a_configuration_does_not_outgrow_what_is_read() {
+    let node = Node::new();
+    let most = 1024 * 1024;
+    let padded = |length: usize| {
+        let text = r#"{"name":"n","cniVersion":"1.0.0","x":"","plugins":[{"type":"a"}]}"#;
+        text.replace("\"\"", &format!("\"{}\"", "x".repeat(length - text.len())))
+    };
+    node.put("10-a.conflist", &padded(most - 10));
+    let output = node.call("install", &["--wait", "100ms"]);
+    let printed = output.with(1, "too long").stderr;
+    assert!(printed.contains("would have more than 1048576 bytes"), "{printed}");
+    assert_eq!(node.read("10-a.conflist").len(), most - 10);
+    node.put("10-a.conflist", &padded(most - 1000));
+    node.succeed("install", &[]);
+    node.succeed("uninstall", &[]);
+    assert_eq!(node.read("10-a.conflist"), padded(most - 1000));
+}
+
+#[test]
+fn a_version_that_the_plugin_does_not_speak_is_left_alone_and_told() {
+    for (name, text) in [
+        ("10-a.conf", r#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#),
+        ("10-a.json", r#"{"name":"n","cniVersion":"0.1.0","type":"a"}"#),
+        ("10-a.conf", r#"{"name":"n","type":"a"}"#),
+        ("10-a.conflist", r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#),
+    ] {
+        let node = Node::new();
+        node.put(name, text);
+        // The runtime goes on with the first file, so an entry in the second one would serve nobody.
+        node.put("20-b.conflist", LIST);
+        let ready = node.path("ready");
+        let running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
+        let is_told =
+            |line: &str| line.contains("WARN") && line.contains(name) && line.contains("speaks version");
+        running.until("it is told", || running.log().lines().any(is_told));
+        let expected = [(name.to_owned(), text.to_owned()), ("20-b.conflist".to_owned(), LIST.to_owned())];
+        assert_eq!(node.all(), expected.into());
+        assert!(!ready.exists());
+        node.put(
+            name,
+            &text
+                .replace("0.2.0", "0.4.0")
+                .replace("0.1.0", "0.4.0")
+                .replace(r#""n","t"#, r#""n","cniVersion":"0.4.0","t"#),
+        );
+        running.until("the entry", || ready.exists());
+        assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
+    }
+}
+
+#[test]
+fn a_file_with_a_repeated_key_is_told_and_no_file_after_it_is_used() {
+    let node = Node::new();
+    let repeated = LIST.replacen('{', r#"{"name":"m","#, 1);
+    node.put("10-a.conflist", &repeated);
+    node.put("20-b.conflist", LIST);
+    // Longer than a half-written file is waited for.
+    let printed = node.call("install", &["--wait", "3s"]).with(1, "a repeated key").stderr;
+    assert!(printed.contains("10-a.conflist has the key \"name\" twice"), "{printed}");
+    assert_eq!((node.read("10-a.conflist"), node.read("20-b.conflist")), (repeated, LIST.to_owned()));
+}
+
+#[test]
+fn a_list_with_its_plugins_in_a_folder_is_reported_and_no_file_after_it_is_used() {
+    let node = Node::new();
+    let bare = r#"{"name":"n","cniVersion":"1.0.0"}"#;
+    node.put("10-a.conflist", bare);
+    node.put("20-b.conflist", LIST);
+    let folder = node.configurations().join("n");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("a.conf"), r#"{"type":"a"}"#).expect("written");
+    let printed = node.call("install", &["--wait", "3s"]).with(1, "a folder of plugins").stderr;
+    assert!(
+        printed.contains("10-a.conflist has no plugins, but loads those of the folder \"n\""),
+        "{printed}"
+    );
+    assert!(!printed.contains("passed over"), "{printed}");
+    assert_eq!((node.read("10-a.conflist"), node.read("20-b.conflist")), (bare.to_owned(), LIST.to_owned()));
+    // Without plugins there, no runtime uses the list.
+    fs::remove_file(folder.join("a.conf")).expect("removed");
+    node.succeed("install", &[]);
+    assert_eq!(types(&node.read("20-b.conflist")), ["a", "sidecar-cni"]);
+}
+
+#[test]
+fn a_file_in_another_encoding_is_reported_and_kept() {
+    let node = Node::new();
+    let path = node.configurations().join("10-a.conflist");
+    let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";
+    fs::write(&path, latin).expect("written");
+    node.put("20-b.conflist", LIST);
+    let printed = node.call("install", &["--wait", "3s"]).with(1, "another encoding").stderr;
+    assert!(printed.contains("10-a.conflist is not UTF-8"), "{printed}");
+    let printed = node.call("uninstall", &[]).with(1, "another encoding").stderr;
+    assert!(
+        printed.contains("10-a.conflist is not UTF-8, and names sidecar-cni; mend it first"),
+        "{printed}"
+    );
+    assert_eq!(
+        (fs::read(&path).expect("the file"), node.read("20-b.conflist")),
+        (latin.to_vec(), LIST.to_owned())
+    );
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_no_death() {
+    let node = Node::new();
+    node.put("10-a.conflist", LIST);
+    let output = Command::new("prlimit")
+        .args(["--fsize=1000".into(), crate::cni::install::node::program().as_os_str().to_owned()])
+        .args(node.arguments("install", &[]))
+        .outcome();
+    let printed = output.with(1, "a limit of file sizes").stderr;
+    assert!(printed.contains("File too large"), "{printed}");
+    assert_eq!((node.read("10-a.conflist"), node.plugin().exists()), (LIST.to_owned(), false));
+}

@@ -1,0 +1,186 @@
+//! One run: what it puts where, what it excludes, and that it can be taken back to the byte.
+
+use crate::cni::install::node::{Node, identity, shapes, types};
+use crate::support::program::Run;
+use serde_json::Value;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    thread,
+    time::Duration,
+};
+
+const ENTRY: &str = r#"{"type":"sidecar-cni","capabilities":{"io.kubernetes.cri.pod-annotations":true}}"#;
+
+#[test]
+fn eight_real_network_configurations_get_the_entry_and_are_given_back() {
+    for (name, text) in shapes() {
+        let node = Node::new();
+        node.put(&name, &text);
+        let path = node.configurations().join(&name);
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("rights");
+        chown(&path, Some(7), Some(8)).expect("an owner");
+        node.succeed("install", &[]);
+        let list = name.replace(".conf", ".conflist").replace(".conflistlist", ".conflist");
+        let all = node.all();
+        assert_eq!(all.keys().collect::<Vec<_>>(), [&list], "one file, and nothing unfinished");
+        check(&text, &all[&list]);
+        let path = node.configurations().join(&list);
+        let metadata = fs::metadata(&path).expect("the list");
+        assert_eq!((metadata.mode() & 0o7777, metadata.uid(), metadata.gid()), (0o640, 7, 8), "{name}");
+
+        let before = (identity(&path), identity(&node.plugin()));
+        node.succeed("install", &[]);
+        assert_eq!((identity(&path), identity(&node.plugin())), before, "{name} is written once");
+
+        node.succeed("uninstall", &[]);
+        assert_eq!(node.all(), [(name.clone(), text)].into());
+        let metadata = fs::metadata(node.configurations().join(&name)).expect("the file");
+        assert_eq!((metadata.mode() & 0o7777, metadata.uid(), metadata.gid()), (0o640, 7, 8), "{name}");
+        assert_eq!(fs::read_dir(node.programs()).expect("the folder").count(), 0);
+        node.succeed("uninstall", &[]);
+    }
+}
+
+/// Every byte of the file is there, in one piece or around the entry; and nobody but the entry is new.
+#[track_caller]
+fn check(before: &str, after: &str) {
+    let plugins = types(after);
+    assert_eq!(plugins.last().map(String::as_str), Some("sidecar-cni"), "{after}");
+    let (first, rest) = after.split_once(ENTRY).expect("the entry");
+    match types(before) {
+        single if single.is_empty() => {
+            assert!(first.contains(before), "{after}");
+            let list: Value = serde_json::from_str(after).expect("JSON");
+            let one: Value = serde_json::from_str(before).expect("JSON");
+            assert_eq!((&list["name"], &list["cniVersion"]), (&one["name"], &one["cniVersion"]));
+        }
+        others => {
+            assert_eq!(others, plugins[..plugins.len() - 1]);
+            let first = first.trim_end().strip_suffix(',').expect("a comma");
+            assert_eq!(format!("{first}{rest}"), before);
+        }
+    }
+}
+
+#[test]
+fn the_program_is_whole_and_can_be_started() {
+    let node = Node::new();
+    node.put("10-a.conflist", &shapes()[0].1.replace("multus", "bridge"));
+    fs::write(node.plugin(), "an older one").expect("written");
+    node.put("10-a.conflist", r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#);
+    node.succeed("install", &[]);
+    let metadata = fs::metadata(node.plugin()).expect("the program");
+    assert_eq!(metadata.mode() & 0o7777, 0o755);
+    let output = std::process::Command::new(node.plugin()).env("CNI_COMMAND", "VERSION").outcome();
+    assert!(output.stdout.contains("supportedVersions"), "{output:?}");
+}
+
+#[test]
+fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
+    let node = Node::new();
+    let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[ {"type":"a"} ]}"#;
+    node.put("10-a.conflist", text);
+    node.succeed("install", &["--plugin-log", "none", "--exclude-namespaces", "kube-system, mesh"]);
+    let object = node.path("entry.json");
+    fs::write(&object, "{\n  \"capture\": {\"istio-inbound-ports\": \"*\"}\n}\n").expect("written");
+    let entry = |node: &Node| {
+        let list: Value = serde_json::from_str(&node.read("10-a.conflist")).expect("JSON");
+        list["plugins"][1].clone()
+    };
+    assert_eq!(entry(&node)["exclude_namespaces"], serde_json::json!(["kube-system", "mesh"]));
+    assert_eq!(entry(&node)["log"], "none");
+    node.succeed("install", &["--state-dir", "/run/a", "--entry", object.to_str().expect("UTF-8")]);
+    assert_eq!(entry(&node)["capture"]["istio-inbound-ports"], "*");
+    assert_eq!((&entry(&node)["log"], &entry(&node)["state_dir"]), (&Value::Null, &"/run/a".into()));
+    assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
+    node.succeed("uninstall", &["--keep-program"]);
+    assert_eq!(node.read("10-a.conflist"), text);
+    assert!(node.plugin().exists());
+}
+
+#[test]
+fn the_file_that_the_runtime_takes_is_chosen() {
+    let list = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+    let single = r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#;
+    let nameless = r#"{"cniVersion":"0.3.1","type":"a"}"#;
+    for (files, chosen) in [
+        (vec![("20-b.conflist", list), ("10-a.conflist", list)], "10-a.conflist"),
+        (vec![("10-a.conf", single), ("10-b.conflist", list)], "10-a.conflist"),
+        (vec![("10-a.json", single), ("10-b.conf", single)], "10-a.conflist"),
+        // CRI-O names its network after the file.
+        (vec![("10-a.conf", nameless), ("10-b.conflist", list)], "10-a.conflist"),
+        (vec![("00-a.txt", list), ("00-a.conflist.bak", list), ("10-a.conflist", list)], "10-a.conflist"),
+        // A runtime that passes over what is not a configuration takes the next one.
+        (vec![("00-a.conflist", "{"), ("05-a.conf", list), ("10-a.conflist", list)], "10-a.conflist"),
+    ] {
+        let node = Node::new();
+        files.iter().for_each(|(name, text)| node.put(name, text));
+        node.succeed("install", &[]);
+        let with: Vec<String> = node
+            .all()
+            .into_iter()
+            .filter(|(_, text)| text.contains("sidecar-cni"))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(with, [chosen], "{files:?}");
+        node.succeed("uninstall", &[]);
+        assert_eq!(node.all(), files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect());
+    }
+}
+
+#[test]
+fn a_configuration_is_waited_for_and_so_is_its_end() {
+    let node = Node::new();
+    let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+    let mut running = node.start(&[]);
+    running.until("waiting", || running.log().contains("no network configuration"));
+    let path = node.configurations().join("10-a.conflist");
+    fs::write(&path, "").expect("written");
+    thread::sleep(Duration::from_millis(300));
+    fs::write(&path, &text[..30]).expect("written");
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(node.read("10-a.conflist"), text[..30]);
+    fs::write(&path, text).expect("written");
+    assert_eq!(running.ended(), Some(0), "{}", running.log());
+    assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
+}
+
+/// Also behind a file that has been unusable for longer.
+#[test]
+fn each_half_written_file_is_waited_for() {
+    let node = Node::new();
+    let half = |name: &str| fs::write(node.configurations().join(name), "{ half").expect("written");
+    half("00-x.conflist");
+    let mut running = node.start(&[]);
+    running.until("it is passed over", || running.log().contains("passed over"));
+    half("10-a.conflist");
+    thread::sleep(Duration::from_millis(300));
+    let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+    node.put("20-b.conflist", text);
+    thread::sleep(Duration::from_millis(300));
+    node.put("10-a.conflist", text);
+    assert_eq!(running.ended(), Some(0), "{}", running.log());
+    assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
+    assert_eq!(node.read("20-b.conflist"), text);
+}
+
+#[test]
+fn what_can_not_be_done_is_told() {
+    let node = Node::new();
+    let complaint = |more: &[&str], code| node.call("install", more).with(code, "install").stderr;
+    assert!(complaint(&["--wait", "100ms"], 1).contains("no network configuration is in"));
+    node.put("10-a.conflist", r#"{"name":"n","cniVersion":"0.3.0","plugins":[{"type":"a"}]}"#);
+    let printed = complaint(&["--wait", "100ms"], 1);
+    assert!(printed.contains("10-a.conflist speaks version \"0.3.0\""), "{printed}");
+    assert!(complaint(&["--conf-dir", "/nowhere"], 1).contains("--conf-dir names the one"));
+    let printed = complaint(&["--entry", "{\"logs\":1}", "--uninstall-on-exit", "--metrics", "15014"], 2);
+    for part in ["did you mean \"log\"", "--uninstall-on-exit", "--metrics: \"15014\" is not an address"] {
+        assert!(printed.contains(part), "{printed}");
+    }
+    node.put("10-a.conf", r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#);
+    assert!(complaint(&["--wait", "100ms"], 1).contains("are there; remove one of them"));
+    fs::write(node.configurations().join("11-broken.conflist"), "{\"sidecar-cni").expect("written");
+    let printed = node.call("uninstall", &[]).with(1, "uninstall").stderr;
+    assert!(printed.contains("mend it first"), "{printed}");
+}

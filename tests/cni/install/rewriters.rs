@@ -1,0 +1,161 @@
+//! Agents that write the network configuration all the time while ours stays in it: nothing that they write is lost, and
+//! nobody reads half of anything.
+
+use crate::cni::install::node::{Node, program, types};
+use crate::support::wait;
+use serde_json::Value;
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+const FILE: &str = "10-a.conflist";
+const ROUNDS: u32 = 400;
+
+/// What an agent writes in a round; long, so that writing takes its time.
+fn text(round: u32) -> String {
+    let filling = "x".repeat(20_000);
+    format!(
+        "{{\n  \"name\": \"n\", \"cniVersion\": \"1.0.0\",\n  \"plugins\": [\n    {{\"type\": \"a\", \"round\": {round}, \"filling\": \
+         \"{filling}\"}},\n    {{\"type\": \"portmap\"}}\n  ]\n}}\n"
+    )
+}
+
+/// Lets an agent write while others read; returns how many different texts these have seen.
+fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
+    let node = Node::new();
+    write(&node, &text(0));
+    let running = node.start(&["--watch"]);
+    running.until("the entry", || node.read(FILE).contains("sidecar-cni"));
+    let ends = AtomicBool::new(false);
+    let path = node.configurations().join(FILE);
+    let (reads, with_entry) = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut reads, mut with_entry) = (0, 0);
+            while !ends.load(Ordering::Acquire) {
+                // A file that is exchanged is there at any moment.
+                let seen = fs::read(&path).expect("the file is there");
+                match serde_json::from_slice::<Value>(&seen) {
+                    Ok(list) => {
+                        reads += 1;
+                        let plugins = list["plugins"].as_array().expect("plugins");
+                        let ours = plugins.iter().filter(|plugin| plugin["type"] == "sidecar-cni").count();
+                        assert!(plugins.len() == 2 + ours && ours <= 1);
+                        with_entry += ours;
+                    }
+                    Err(error) => assert!(!is_whole_always, "{error}"),
+                }
+            }
+            (reads, with_entry)
+        });
+        for round in 1..=ROUNDS {
+            write(&node, &text(round));
+            thread::sleep(Duration::from_millis(u64::from(round % 4)));
+        }
+        thread::sleep(Duration::from_millis(300));
+        ends.store(true, Ordering::Release);
+        reader.join().expect("the reader")
+    });
+    assert!(reads > 100 && with_entry > 0, "{reads} reads, {with_entry} with the entry");
+    running.until("the last text with the entry", || {
+        let text = node.read(FILE);
+        text.contains(&format!("\"round\": {ROUNDS},")) && types(&text) == ["a", "portmap", "sidecar-cni"]
+    });
+    drop(running);
+    node.succeed("uninstall", &[]);
+    assert_eq!(node.read(FILE), text(ROUNDS), "to the byte");
+    assert_eq!(node.all().len(), 1, "nothing unfinished");
+}
+
+#[test]
+fn an_agent_that_renames() {
+    check(|node, text| node.put(FILE, text), true);
+}
+
+#[test]
+fn an_agent_that_writes_into_the_file() {
+    let write = |node: &Node, text: &str| {
+        let mut file = fs::File::create(node.configurations().join(FILE)).expect("the file");
+        for piece in text.as_bytes().chunks(7_000) {
+            file.write_all(piece).expect("written");
+            thread::yield_now();
+        }
+    };
+    check(write, false);
+}
+
+#[test]
+fn one_install_after_the_other_against_an_agent() {
+    let node = Node::new();
+    node.put(FILE, &text(0));
+    thread::scope(|scope| {
+        let agent = scope.spawn(|| {
+            for round in 1..=100 {
+                node.put(FILE, &text(round));
+                thread::sleep(Duration::from_millis(3));
+            }
+        });
+        while !agent.is_finished() {
+            node.succeed("install", &[]);
+        }
+    });
+    node.succeed("install", &[]);
+    assert!(node.read(FILE).contains("\"round\": 100,"));
+    node.succeed("uninstall", &[]);
+    assert_eq!(node.read(FILE), text(100));
+}
+
+/// Starts an install that stops for a while before and after it exchanges files, waits until it has stopped, lets an agent
+/// write, and returns what stands there in the end.
+fn overtaken(write: impl FnOnce(&Path)) -> String {
+    let node = Node::new();
+    node.put(FILE, &text(0));
+    node.succeed("install", &[]);
+    node.succeed("uninstall", &["--keep-program"]);
+    let stops = "inject=renameat2:delay_enter=400000:delay_exit=400000:when=1";
+    let mut strace = Command::new("strace");
+    strace
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", stops])
+        .arg(program())
+        .args(node.arguments("install", &[]));
+    let mut child = strace.stderr(Stdio::null()).spawn().expect("strace starts");
+    let is_written = || node.all().values().filter(|text| text.contains("sidecar-cni")).count() == 1;
+    wait::until("the new file is written", is_written);
+    thread::sleep(Duration::from_millis(100));
+    write(&node.configurations().join(FILE));
+    assert!(child.wait().expect("it ends").success());
+    let text = node.read(FILE);
+    assert_eq!(node.all().len(), 1);
+    node.succeed("uninstall", &[]);
+    assert_eq!(node.all().len(), 1);
+    assert_eq!(types(&text), ["a", "portmap", "sidecar-cni"]);
+    node.read(FILE)
+}
+
+#[test]
+fn a_file_that_is_renamed_at_the_last_moment_is_kept() {
+    let kept = overtaken(|path| {
+        let aside = path.with_extension("new");
+        fs::write(&aside, text(7)).expect("written");
+        fs::rename(aside, path).expect("renamed");
+    });
+    assert_eq!(kept, text(7));
+}
+
+#[test]
+fn a_file_that_is_being_written_while_it_is_exchanged_is_kept() {
+    // After the exchange, and after it was found out and undone.
+    for pause in [400, 1200] {
+        let kept = overtaken(|path| {
+            let mut file = fs::File::create(path).expect("the file");
+            thread::sleep(Duration::from_millis(pause));
+            file.write_all(text(7).as_bytes()).expect("written");
+        });
+        assert_eq!(kept, text(7), "after {pause} ms");
+    }
+}

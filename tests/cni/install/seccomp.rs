@@ -1,0 +1,110 @@
+//! The installer, and the commands that are run in the node agent's container, make no system call that the profiles of
+//! `docker/cni/seccomp` refuse.
+
+use crate::cni::install::node::{Node, program};
+use crate::cni::install::repair::Pod;
+use crate::support::mounts::in_mount_namespace;
+use crate::support::namespace::Namespace;
+use crate::support::program::Run;
+use crate::support::wait;
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::fs::chown,
+    process::{Command, Stdio},
+};
+use testkit::running::Running;
+use testkit::{seccomp::TracedPrograms, word};
+
+const FILE: &str = "10-a.conflist";
+const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+const SINGLE: &str = r#"{"name":"n","cniVersion":"1.0.0","type":"a"}"#;
+const READY: &str = "127.0.0.1:15071";
+const METRICS: &str = "127.0.0.1:15072";
+
+/// Whether a page is answered well, in this namespace.
+fn is_served(namespace: &Namespace, address: &str, page: &str) -> bool {
+    let get = || {
+        let mut stream = TcpStream::connect(address)?;
+        write!(stream, "GET {page} HTTP/1.1\r\nHost: node\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok::<bool, std::io::Error>(answer.starts_with("HTTP/1.1 200 "))
+    };
+    namespace.run(get).unwrap_or(false)
+}
+
+#[test]
+fn the_installers_profile_allows_what_it_calls() {
+    let (node, namespace) = (Node::new(), Namespace::new());
+    let programs = TracedPrograms::new("sidecar-cni", &node.path("calls"));
+    let has_entry = |name: &str| node.read(name).contains("sidecar-cni");
+    node.put(FILE, LIST);
+    // A file that replaces it gets its owner.
+    chown(node.configurations().join(FILE), Some(65534), None).expect("another owner");
+    for verb in ["install", "uninstall"] {
+        programs.command(program()).args(node.arguments(verb, &[])).outcome().with(0, verb);
+    }
+
+    let state = node.path("state");
+    let flags = ["--watch", "--uninstall-on-exit", "--ready-address", READY, "--metrics", METRICS];
+    let flags = [&flags[..], &["--state-dir", word(&state)]].concat();
+    let mut command = programs.command(program());
+    command.args(node.arguments("install", &flags)).stderr(Stdio::null());
+    let mut running = Running(namespace.run(|| command.spawn()).expect("strace starts"));
+    wait::until("readiness", || is_served(&namespace, READY, "/readyz"));
+    assert!(is_served(&namespace, METRICS, "/metrics"));
+    node.put(FILE, LIST);
+    wait::until("the entry, in a new file", || has_entry(FILE));
+    fs::remove_file(node.plugin()).expect("removed");
+    wait::until("the program", || node.plugin().exists());
+    node.put("05-a.conf", SINGLE);
+    wait::until("the entry, in a list that was a single plugin", || has_entry("05-a.conflist"));
+    let asked = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
+    assert!(asked.expect("kill").success());
+    assert!(running.wait().expect("it ends").success());
+    assert!(!has_entry(FILE), "it uninstalls as it ends");
+    programs.check();
+}
+
+/// Those of `kubectl capture`, and of administrators. Repairs are counted where the machine has the plugin's folder.
+#[test]
+fn the_agents_profile_allows_what_commands_in_its_container_call() {
+    in_mount_namespace(commands_in_the_agents_container);
+}
+
+fn commands_in_the_agents_container() {
+    const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
+    let (node, pod) = (Node::new(), Pod::new());
+    let programs = TracedPrograms::new("sidecar-node", &node.path("calls"));
+    let run = |words: &[&str]| programs.command(program()).args(words).outcome();
+    let (path, id) = (pod.namespace.path(), pod.process.id().to_string());
+    let capture = ["-u", "1337", "-i", "*", "-b", "*"];
+    let repairs: [([&str; 2], &[&str]); 3] = [
+        (["--netns", &path], &[]),
+        // A change of the mode waits for packets in flight.
+        (["--netns", &path], &["-m", "TPROXY"]),
+        // DNS servers are those of the container's files.
+        (["--pid", &id], &["--redirect-dns"]),
+    ];
+    for (container, more) in repairs {
+        run(&[&["cni", "repair"][..], &container, &capture, more].concat()).success();
+    }
+    let commands: [&[&str]; 5] = [
+        &["explain", "8080"],
+        &["status"],
+        &["check", "-f", MANIFEST],
+        &["trace", "--for=300ms"],
+        &["trace", "--for=300ms", "--enable"],
+    ];
+    for command in commands {
+        let output = run(&[command, &["--network-namespace", &path, "--format", "json"]].concat());
+        // With 3, a difference is reported.
+        assert!(matches!(output.code, Some(0 | 3)), "{command:?}: {output:?}");
+    }
+    // Other tests make and remove namespaces meanwhile, so that reading one of them may fail.
+    let overview = run(&["status", "--all", "--format", "json"]);
+    assert!(overview.stdout.contains("\"namespaces\""), "{overview:?}");
+    programs.check();
+}

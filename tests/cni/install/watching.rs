@@ -1,0 +1,143 @@
+//! An install that stays: it puts back what others overwrite, sleeps while nothing happens, and says whether all is well.
+
+use crate::cni::install::node::{Node, shapes, types};
+use crate::support::wait;
+use std::time::Instant;
+use std::{fs, thread, time::Duration};
+
+const FILE: &str = "10-a.conflist";
+const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+
+fn has_entry(node: &Node, name: &str) -> bool {
+    let text = node.read(name);
+    text.ends_with('\n') | text.ends_with('}') && types(&text).iter().any(|name| name == "sidecar-cni")
+}
+
+#[test]
+fn what_others_overwrite_is_put_back() {
+    let node = Node::new();
+    let ready = node.path("ready");
+    fs::write(&ready, "of another run").expect("written");
+    let running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
+    running.until("the file of readiness goes", || !ready.exists());
+    node.put(FILE, LIST);
+    running.until("the entry", || has_entry(&node, FILE) && ready.exists());
+    for (name, text) in shapes().into_iter().filter(|(name, _)| name.ends_with("list")) {
+        node.put(FILE, &text);
+        running.until(&format!("the entry in what {name} says"), || {
+            node.read(FILE) != text && has_entry(&node, FILE)
+        });
+    }
+    fs::remove_file(node.plugin()).expect("removed");
+    running.until("the program", || node.plugin().exists());
+    let whole = fs::read(node.plugin()).expect("the program");
+    fs::write(node.plugin(), &whole[..1000]).expect("written");
+    running.until("the whole program", || fs::read(node.plugin()).is_ok_and(|plugin| plugin == whole));
+    fs::remove_file(node.configurations().join(FILE)).expect("removed");
+    running.until("no readiness", || !ready.exists());
+    node.put("00-b.conf", &shapes().iter().find(|(name, _)| name == "00-multus.conf").expect("it").1);
+    running.until("the entry in the other file", || has_entry(&node, "00-b.conflist") && ready.exists());
+    // The agent does not know that its file has become another one.
+    node.put("00-b.conf", r#"{"name":"m","cniVersion":"0.3.1","type":"other"}"#);
+    running.until("the entry in its new one", || {
+        let all = node.configurations_by_name();
+        all.len() == 1 && types(&all["00-b.conflist"]) == ["other", "sidecar-cni"]
+    });
+}
+
+#[test]
+fn it_stays_on_sigterm_unless_it_is_to_go() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let ready = node.path("ready");
+    let arguments = ["--watch", "--ready-file", ready.to_str().expect("UTF-8")];
+    let mut running = node.start(&arguments);
+    running.until("the entry", || ready.exists());
+    assert_eq!(running.end(), Some(0));
+    assert!(has_entry(&node, FILE) && node.plugin().exists() && !ready.exists());
+    let mut running = node.start(&[&arguments[..], &["--uninstall-on-exit"]].concat());
+    running.until("readiness", || ready.exists());
+    assert_eq!(running.end(), Some(0));
+    assert_eq!(node.all(), [(FILE.to_owned(), LIST.to_owned())].into());
+    assert!(!node.plugin().exists() && !ready.exists());
+}
+
+#[test]
+fn one_of_two_waits_for_the_other_to_end() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let mut first = node.start(&["--watch", "--plugin-log", "none"]);
+    first.until("the entry", || has_entry(&node, FILE));
+    let second = node.start(&["--watch", "--plugin-log", "journal"]);
+    second.until("waiting", || second.log().contains("another install is at work"));
+    assert!(node.read(FILE).contains(r#""log":"none""#));
+    let refused = node.call("uninstall", &[]);
+    assert!(refused.with(1, "uninstall").stderr.contains("end it first"));
+    first.end();
+    second.until("its own entry", || node.read(FILE).contains(r#""log":"journal""#));
+}
+
+#[test]
+fn it_sleeps_while_nothing_happens_and_while_nothing_is_usable() {
+    let node = Node::new();
+    fs::write(node.configurations().join(FILE), "{ half").expect("written");
+    let running = node.start(&["--watch"]);
+    running.until("waiting", || running.log().contains("is not complete JSON"));
+    sleeps(running.id());
+    node.put(FILE, LIST);
+    running.until("the entry", || has_entry(&node, FILE));
+    sleeps(running.id());
+}
+
+/// Waits for a second in which a process wakes once at most.
+#[track_caller]
+fn sleeps(id: u32) {
+    let switches = || {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|count| count.trim().parse::<u64>().ok()).expect("a count")
+    };
+    wait::until("it sleeps", || {
+        let before = switches();
+        thread::sleep(Duration::from_secs(1));
+        switches() - before <= 1
+    });
+}
+
+#[test]
+fn an_agent_that_undoes_it_each_time_does_not_keep_the_node_busy() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let running = node.start(&["--watch"]);
+    let start = Instant::now();
+    // The entry comes back later each time, but in the end it does.
+    for _ in 0..10 {
+        running.until("the entry", || has_entry(&node, FILE));
+        node.put(FILE, LIST);
+    }
+    let took = start.elapsed();
+    assert!(took > Duration::from_secs(1), "undone 10 times in {took:?}\n{}", running.log());
+    running.until("the entry in the end", || has_entry(&node, FILE));
+}
+
+#[test]
+fn a_folder_that_goes_ends_it() {
+    let node = Node::new();
+    let mut running = node.start(&["--watch"]);
+    running.until("waiting", || running.log().contains("no network configuration"));
+    fs::remove_dir(node.configurations()).expect("removed");
+    assert_eq!(running.ended(), Some(1));
+    assert!(running.log().contains("was removed while it was watched"), "{}", running.log());
+}
+
+#[test]
+fn readiness_goes_with_the_folder() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let ready = node.path("ready");
+    let mut running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
+    running.until("readiness", || ready.exists());
+    fs::rename(node.configurations(), node.path("elsewhere")).expect("renamed");
+    assert_eq!(running.ended(), Some(1));
+    assert!(!ready.exists());
+}

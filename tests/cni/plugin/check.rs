@@ -1,0 +1,135 @@
+//! CHECK compares with what ADD has made, whatever the network configuration has become since, and finds what somebody
+//! has changed; ADD mends it.
+
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, says};
+use crate::support::namespace::Namespace;
+use serde_json::json;
+
+const BACKENDS: [&str; 4] = ["nftables", "iptables", "iptables-nft", "iptables-legacy"];
+
+/// Everything by which rules are set, with and without rules for IPv6.
+#[test]
+fn what_add_has_made_is_equal() {
+    for settings in [
+        json!({"istio-inbound-ports": "*", "istio-service-cidr": "*"}),
+        json!({"istio-inbound-ports": [80, "8000-9000"], "istio-outbound-ports": [5432], "dual-stack": true}),
+        json!({"istio-inbound-ports": "*", "istio-inbound-interception-mode": "TPROXY", "dual-stack": true}),
+        json!({"redirect-dns": true, "capture-all-dns": true, "drop-invalid": true, "proxy-uid": 7}),
+        json!({"redirect-dns": true, "dns-servers": ["10.96.0.10"]}),
+    ] {
+        let (node, pod) = (Node::new(), container());
+        pod.ip("addr add fd00::3/128 dev lo nodad");
+        let configuration = node.configuration(&json!({"capture": settings}));
+        node.does("ADD", &configuration, &pod.path());
+        let made = rules(&pod);
+        assert!(made.contains("table inet sidecar_init"), "{settings}: {made}");
+        assert_eq!(node.does("CHECK", &configuration, &pod.path()), "");
+        // Again, it finds all in place.
+        node.does("ADD", &configuration, &pod.path());
+        assert_eq!(rules(&pod), made);
+        assert!(node.lines()[2]["reason"].as_str().is_some_and(|reason| reason.ends_with("was in place")));
+        // What it is compared with is what was added, not what would be now: neither the configuration nor the addresses.
+        let other = node.configuration(&json!({"capture": {"proxy-uid": 99}, "backend": "iptables-nft"}));
+        pod.ip("addr del 10.1.2.3/32 dev lo\naddr del fd00::3/128 dev lo");
+        node.does("CHECK", &other, &pod.path());
+    }
+}
+
+#[test]
+fn each_kind_of_tampering_is_found_and_mended() {
+    for tampering in [
+        "nft flush ruleset",
+        "nft delete table inet sidecar_init",
+        "nft flush chain inet sidecar_init nat_ISTIO_OUTPUT",
+        "nft insert rule inet sidecar_init nat_ISTIO_OUTPUT accept",
+        "nft add rule inet sidecar_init nat_ISTIO_REDIRECT udp dport 53 redirect to :15053",
+        "nft add set inet sidecar_init stray '{ type inet_service; }'",
+    ] {
+        let (node, pod) = (Node::new(), container());
+        let (configuration, path) = (node.capturing(), pod.path());
+        node.does("ADD", &configuration, &path);
+        let made = rules(&pod);
+        pod.stdout("sh", &["-c", tampering]);
+        let error = node.call("CHECK", &configuration, &path).refused(101);
+        says(&error, &["not those that ADD has made", "# "]);
+        node.does("ADD", &configuration, &path);
+        assert_eq!(rules(&pod), made, "{tampering}");
+        node.does("CHECK", &configuration, &path);
+    }
+}
+
+#[test]
+fn tampering_with_routing_is_found() {
+    let (node, pod) = (Node::new(), container());
+    let settings = json!({"istio-inbound-ports": "*", "istio-inbound-interception-mode": "TPROXY"});
+    let configuration = node.configuration(&json!({"capture": settings}));
+    node.does("ADD", &configuration, &pod.path());
+    pod.ip("rule del fwmark 1337 lookup 133");
+    says(&node.call("CHECK", &configuration, &pod.path()).refused(101), &["+", "1337", "missing"]);
+}
+
+/// Programs of iptables are called then, so this needs `PATH`.
+fn with_programs(
+    node: &Node,
+    verb: &str,
+    backend: &str,
+    pod: &Namespace,
+) -> crate::support::program::Outcome {
+    let mut configuration = node.capturing();
+    configuration["backend"] = json!(backend);
+    let (programs, path) = (std::env::var("PATH").expect("PATH"), pod.path());
+    let variables =
+        [&crate::cni::plugin::runtime::variables("c1", &path)[..], &[("PATH", &programs)]].concat();
+    crate::cni::plugin::runtime::run(verb, &variables, &configuration.to_string())
+}
+
+#[test]
+fn the_backend_is_the_one_that_was_asked_for() {
+    for backend in BACKENDS {
+        let (node, pod) = (Node::new(), container());
+        with_programs(&node, "ADD", backend, &pod).well();
+        let native = rules(&pod).contains("sidecar_init");
+        let legacy = pod.stdout("iptables-legacy-save", &[]).contains("ISTIO_OUTPUT");
+        let nft = pod.stdout("iptables-nft-save", &[]).contains("ISTIO_OUTPUT");
+        let expected = match backend {
+            "nftables" => [true, false, false],
+            "iptables-legacy" => [false, true, false],
+            _ => [false, false, true],
+        };
+        assert_eq!([native, legacy, nft], expected, "{backend}");
+        with_programs(&node, "CHECK", backend, &pod).well();
+        // The one that ADD took counts.
+        with_programs(&node, "CHECK", "nftables", &pod).well();
+        with_programs(&node, "DEL", backend, &pod).well();
+        let left = rules(&pod) + &pod.stdout("iptables-legacy-save", &[]);
+        assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{backend}: {left}");
+    }
+}
+
+#[test]
+fn without_its_programs_iptables_is_not_available() {
+    let (node, pod) = (Node::new(), container());
+    let mut configuration = node.capturing();
+    configuration["backend"] = json!("iptables-legacy");
+    for verb in ["ADD", "STATUS"] {
+        says(&node.call(verb, &configuration, &pod.path()).refused(50), &["not on PATH", "install iptables"]);
+    }
+    assert_eq!(rules(&pod), "");
+}
+
+#[test]
+fn rules_of_others_that_come_first_are_told_in_the_log() {
+    let (node, pod) = (Node::new(), container());
+    pod.stdout(
+        "nft",
+        &["add table ip other; add chain ip other out { type nat hook output priority -150; }; \
+        add rule ip other out tcp dport 80 redirect to :9999"],
+    );
+    for verb in ["ADD", "CHECK"] {
+        node.does(verb, &node.capturing(), &pod.path());
+    }
+    for line in node.lines() {
+        let warnings = line["warnings"].to_string();
+        assert!(warnings.contains("before our rules see them"), "{line:#}");
+    }
+}

@@ -1,0 +1,201 @@
+//! A state directory in which a record is anything but a file of ours, that can't be written, or not enough: no container is
+//! kept from going, and no call waits.
+
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text, variables};
+use crate::support::mounts::mount;
+use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
+use serde_json::json;
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
+}
+
+/// Puts something at a path.
+type Form = fn(&Path);
+
+/// What may stand where a record was.
+const FORMS: [(&str, Form); 8] = [
+    ("a folder", |path| fs::create_dir(path).expect("a folder")),
+    ("a folder that is not empty", |path| {
+        fs::create_dir_all(path.join("a/b")).expect("folders");
+        fs::write(path.join("a/c"), "x").expect("a file");
+    }),
+    ("a pipe", fifo),
+    ("a link to nothing", |path| symlink("nowhere", path).expect("a link")),
+    ("a link to itself", |path| symlink(path.file_name().expect("a name"), path).expect("a link")),
+    ("a link to a device without end", |path| symlink("/dev/zero", path).expect("a link")),
+    ("a huge file", |path| {
+        let file = File::create(path).expect("a file");
+        file.set_len(1 << 40).expect("a hole");
+    }),
+    ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).expect("a socket"))),
+];
+
+/// A call, which may not take long.
+#[track_caller]
+fn quickly(what: &str, call: impl FnOnce() -> Outcome) -> Outcome {
+    let start = Instant::now();
+    let ended = call();
+    assert!(start.elapsed() < Duration::from_secs(9), "{what}: {:?}", start.elapsed());
+    ended
+}
+
+fn replaced(path: &Path, form: Form) {
+    fs::remove_file(path).expect("a record");
+    form(path);
+}
+
+#[test]
+fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
+    for (what, form) in FORMS {
+        let (node, pod) = (Node::new(), container());
+        let (configuration, path) = (node.capturing(), pod.path());
+        node.does("ADD", &configuration, &path);
+        let (made, record) = (rules(&pod), node.attachments().remove(0));
+        for verb in ["CHECK", "ADD", "DEL"] {
+            replaced(&record, form);
+            assert_eq!(
+                quickly(what, || node.call(verb, &configuration, &path)).well().is_empty(),
+                verb != "ADD"
+            );
+            let left = if verb == "DEL" { "" } else { &made };
+            assert_eq!(rules(&pod), left, "{verb} with {what}");
+            if verb == "CHECK" {
+                let warnings = node.lines().pop().expect("a line")["warnings"].to_string();
+                assert!(warnings.contains("can't be read"), "{what}: {warnings}");
+                // For the next turn.
+                drop(node.call("DEL", &configuration, &path).well());
+                node.does("ADD", &configuration, &path);
+            }
+        }
+        assert!(node.attachments().is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn a_record_that_is_no_file_goes_with_gc() {
+    for (what, form) in FORMS {
+        let (node, pod) = (Node::new(), container());
+        node.does("ADD", &node.capturing(), &pod.path());
+        replaced(&node.attachments()[0], form);
+        let configuration = node.configuration(&json!({"cni.dev/valid-attachments": []})).to_string();
+        quickly(what, || run("GC", &[], &configuration)).well();
+        assert!(node.attachments().is_empty(), "{what}");
+    }
+}
+
+/// What belongs to another container, or another interface of this one.
+#[test]
+fn a_neighbour_that_is_no_file_concerns_its_own_container_alone() {
+    for (what, form) in FORMS {
+        let (node, pod) = (Node::new(), container());
+        node.does("ADD", &node.capturing(), &pod.path());
+        form(&node.state().join("attachments/c2@eth0@mesh.json"));
+        quickly(what, || node.call("DEL", &node.capturing(), &pod.path())).well();
+        assert_eq!(rules(&pod), "", "{what}");
+    }
+}
+
+#[test]
+fn counters_that_are_no_file_hold_up_no_call() {
+    for name in ["counters.json", "counters.lock"] {
+        for (what, form) in FORMS {
+            let (node, pod) = (Node::new(), container());
+            fs::create_dir_all(node.state()).expect("a folder");
+            form(&node.state().join(name));
+            let ended = quickly(what, || node.call("ADD", &node.capturing(), &pod.path()));
+            assert_eq!(ended.code, Some(0), "{name} is {what}: {ended:?}");
+        }
+    }
+}
+
+/// Runs `work` with the state directory mounted read-only, in a mount namespace.
+fn read_only(node: &Node, work: impl FnOnce() + Send) {
+    crate::support::mounts::in_mount_namespace(|| {
+        let state = node.state();
+        for options in [&["--bind", text(&state), text(&state)][..], &["-o", "remount,bind,ro", text(&state)]]
+        {
+            mount(options);
+        }
+        work();
+    });
+}
+
+#[test]
+fn del_succeeds_where_the_record_can_not_be_removed_and_gc_forgets_it_later() {
+    let (node, pod) = (Node::new(), container());
+    let (configuration, path) = (node.capturing(), pod.path());
+    node.does("ADD", &configuration, &path);
+    read_only(&node, || {
+        // Once with rules, once without, and once without the namespace.
+        for path in [&path, &path, "/run/netns/no-such-namespace"] {
+            let ended = node.call("DEL", &configuration, path);
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            assert_eq!(rules(&pod), "");
+            let line = node.lines().pop().expect("a line");
+            assert!(line["warnings"].to_string().contains("can't be removed (state_dir)"), "{line:#}");
+        }
+        says(&node.call("ADD", &configuration, &path).refused(5), &["state_dir"]);
+        assert_eq!(rules(&pod), "");
+    });
+    assert_eq!(node.attachments().len(), 1);
+    let gc = node.configuration(&json!({"cni.dev/valid-attachments": []})).to_string();
+    run("GC", &[], &gc).well();
+    assert!(node.attachments().is_empty());
+}
+
+/// Two attachments share rules. Where no record can be removed, each DEL would leave them to the other.
+#[test]
+fn rules_that_two_attachments_share_do_not_get_lost_on_a_read_only_folder() {
+    let (node, pod) = (Node::new(), container());
+    let mut other = node.capturing();
+    other["name"] = json!("second");
+    node.does("ADD", &node.capturing(), &pod.path());
+    node.does("ADD", &other, &pod.path());
+    let made = rules(&pod);
+    read_only(&node, || says(&node.call("DEL", &other, &pod.path()).refused(5), &["state_dir"]));
+    assert_eq!(rules(&pod), made);
+    node.does("DEL", &other, &pod.path());
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}
+
+/// A call that may write files of so many bytes.
+fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Outcome {
+    let path = pod.path();
+    let mut child = Command::new("prlimit")
+        .args([&format!("--fsize={bytes}"), BINARY])
+        .envs(variables("c1", &path))
+        .env("CNI_COMMAND", verb)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prlimit");
+    let input = node.capturing().to_string();
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends").into()
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_no_death() {
+    let (node, pod) = (Node::new(), container());
+    for bytes in [0, 10, 100] {
+        let error = limited("ADD", bytes, &node, &pod).refused(5);
+        says(&error, &["state directory can't be written", "File too large"]);
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{bytes}");
+    }
+    node.does("ADD", &node.capturing(), &pod.path());
+    let ended = limited("DEL", 0, &node, &pod);
+    assert!(ended.code == Some(0) && ended.stderr.contains("no trace can be left"), "{ended:?}");
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}

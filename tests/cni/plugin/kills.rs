@@ -1,0 +1,82 @@
+//! `kill -9` at each system call of an ADD: DEL finds whatever it has left, and nothing is torn.
+
+use crate::cni::plugin::runtime::{Node, container, rules, variables};
+use crate::support::namespace::Namespace;
+use crate::support::program::BINARY;
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write,
+    process::{Command, ExitStatus, Stdio},
+};
+
+fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> ExitStatus {
+    let path = pod.path();
+    let mut child = Command::new("strace")
+        .args(["-f", "-qq"])
+        .args(options)
+        .arg(BINARY)
+        .envs(variables("c1", &path))
+        .env("CNI_COMMAND", "ADD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace");
+    let input = node.capturing().to_string();
+    // One that was killed early reads nothing.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait().expect("it ends")
+}
+
+/// The calls from the moment on that the namespace is entered, before which nothing is done: each by its name, and how
+/// many of that name there have been with it.
+fn calls(node: &Node, pod: &Namespace) -> Vec<(String, usize)> {
+    let log = node.folder.join("calls");
+    assert!(add_under_strace(node, pod, &["-o", crate::cni::plugin::runtime::text(&log)]).success());
+    let text = fs::read_to_string(&log).expect("a log");
+    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+    let count = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (thread, name) = (words.next()?, words.next()?.split_once('(')?.0);
+        let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
+        *count += 1;
+        Some((name.to_owned(), *count))
+    };
+    text.lines().filter_map(count).skip_while(|(name, _)| name != "setns").collect()
+}
+
+#[test]
+fn what_a_killed_add_leaves_goes_with_del() {
+    let (node, pod) = (Node::new(), container());
+    let (configuration, path) = (node.capturing(), pod.path());
+    let calls = calls(&node, &pod);
+    let made = rules(&pod);
+    assert!(made.contains("sidecar_init") && calls.len() > 50, "{calls:?}");
+    let mut found = [0, 0];
+    for (name, count) in &calls {
+        node.does("DEL", &configuration, &path);
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "before {name} {count}");
+        let kill = format!("inject={name}:signal=KILL:when={count}");
+        if add_under_strace(&node, &pod, &["-o", "/dev/null", "-e", &kill]).success() {
+            continue;
+        }
+        let now = rules(&pod);
+        assert!(now.is_empty() || now == made, "killed at {name} {count}: {now}");
+        let named = node.attachments().into_iter().filter(|path| path.extension().is_some());
+        for file in named {
+            let text = fs::read_to_string(&file).expect("a state file");
+            assert!(serde_json::from_str::<Value>(&text).is_ok(), "killed at {name} {count}: {text}");
+        }
+        found[usize::from(!now.is_empty())] += 1;
+        // Rules never stand without what DEL knows them by; unfinished files are swept in time.
+        node.does("DEL", &configuration, &path);
+        assert_eq!(rules(&pod), "", "killed at {name} {count}");
+        for path in node.attachments() {
+            fs::remove_file(path).expect("an unfinished file");
+        }
+    }
+    let [none, whole] = found;
+    assert!(none > 20 && whole > 5, "none {none}, whole {whole} of {}", calls.len());
+}

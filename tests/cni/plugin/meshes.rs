@@ -1,0 +1,382 @@
+//! Pods of every mesh, each in its own words: what ADD sets is found by CHECK and removed by DEL, whatever the pod and its
+//! configuration say by then, and nothing is set beside another mesh.
+
+use crate::cni::plugin::pods::annotated;
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
+use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
+use serde_json::json;
+use std::{env, fs};
+
+/// A pod of a mesh.
+struct Kind {
+    mesh: &'static str,
+    /// What stands in messages for it.
+    name: &'static str,
+    /// How it speaks.
+    says: &'static [(&'static str, &'static str)],
+    /// The flags that mean the same.
+    flags: &'static [&'static str],
+    /// How it may speak wrongly, and what is told of each word.
+    wrong: &'static [(&'static str, &'static str)],
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        mesh: "istio",
+        name: "Istio's sidecar",
+        says: &[
+            ("sidecar.istio.io/status", r#"{"containers":["istio-proxy"]}"#),
+            ("traffic.sidecar.istio.io/includeInboundPorts", "8080"),
+            ("sidecar-init/dual-stack", "true"),
+        ],
+        flags: &["-u1337", "-g1337", "-i*", "-b8080", "-d15020,15021,15090", "-o15020", "--dual-stack"],
+        wrong: &[
+            ("traffic.sidecar.istio.io/includeInboundPorts", "http"),
+            ("sidecar-init/proxy-uid", "root"),
+        ],
+    },
+    Kind {
+        mesh: "linkerd",
+        name: "linkerd",
+        says: &[
+            ("linkerd.io/proxy-version", "edge-26.8.1"),
+            ("config.linkerd.io/skip-inbound-ports", "7000-7003"),
+            ("config.linkerd.io/skip-outbound-ports", "3306"),
+            ("config.linkerd.io/proxy-uid", "2107"),
+            ("sidecar-init/ipv6", "true"),
+        ],
+        flags: &[
+            "-p4143",
+            "-o4140",
+            "-u2107",
+            "--inbound-ports-to-ignore=4190,4191,7000-7003",
+            "--outbound-ports-to-ignore=3306",
+        ],
+        wrong: &[
+            ("config.linkerd.io/skip-inbound-ports", "http"),
+            ("config.linkerd.io/skip-subnets", "10.0.0.0/33"),
+            ("config.linkerd.io/proxy-uid", "root"),
+        ],
+    },
+    Kind {
+        mesh: "kuma",
+        name: "Kuma",
+        says: &[
+            ("kuma.io/sidecar-injected", "true"),
+            ("traffic.kuma.io/exclude-inbound-ports", "7000"),
+            ("traffic.kuma.io/exclude-outbound-ips", "10.9.0.0/16,fd09::/16"),
+            (
+                "traffic.kuma.io/transparent-proxy-config",
+                "redirect: {dns: {enabled: true, captureAll: true}}",
+            ),
+        ],
+        flags: &[
+            "--exclude-inbound-ports=7000,9001",
+            "--exclude-outbound-ips=10.9.0.0/16,fd09::/16",
+            "--redirect-all-dns-traffic",
+        ],
+        wrong: &[
+            ("traffic.kuma.io/exclude-inbound-ports", "http"),
+            ("traffic.kuma.io/exclude-outbound-ips", "10.0.0.0/33"),
+            ("traffic.kuma.io/drop-invalid-packets", "perhaps"),
+        ],
+    },
+    Kind {
+        mesh: "ambient",
+        name: "Istio's ambient mode",
+        says: &[
+            ("ambient.istio.io/redirection", "enabled"),
+            ("istio.io/reroute-virtual-interfaces", "vm0,br+"),
+        ],
+        flags: &["--reroute-virtual-interfaces=vm0,br+"],
+        wrong: &[("istio.io/reroute-virtual-interfaces", "a/b"), ("sidecar-init/probe-address", "here")],
+    },
+];
+
+const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
+
+/// A container with addresses of both families.
+fn both_families() -> Namespace {
+    let pod = container();
+    pod.ip("link set lo up\naddr add fd00::3/128 dev lo nodad");
+    pod
+}
+
+/// All that rules and routing are. A table of iptables (legacy) that is there and empty is no rule: to list it makes it.
+fn everything(pod: &Namespace) -> String {
+    const READ: &str = "iptables-legacy-save; ip6tables-legacy-save; ip -4 rule; ip -6 rule; \
+        ip -4 route show table all; ip -6 route show table all; ip addr show lo";
+    let is_empty = |line: &str| {
+        line.starts_with(['#', '*']) || line == "COMMIT" || line.starts_with(':') && !line.contains(" - [")
+    };
+    // Routes of the kernel's own may come a moment after their address.
+    let is_kernels = |line: &str| line.contains(" proto kernel ");
+    let read = pod.stdout("sh", &["-ec", READ]);
+    let read: Vec<&str> = read.lines().filter(|line| !is_empty(line) && !is_kernels(line)).collect();
+    rules(pod) + &read.join("\n")
+}
+
+/// A call for a pod of these words, with whatever its network configuration says.
+fn call(node: &Node, verb: &str, backend: &str, given: &[(&str, &str)], pod: &Namespace) -> Outcome {
+    let configuration = annotated(node, given, &json!({ "backend": backend }));
+    let (programs, path) = (env::var("PATH").expect("PATH"), pod.path());
+    let variables = [&variables("c1", &path)[..], &[("PATH", &programs)]].concat();
+    run(verb, &variables, &configuration.to_string())
+}
+
+/// Sets the rules that these flags make.
+fn apply(kind: &Kind, backend: &str, pod: &Namespace) {
+    pod.stdout(BINARY, &[&["apply", "--mesh", kind.mesh, "--backend", backend], kind.flags].concat());
+}
+
+fn last_reason(node: &Node) -> String {
+    node.lines().last().expect("a line")["reason"].to_string()
+}
+
+#[test]
+fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
+    for kind in &KINDS {
+        for backend in BACKENDS {
+            let (node, pod, other) = (Node::new(), both_families(), both_families());
+            let case = format!("{} by {backend}", kind.mesh);
+            let before = everything(&pod);
+            apply(kind, backend, &other);
+            let expected = everything(&other);
+            call(&node, "ADD", backend, kind.says, &pod).well();
+            assert_eq!(everything(&pod), expected, "{case}");
+            call(&node, "ADD", backend, kind.says, &pod).well();
+            assert_eq!(everything(&pod), expected, "{case}");
+            assert!(last_reason(&node).contains("was in place"), "{case}: {}", last_reason(&node));
+            // From here on nobody says any more of which mesh the pod is.
+            call(&node, "CHECK", backend, &[], &pod).well();
+            let tampering = match backend {
+                "iptables-legacy" => "iptables-legacy -t nat -F OUTPUT",
+                _ => "nft flush ruleset",
+            };
+            pod.stdout("sh", &["-c", tampering]);
+            says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
+            call(&node, "ADD", backend, kind.says, &pod).well();
+            assert_eq!(everything(&pod), expected, "{case}");
+            call(&node, "DEL", "nftables", &[], &pod).well();
+            assert_eq!(everything(&pod), before, "{case}");
+            assert!(node.attachments().is_empty(), "{case}");
+            call(&node, "DEL", "nftables", &[], &pod).well();
+            assert_eq!(everything(&pod), before, "{case}");
+        }
+    }
+}
+
+/// Kuma has chains even where both directions are switched off; ADD does not set them.
+#[test]
+fn a_pod_whose_settings_capture_nothing_is_skipped_by_add_and_check() {
+    let (node, pod) = (Node::new(), container());
+    let off = "redirect: {inbound: {enabled: false}, outbound: {enabled: false}}";
+    let given = [("kuma.io/sidecar-injected", "true"), ("traffic.kuma.io/transparent-proxy-config", off)];
+    for verb in ["ADD", "CHECK"] {
+        call(&node, verb, "nftables", &given, &pod).well();
+        assert!(last_reason(&node).contains("capture nothing"), "{verb}: {}", last_reason(&node));
+    }
+    assert_eq!(rules(&pod), "");
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once_and_nothing_is_touched() {
+    for kind in &KINDS {
+        let (node, pod) = (Node::new(), both_families());
+        let before = everything(&pod);
+        let is_right = |(name, _): &&(&str, &str)| !kind.wrong.iter().any(|(wrong, _)| wrong == name);
+        let given: Vec<_> = kind.says.iter().filter(is_right).chain(kind.wrong).copied().collect();
+        let error = call(&node, "ADD", "nftables", &given, &pod).refused(7);
+        for (name, value) in kind.wrong {
+            says(&error, &[&format!("pod shop/web: {name}: {value:?}")]);
+        }
+        assert_eq!(everything(&pod), before, "{}", kind.mesh);
+        assert!(node.attachments().is_empty(), "{}", kind.mesh);
+    }
+}
+
+#[test]
+fn nothing_is_set_beside_another_mesh_and_what_that_has_set_stays() {
+    for there in &KINDS {
+        for requested in KINDS.iter().filter(|requested| requested.mesh != there.mesh) {
+            let (node, pod) = (Node::new(), both_families());
+            apply(there, "nftables", &pod);
+            let before = everything(&pod);
+            let error = call(&node, "ADD", "nftables", requested.says, &pod).refused(100);
+            let remedy = format!("sidecar-init clean --mesh {}", there.mesh);
+            says(&error, &[there.name, &format!("{} was requested", requested.name), &remedy]);
+            assert_eq!(everything(&pod), before, "{} beside {}", requested.mesh, there.mesh);
+            // A runtime removes what it could not add.
+            call(&node, "DEL", "nftables", requested.says, &pod).well();
+            assert_eq!(everything(&pod), before, "{} beside {}", requested.mesh, there.mesh);
+            assert!(node.attachments().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_container_stays_with_its_mesh_until_it_is_deleted() {
+    let (node, pod) = (Node::new(), both_families());
+    let before = everything(&pod);
+    let [_, linkerd, kuma, _] = &KINDS;
+    call(&node, "ADD", "nftables", linkerd.says, &pod).well();
+    let made = everything(&pod);
+    let error = call(&node, "ADD", "nftables", kuma.says, &pod).refused(7);
+    says(&error, &["captured this container for linkerd", "Kuma is requested now", "DEL removes"]);
+    assert_eq!(everything(&pod), made);
+    call(&node, "CHECK", "nftables", kuma.says, &pod).well();
+    call(&node, "DEL", "nftables", kuma.says, &pod).well();
+    assert_eq!(everything(&pod), before);
+    call(&node, "ADD", "nftables", kuma.says, &pod).well();
+    call(&node, "DEL", "nftables", &[], &pod).well();
+    assert_eq!(everything(&pod), before);
+}
+
+/// Nobody can read then for which mesh it was captured.
+#[test]
+fn a_container_goes_of_which_only_the_name_is_known() {
+    for kind in &KINDS {
+        let (node, pod) = (Node::new(), both_families());
+        let before = everything(&pod);
+        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        fs::write(&node.attachments()[0], "{").expect("torn");
+        call(&node, "DEL", "nftables", &[], &pod).well();
+        assert_eq!(everything(&pod), before, "{}", kind.mesh);
+        assert!(node.attachments().is_empty(), "{}", kind.mesh);
+    }
+}
+
+#[test]
+fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
+    let [_, linkerd, kuma, _] = &KINDS;
+    let (node, pod) = (Node::new(), both_families());
+    let before = everything(&pod);
+    let to = |network: &str, given: &[(&str, &str)]| {
+        let mut configuration = annotated(&node, given, &json!({}));
+        configuration["name"] = json!(network);
+        configuration
+    };
+    node.does("ADD", &to("one", linkerd.says), &pod.path());
+    let made = everything(&pod);
+    node.does("ADD", &to("two", linkerd.says), &pod.path());
+    // One that was refused has nothing that could stay.
+    node.call("ADD", &to("three", kuma.says), &pod.path()).refused(100);
+    node.does("DEL", &to("one", &[]), &pod.path());
+    assert_eq!(everything(&pod), made);
+    node.does("DEL", &to("two", &[]), &pod.path());
+    assert_eq!(everything(&pod), before);
+    node.does("DEL", &to("three", &[]), &pod.path());
+    assert!(node.attachments().is_empty());
+}
+
+#[track_caller]
+fn means(node: &Node, configuration: &serde_json::Value, flags: &[&str]) {
+    let (pod, other) = (both_families(), both_families());
+    node.does("ADD", configuration, &pod.path());
+    other.stdout(BINARY, &[&["apply", "--backend=nftables"], flags].concat());
+    assert_eq!(rules(&pod), rules(&other), "{configuration:#}");
+    // What is compared with is read from what ADD has written.
+    node.does("CHECK", configuration, &pod.path());
+    node.does("DEL", configuration, &pod.path());
+    assert_eq!(rules(&pod), "", "{configuration:#}");
+}
+
+/// As linkerd's own plugin reads them: ports skipped inbound are added to those of the node, all else is replaced.
+#[test]
+fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
+    let node = Node::new();
+    let defaults = json!({ "defaults": {
+        "mesh": "linkerd", "proxy-uid": 2105, "ipv6": false,
+        "inbound-ports-to-ignore": "4191,4190,9000", "outbound-ports-to-ignore": [443, 6443],
+    } });
+    let seen = ("linkerd.io/proxy-version", "edge-26.8.1");
+    let flags = |inbound: &'static str, outbound: &'static str| {
+        ["--mesh=linkerd", "-p4143", "-o4140", "-u2105", "--ipv6=false", inbound, outbound]
+    };
+    means(
+        &node,
+        &annotated(&node, &[seen], &defaults),
+        &flags("--inbound-ports-to-ignore=4191,4190,9000", "--outbound-ports-to-ignore=443,6443"),
+    );
+    let given = [
+        seen,
+        ("config.linkerd.io/skip-inbound-ports", "7000,8000-8002"),
+        ("config.linkerd.io/skip-outbound-ports", "3306"),
+    ];
+    means(
+        &node,
+        &annotated(&node, &given, &defaults),
+        &flags("--inbound-ports-to-ignore=4191,4190,9000,7000,8000-8002", "--outbound-ports-to-ignore=3306"),
+    );
+    // Our own annotation says what the flag says.
+    let given = [seen, ("sidecar-init/inbound-ports-to-ignore", "4190,4191,7000")];
+    means(
+        &node,
+        &annotated(&node, &given, &defaults),
+        &flags("--inbound-ports-to-ignore=4190,4191,7000", "--outbound-ports-to-ignore=443,6443"),
+    );
+    // Whose pod is another mesh's, or Istio's, of that the defaults of linkerd say nothing.
+    let [istio, _, kuma, _] = &KINDS;
+    means(&node, &annotated(&node, istio.says, &defaults), istio.flags);
+    means(&node, &annotated(&node, kuma.says, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
+}
+
+#[test]
+fn a_network_captures_every_container_for_its_mesh() {
+    let node = Node::new();
+    let capture = json!({ "capture": {
+        "mesh": "linkerd", "proxy-uid": 2105, "inbound-ports-to-ignore": "4190,4191",
+    } });
+    let flags = |inbound: &'static str| ["--mesh=linkerd", "-p4143", "-o4140", "-u2105", inbound];
+    means(&node, &node.configuration(&capture), &flags("--inbound-ports-to-ignore=4190,4191"));
+    let given = [("config.linkerd.io/skip-inbound-ports", "7000")];
+    means(&node, &annotated(&node, &given, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
+}
+
+/// A runtime does not tell that the pod has an init container for the rules: it comes after the plugin.
+#[test]
+fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_over() {
+    let [_, linkerd, kuma, _] = &KINDS;
+    for (kind, command) in
+        [(linkerd, &["linkerd-init"][..]), (kuma, &["kuma-init", "install", "transparent-proxy"])]
+    {
+        let (node, pod) = (Node::new(), both_families());
+        let before = everything(&pod);
+        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        let made = everything(&pod);
+        // As in an image without iptables.
+        pod.stdout(BINARY, &[command, &["--native-nftables"], kind.flags].concat());
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
+        call(&node, "CHECK", "nftables", &[], &pod).well();
+        // The mesh's own program sets its rules beside ours.
+        let chain = if kind.mesh == "kuma" { "KUMA_MESH_INBOUND" } else { "PROXY_INIT_REDIRECT" };
+        for words in [["-N", chain].as_slice(), &["-A", "PREROUTING", "-p", "tcp", "-j", chain]] {
+            pod.stdout("iptables-nft", &[&["-t", "nat"], words].concat());
+        }
+        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &[chain]);
+        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
+        // With other settings, its own count, as it runs last; and they are where it sets rules: in iptables' tables.
+        let other = if kind.mesh == "kuma" { "--redirect-inbound-port=7" } else { "--incoming-proxy-port=7" };
+        let flags = kind.flags.iter().copied().filter(|flag| !flag.starts_with("-p"));
+        pod.stdout(BINARY, &[command, &flags.chain([other]).collect::<Vec<_>>()].concat());
+        let set = everything(&pod);
+        // As iptables-legacy lists them, or nft.
+        assert!(set.contains("--to-ports 7\n") || set.contains("redirect to :7\n"), "{set}");
+        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["not those that ADD has made"]);
+        call(&node, "DEL", "nftables", &[], &pod).well();
+        assert_eq!(everything(&pod), before, "{}", kind.mesh);
+        // One of another mesh is refused, and what the plugin has set stays.
+        let requested = if kind.mesh == "kuma" { linkerd } else { kuma };
+        call(&node, "ADD", "nftables", requested.says, &pod).well();
+        let made = everything(&pod);
+        let printed = pod.output(BINARY, &[command, kind.flags].concat(), "");
+        let printed = (printed.code, printed.stderr.clone());
+        assert!(
+            printed.0 == Some(1) && printed.1.contains(&format!("{} was requested", kind.name)),
+            "{printed:?}"
+        );
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
+    }
+}

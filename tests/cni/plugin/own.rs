@@ -1,0 +1,97 @@
+//! The runtime's own network namespace is never changed, whatever `CNI_NETNS` leads to it, and with or without `/proc`.
+
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text};
+use crate::support::mounts::in_mount_namespace;
+use crate::support::namespace::Namespace;
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn mount(arguments: &[&str]) {
+    let status = Command::new("mount").args(arguments).status().expect("mount");
+    assert!(status.success(), "mount {arguments:?}");
+}
+
+/// A file that a namespace is mounted on, as runtimes keep them.
+fn named(node: &Node, name: &str, namespace: &str) -> PathBuf {
+    let file = node.folder.join(name);
+    fs::write(&file, "").expect("a file");
+    mount(&["--bind", namespace, text(&file)]);
+    file
+}
+
+/// That of the process that makes these tests, which is the plugin's own when it is called.
+fn own() -> Namespace {
+    File::open("/proc/self/ns/net").expect("our own").into()
+}
+
+fn without_proc(work: impl FnOnce() + Send) {
+    let status = Command::new("umount").args(["--lazy", "/proc"]).status().expect("umount");
+    assert!(status.success() && !Path::new("/proc/self").exists());
+    work();
+}
+
+#[test]
+fn whatever_leads_to_it_is_refused() {
+    let node = Node::new();
+    let before = rules(&own());
+    in_mount_namespace(|| {
+        let link = node.folder.join("link");
+        let mounted = named(&node, "mounted", "/proc/self/ns/net");
+        symlink(&mounted, &link).expect("a link");
+        for path in
+            [mounted.as_path(), &link, Path::new("/proc/self/ns/net"), Path::new("/proc/thread-self/ns/net")]
+        {
+            for verb in ["ADD", "CHECK"] {
+                let error = node.call(verb, &node.capturing(), text(path)).refused(4);
+                says(&error, &["CNI_NETNS", text(path), "the runtime's own network namespace"]);
+            }
+            node.does("DEL", &node.capturing(), text(path));
+        }
+        // A record is of another namespace than this, and nothing of it can be cleaned here.
+        let pod = container();
+        node.does("ADD", &node.capturing(), &pod.path());
+        says(&node.call("DEL", &node.capturing(), text(&mounted)).refused(4), &["the runtime's own"]);
+        node.does("DEL", &node.capturing(), &pod.path());
+    });
+    assert_eq!(rules(&own()), before);
+}
+
+#[test]
+fn without_proc_nothing_tells_so_everything_is_refused() {
+    let node = Node::new();
+    let (pod, ours) = (container(), own());
+    let before = rules(&ours);
+    in_mount_namespace(|| {
+        let files = [named(&node, "own", "/proc/self/ns/net"), named(&node, "pod", &pod.path())];
+        without_proc(|| {
+            for file in &files {
+                for verb in ["ADD", "CHECK"] {
+                    let error = node.call(verb, &node.capturing(), text(file)).refused(4);
+                    says(&error, &["CNI_NETNS", text(file), "/proc is needed to know"]);
+                }
+                node.does("DEL", &node.capturing(), text(file));
+            }
+            let error = run("STATUS", &[], &node.capturing().to_string()).refused(50);
+            says(&error, &["/proc is needed to know"]);
+        });
+        assert!(node.attachments().is_empty());
+    });
+    assert_eq!((rules(&pod), rules(&ours)), (String::new(), before));
+    // What was added before keeps its record until the rules can be removed.
+    node.does("ADD", &node.capturing(), &pod.path());
+    let made = rules(&pod);
+    in_mount_namespace(|| {
+        let file = named(&node, "pod-again", &pod.path());
+        without_proc(|| {
+            let error = node.call("DEL", &node.capturing(), text(&file)).refused(4);
+            says(&error, &["/proc is needed to know"]);
+        });
+    });
+    assert_eq!((rules(&pod), node.attachments().len()), (made, 1));
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}

@@ -1,0 +1,100 @@
+//! ADD and DEL of one container at the same time, as a runtime calls them that has given up on an ADD; and a DEL whose
+//! record is lost. Whatever comes first, the last DEL leaves neither rule nor record.
+
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables};
+use crate::support::namespace::Namespace;
+use crate::support::program::BINARY;
+use crate::support::rows::rows;
+use serde_json::{Value, json};
+use std::{fs, thread};
+
+/// Rounds of one ADD and two DELs at once, then one more DEL.
+fn rounds(count: usize, more: &Value, programs: Option<&str>) {
+    let (node, pod) = (Node::new(), container());
+    let mut configuration = node.capturing();
+    configuration.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let (input, path) = (configuration.to_string(), pod.path());
+    let call = |verb: &str| {
+        let mut variables = variables("c1", &path);
+        variables.extend(programs.map(|path| ("PATH", path)));
+        run(verb, &variables, &input).well();
+    };
+    for round in 0..count {
+        thread::scope(|scope| {
+            for verb in ["ADD", "DEL", "DEL"] {
+                scope.spawn(move || call(verb));
+            }
+        });
+        let (now, records) = (rules(&pod), node.attachments().len());
+        assert_eq!(
+            now.contains("sidecar_init") || now.contains("ISTIO_"),
+            records == 1,
+            "round {round}: {now}"
+        );
+        call("DEL");
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "round {round}");
+    }
+}
+
+rows! {
+    add_and_del_at_once_leave_rules_with_their_record_or_nothing: rounds(300, &json!({}), None);
+    add_and_del_at_once_by_the_programs_of_iptables: rounds(25, &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
+}
+
+/// Each DEL may see the record of the other attachment.
+#[test]
+fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
+    let (node, pod) = (Node::new(), container());
+    let path = pod.path();
+    let mut second = node.capturing();
+    second["name"] = json!("second");
+    let networks = [node.capturing(), second];
+    for round in 0..100 {
+        networks.iter().for_each(|network| drop(node.does("ADD", network, &path)));
+        thread::scope(|scope| {
+            for network in &networks {
+                let (node, path) = (&node, &path);
+                scope.spawn(move || node.does("DEL", network, path));
+            }
+        });
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "round {round}");
+    }
+}
+
+/// Rules that an ADD has set, without its record.
+fn lost(node: &Node) -> Namespace {
+    let pod = container();
+    node.does("ADD", &node.capturing(), &pod.path());
+    node.attachments().iter().for_each(|path| fs::remove_file(path).expect("a record"));
+    pod
+}
+
+#[test]
+fn rules_of_an_add_whose_record_is_lost_go_with_del() {
+    let node = Node::new();
+    let pod = lost(&node);
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!(rules(&pod), "");
+    assert_eq!(node.lines().last().expect("a line")["outcome"], "cleaned");
+}
+
+#[test]
+fn without_a_record_rules_of_an_init_container_stay_and_so_do_those_that_another_attachment_needs() {
+    let node = Node::new();
+    let pod = lost(&node);
+    // What an init container finds in place and sets otherwise is its own.
+    pod.stdout(BINARY, &["apply", "-b", "8080", "--backend", "nftables"]);
+    let made = rules(&pod);
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!(rules(&pod), made);
+
+    let pod = container();
+    let mut other = node.capturing();
+    other["name"] = json!("second");
+    node.does("ADD", &other, &pod.path());
+    let made = rules(&pod);
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!(rules(&pod), made);
+    node.does("DEL", &other, &pod.path());
+    assert_eq!(rules(&pod), "");
+}

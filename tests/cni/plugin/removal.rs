@@ -1,0 +1,145 @@
+//! DEL and GC: what is left of a container that goes, and of those that are gone.
+
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
+use crate::support::namespace::Namespace;
+use serde_json::json;
+use std::fs;
+
+fn added() -> (Node, Namespace) {
+    let (node, pod) = (Node::new(), container());
+    node.does("ADD", &node.capturing(), &pod.path());
+    assert_eq!(node.attachments().len(), 1);
+    (node, pod)
+}
+
+#[test]
+fn what_is_there_is_cleaned_and_forgotten_once() {
+    let (node, pod) = added();
+    pod.stdout("nft", &["add table ip other; add chain ip other own"]);
+    assert_eq!(node.does("DEL", &node.capturing(), &pod.path()), "");
+    assert_eq!(rules(&pod), "table ip other {\n\tchain own {\n\t}\n}\n");
+    assert!(node.attachments().is_empty());
+    node.does("DEL", &node.capturing(), &pod.path());
+    let outcomes: Vec<String> =
+        node.lines().iter().map(|line| line["outcome"].as_str().expect("a text").to_owned()).collect();
+    assert_eq!(outcomes, ["captured", "cleaned", "nothing"]);
+}
+
+#[test]
+fn a_namespace_that_is_gone_or_not_named_is_no_reason_to_fail() {
+    let file = std::env::temp_dir().join(format!("sidecar-init-unmounted-{}", std::process::id()));
+    fs::write(&file, "").expect("what is left of a name");
+    for path in
+        ["", "/run/netns/no-such-namespace", "/proc/1/no/such", crate::cni::plugin::runtime::text(&file)]
+    {
+        let (node, pod) = added();
+        node.does("DEL", &node.capturing(), path);
+        assert!(node.attachments().is_empty(), "{path:?}");
+        drop(pod);
+    }
+    fs::remove_file(&file).expect("it goes");
+}
+
+#[test]
+fn a_container_goes_whatever_its_configuration_has_become() {
+    for key in ["capture", "whatever", "timeout", "backend", "prevResult", "runtimeConfig"] {
+        let (node, pod) = added();
+        let mut configuration = node.capturing();
+        configuration[key] = json!([17]);
+        node.does("DEL", &configuration, &pod.path());
+        assert_eq!(rules(&pod), "", "{key}");
+        assert!(node.attachments().is_empty(), "{key}");
+    }
+    // Which network it is has to be known.
+    let (node, pod) = added();
+    let mut configuration = node.capturing();
+    configuration["name"] = json!(17);
+    says(&node.call("DEL", &configuration, &pod.path()).refused(7), &["name: 17"]);
+    assert_eq!(node.attachments().len(), 1);
+}
+
+#[test]
+fn rules_that_we_did_not_add_stay() {
+    let (node, pod) = (Node::new(), container());
+    pod.stdout(crate::support::program::BINARY, &["apply", "-b", "*"]);
+    let before = rules(&pod);
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!(rules(&pod), before);
+}
+
+#[test]
+fn rules_stay_until_the_last_attachment_of_a_container_goes() {
+    let (node, pod) = added();
+    let other = {
+        let mut other = node.capturing();
+        other["name"] = json!("second");
+        other
+    };
+    node.does("ADD", &other, &pod.path());
+    let made = rules(&pod);
+    node.does("DEL", &node.capturing(), &pod.path());
+    assert_eq!(rules(&pod), made);
+    node.does("CHECK", &other, &pod.path());
+    node.does("DEL", &other, &pod.path());
+    assert_eq!(rules(&pod), "");
+    assert!(node.attachments().is_empty());
+}
+
+#[test]
+fn only_what_is_valid_is_remembered() {
+    let (node, pod) = (Node::new(), container());
+    let input = node.capturing().to_string();
+    for container in ["c1", "c2", "c3", "c4"] {
+        run("ADD", &variables(container, &pod.path()), &input).well();
+    }
+    let mut other = node.capturing();
+    other["name"] = json!("second");
+    node.does("ADD", &other, &pod.path());
+    let attachment =
+        |container: &str, interface: &str| json!({"containerID": container, "ifname": interface});
+    for (key, valid, left) in [
+        // Of the other network nothing is known here.
+        ("cni.dev/valid-attachments", json!(["c1", "c3", "c4", "c9"].map(|c| attachment(c, "eth0"))), 4),
+        ("cni.dev/attachments", json!([attachment("c1", "eth0"), attachment("c3", "eth1")]), 2),
+        // Go writes a list without items so.
+        ("cni.dev/valid-attachments", json!(null), 1),
+    ] {
+        let mut configuration = node.capturing();
+        configuration[key] = valid.clone();
+        assert_eq!(run("GC", &[], &configuration.to_string()).well(), "");
+        assert_eq!(node.attachments().len(), left, "{valid}");
+    }
+    assert!(rules(&pod).contains("sidecar_init"), "what is not valid is forgotten, not touched");
+}
+
+#[test]
+fn without_a_list_nothing_is_forgotten() {
+    let (node, _pod) = added();
+    says(&run("GC", &[], &node.capturing().to_string()).refused(7), &["cni.dev/valid-attachments"]);
+    for valid in [json!({}), json!("c1"), json!([{"containerID": "c1"}]), json!([17])] {
+        let mut configuration = node.capturing();
+        configuration["cni.dev/valid-attachments"] = valid;
+        says(&run("GC", &[], &configuration.to_string()).refused(7), &["cni.dev/valid-attachments"]);
+    }
+    assert_eq!(node.attachments().len(), 1);
+}
+
+/// What was killed while it wrote leaves a file aside, which goes when its writer is surely gone.
+#[test]
+fn what_killed_calls_have_left_is_swept() {
+    let (node, _pod) = added();
+    let folder = node.state().join("attachments");
+    for (name, age) in [(".new-1-1", "now"), (".new-1-2", "3 hours ago"), ("foreign", "3 hours ago")] {
+        fs::write(folder.join(name), "{").expect("a file");
+        let path = folder.join(name);
+        let touched = std::process::Command::new("touch").args(["-d", age]).arg(&path).status();
+        assert!(touched.is_ok_and(|status| status.success()), "touch");
+    }
+    let mut configuration = node.capturing();
+    configuration["cni.dev/valid-attachments"] = json!([{"containerID": "c1", "ifname": "eth0"}]);
+    run("GC", &[], &configuration.to_string()).well();
+    let left: Vec<bool> =
+        [".new-1-1", ".new-1-2", "foreign"].iter().map(|name| folder.join(name).exists()).collect();
+    assert_eq!(left, [true, false, true]);
+    assert_eq!(node.attachments().len(), 3);
+}

@@ -1,0 +1,135 @@
+//! An ADD whose result does not reach the runtime has failed, and has undone what it did.
+
+use crate::cni::plugin::runtime::{Node, container, rules, variables};
+use crate::support::program::{BINARY, Outcome};
+use serde_json::json;
+use std::{
+    fs::File,
+    io::Write,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Calls ADD with a shell's redirection of standard output.
+fn add(redirection: &str, stdout: Stdio, input: &str, path: &str) -> Outcome {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("exec \"$0\" {redirection}"), BINARY]).env_clear();
+    command.envs(variables("c1", path)).env("CNI_COMMAND", "ADD");
+    let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn().expect("sh");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends").into()
+}
+
+/// A pipe whose reader is gone.
+fn broken_pipe() -> Stdio {
+    let (_, writer) = std::io::pipe().expect("a pipe");
+    writer.into()
+}
+
+type Opened = fn() -> Stdio;
+
+const UNWRITABLE: [(&str, Opened); 4] = [
+    (">&-", Stdio::null),
+    (">/dev/full", Stdio::null),
+    ("", broken_pipe),
+    // Opened for reading alone.
+    ("1</dev/null", Stdio::null),
+];
+
+#[track_caller]
+fn fails(node: &Node, redirection: &str, ended: &Outcome, what: &str) {
+    assert_eq!(ended.code, Some(1), "{redirection}: {ended:?}");
+    let line = node.lines().pop().expect("a line");
+    assert_eq!((line["verb"].as_str(), line["outcome"].as_str()), (Some("ADD"), Some("failed")), "{line:#}");
+    for text in [line["reason"].to_string(), ended.stderr.clone()] {
+        assert!(
+            text.contains("can't be written to standard output") && text.contains(what),
+            "{redirection}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_result_that_can_not_be_written_undoes_the_add() {
+    let (node, pod) = (Node::new(), container());
+    let (configuration, path) = (node.capturing(), pod.path());
+    for (redirection, stdout) in UNWRITABLE {
+        let ended = add(redirection, stdout(), &configuration.to_string(), &path);
+        fails(&node, redirection, &ended, "what was done is undone");
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{redirection}");
+    }
+    // Nothing was done for one that is excluded; it has failed all the same.
+    let ended = add(">&-", Stdio::null(), &node.configuration(&json!({})).to_string(), &path);
+    fails(&node, ">&-", &ended, "nothing was done");
+}
+
+#[test]
+fn what_an_earlier_add_has_done_is_what_comes_back() {
+    let (node, pod) = (Node::new(), container());
+    let path = pod.path();
+    node.does("ADD", &node.capturing(), &path);
+    let (made, record) = (rules(&pod), std::fs::read(&node.attachments()[0]).expect("a record"));
+    for capture in [json!({"istio-inbound-ports": "80"}), node.capturing()["capture"].clone()] {
+        let input = node.configuration(&json!({"capture": capture})).to_string();
+        for (redirection, stdout) in UNWRITABLE {
+            let ended = add(redirection, stdout(), &input, &path);
+            fails(&node, redirection, &ended, "what was done is undone");
+            assert_eq!(rules(&pod), made, "{redirection}");
+            assert_eq!(std::fs::read(&node.attachments()[0]).expect("a record"), record, "{redirection}");
+        }
+    }
+    node.does("DEL", &node.capturing(), &path);
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}
+
+#[test]
+fn the_rules_of_another_attachment_come_back() {
+    let (node, pod) = (Node::new(), container());
+    let path = pod.path();
+    node.does("ADD", &node.capturing(), &path);
+    let made = rules(&pod);
+    for capture in [json!({"istio-inbound-ports": "80"}), node.capturing()["capture"].clone()] {
+        let mut second = node.configuration(&json!({"capture": capture}));
+        second["name"] = json!("second");
+        for (redirection, stdout) in UNWRITABLE {
+            let ended = add(redirection, stdout(), &second.to_string(), &path);
+            fails(&node, redirection, &ended, "what was done is undone");
+            assert_eq!((rules(&pod), node.attachments().len()), (made.clone(), 1), "{redirection}");
+        }
+    }
+    node.does("CHECK", &node.capturing(), &path);
+    node.does("DEL", &node.capturing(), &path);
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}
+
+/// The result is longer than a pipe, so a runtime that reads nothing holds it up.
+#[test]
+fn a_result_that_no_one_reads_is_given_up_when_time_is_up() {
+    let (node, pod) = (Node::new(), container());
+    let mut configuration = node.capturing();
+    configuration["timeout"] = json!("1s");
+    configuration["prevResult"] = json!({"cniVersion": "1.1.0", "long": "x".repeat(200_000)});
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let start = Instant::now();
+    let ended = add("", writer.into(), &configuration.to_string(), &pod.path());
+    fails(&node, "", &ended, "what was done is undone");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(10), "{took:?}");
+    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
+}
+
+/// A file is written to its end, however long it takes.
+#[test]
+fn a_long_result_arrives_whole() {
+    let (node, pod) = (Node::new(), container());
+    let mut configuration = node.capturing();
+    configuration["prevResult"] = json!({"cniVersion": "1.1.0", "long": "x".repeat(1_000_000)});
+    let file = node.folder.join("result");
+    let stdout = File::create(&file).expect("a file");
+    let ended = add("", stdout.into(), &configuration.to_string(), &pod.path());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let result: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&file).expect("the result")).expect("JSON");
+    assert_eq!(result["long"].as_str().map(str::len), Some(1_000_000));
+    assert_eq!(node.does("ADD", &configuration, &pod.path()).len(), std::fs::read(&file).expect("it").len());
+}

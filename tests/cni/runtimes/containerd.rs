@@ -1,0 +1,354 @@
+//! containerd through the socket on which a kubelet calls it. It hands over the annotations of a pod.
+
+use crate::{
+    cni::runtimes::{
+        cri::{
+            self,
+            message::{
+                Capability, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ExecSyncResponse, Id,
+                ImageSpec, LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
+                Metadata, Nothing, PodSandboxConfig, PodSandboxStatusRequest, PodSandboxStatusResponse,
+                RunPodSandboxRequest, StatusResponse,
+            },
+        },
+        image,
+        network::{self, Attachment, V4},
+        stage::{Stage, until},
+        traffic::{Case, Container, ISTIO, In, KUMA, LINKERD, Out, Proxy, ZTUNNEL, rules},
+        verbs,
+    },
+    support::{
+        namespace::Namespace,
+        pod::Answerer::{Destination, Inbound, Outbound},
+        program::BINARY,
+    },
+};
+use prost::Message;
+use serde_json::{Value, json};
+use std::{error::Error, fs, path::Path};
+
+/// What injection leaves at a pod.
+const INJECTED: (&str, &str) =
+    ("sidecar.istio.io/status", r#"{"initContainers":["istio-validation"],"containers":["istio-proxy"]}"#);
+const INBOUND_PORTS: &str = "traffic.sidecar.istio.io/includeInboundPorts";
+const NOT_OUTBOUND_PORTS: &str = "traffic.sidecar.istio.io/excludeOutboundPorts";
+
+pub(crate) struct Containerd {
+    pub(crate) stage: Stage,
+}
+
+impl Containerd {
+    /// containerd with our plugin, which has these keys on top, and an image to run; it is ready.
+    pub(crate) fn new(name: &str, ours: Value) -> Self {
+        crate::cni::runtimes::need(&["containerd", "containerd-shim-runc-v2", "ctr", "runc"]);
+        let stage = Stage::new(name, |folder| {
+            network::write(folder, "sidecar-cni", V4, ours);
+            image::pack(folder);
+            let settings = folder.join("containerd.toml");
+            fs::write(&settings, self::settings(folder)).expect("a file");
+            vec!["containerd".to_owned(), "--config".to_owned(), settings.to_string_lossy().into_owned()]
+        });
+        let containerd = Self { stage };
+        let ready = until(|| containerd.is_ready().ok().filter(|ready| *ready));
+        assert_eq!(ready, Some(true), "containerd does not get ready: {}", containerd.stage.logs());
+        containerd.import("image.tar");
+        containerd
+    }
+
+    /// Brings in images from an archive in the stage's folder.
+    pub(crate) fn import(&self, archive: &str) {
+        let [socket, archive] = ["socket", archive].map(|name| self.stage.folder.file(name));
+        let import = ["images", "import", "--snapshotter", "native", &archive];
+        self.stage.stdout(&[&["ctr", "--address", &socket, "-n", "k8s.io"], &import[..]].concat(), &[]);
+    }
+
+    fn call<Q: Message, A: Message + Default>(
+        &self,
+        method: &str,
+        question: &Q,
+    ) -> Result<A, Box<dyn Error>> {
+        cri::call(&self.stage.folder.join("socket"), method, question)
+    }
+
+    /// The same where it has to succeed.
+    pub(crate) fn ask<Q: Message, A: Message + Default>(&self, method: &str, question: &Q) -> A {
+        self.call(method, question)
+            .unwrap_or_else(|error| panic!("{method} failed: {error}\n{}", self.stage.logs()))
+    }
+
+    fn is_ready(&self) -> Result<bool, Box<dyn Error>> {
+        let answer: StatusResponse = self.call("Status", &Nothing {})?;
+        let conditions = answer.status.unwrap_or_default().conditions;
+        Ok(conditions.len() >= 2 && conditions.iter().all(|condition| condition.holds))
+    }
+
+    fn run(&self, config: &PodSandboxConfig) -> Result<String, Box<dyn Error>> {
+        let answer: Id =
+            self.call("RunPodSandbox", &RunPodSandboxRequest { config: Some(config.clone()) })?;
+        Ok(answer.id)
+    }
+
+    /// A sandbox with these annotations.
+    pub(crate) fn sandbox(&self, name: &str, annotations: &[(&str, &str)]) -> Sandbox<'_> {
+        let config = self.pod(name, annotations);
+        let id = self.run(&config).unwrap_or_else(|error| panic!("{error}\n{}", self.stage.logs()));
+        let attachment = Attachment::of(&self.stage, &id);
+        let inside = self.stage.namespace(&attachment.netns);
+        Sandbox { containerd: self, id, config, attachment, inside }
+    }
+
+    fn pod(&self, name: &str, annotations: &[(&str, &str)]) -> PodSandboxConfig {
+        let metadata =
+            Metadata { name: name.to_owned(), uid: format!("{name}-uid"), namespace: "shop".to_owned() };
+        let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        PodSandboxConfig {
+            metadata: Some(metadata),
+            hostname: name.to_owned(),
+            log_directory: self.stage.folder.file("logs"),
+            annotations: annotations.iter().map(text).collect(),
+            linux: Some(LinuxPodSandboxConfig { cgroup_parent: format!("/{}", self.stage.name) }),
+        }
+    }
+}
+
+/// `containerd-config.toml(5)` and the settings of its CRI plugin.
+fn settings(folder: &Path) -> String {
+    let path = |name: &str| folder.join(name);
+    let (plugins, configuration) = (network::plugins(folder), network::configuration(folder));
+    // Not every machine may set the score that the kernel chooses its victims by; not every one has AppArmor.
+    format!(
+        "version = 2\nroot = {:?}\nstate = {:?}\n[debug]\nlevel = \"warn\"\n[grpc]\naddress = {:?}\n\
+         [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = {:?}\n\
+         disable_apparmor = true\nrestrict_oom_score_adj = true\n\
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"native\"\n\
+         [plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = {plugins:?}\nconf_dir = {configuration:?}\n",
+        path("root"),
+        path("volatile"),
+        path("socket"),
+        image::NAME,
+    )
+}
+
+/// A pod sandbox that runs.
+pub(crate) struct Sandbox<'a> {
+    containerd: &'a Containerd,
+    id: String,
+    config: PodSandboxConfig,
+    attachment: Attachment,
+    pub(crate) inside: Namespace,
+}
+
+impl Sandbox<'_> {
+    /// Starts a container without capabilities in it; tells its id.
+    pub(crate) fn start(&self) -> String {
+        let capabilities = Capability { drop: vec!["ALL".to_owned()], ..Capability::default() };
+        let security_context = LinuxContainerSecurityContext {
+            capabilities: Some(capabilities),
+            ..LinuxContainerSecurityContext::default()
+        };
+        self.run(ContainerConfig {
+            metadata: Some(Metadata { name: "app".to_owned(), ..Metadata::default() }),
+            image: Some(ImageSpec { image: image::NAME.to_owned() }),
+            linux: Some(LinuxContainerConfig { security_context: Some(security_context) }),
+            ..ContainerConfig::default()
+        })
+    }
+
+    /// Starts a container in it; tells its id.
+    pub(crate) fn run(&self, config: ContainerConfig) -> String {
+        let request = CreateContainerRequest {
+            pod_sandbox_id: self.id.clone(),
+            config: Some(config),
+            sandbox_config: Some(self.config.clone()),
+        };
+        let container: Id = self.containerd.ask("CreateContainer", &request);
+        let Nothing {} = self.containerd.ask("StartContainer", &container);
+        container.id
+    }
+
+    /// Sees where connections land, which a container without capabilities makes and gets.
+    fn check(&self, container: &str, cases: &[Case]) {
+        self.check_of(ISTIO, container, cases);
+    }
+
+    /// The same with another mesh's proxy.
+    pub(crate) fn check_of(&self, proxy: Proxy, container: &str, cases: &[Case]) {
+        let run = |command: &[&str]| {
+            let request = ExecSyncRequest {
+                container_id: container.to_owned(),
+                command: command.iter().map(|word| (*word).to_owned()).collect(),
+                timeout: 30,
+            };
+            let answer: ExecSyncResponse = self.containerd.ask("ExecSync", &request);
+            String::from_utf8(answer.stdout).expect("UTF-8").trim().to_owned()
+        };
+        let status = PodSandboxStatusRequest { id: self.id.clone(), verbose: false };
+        let status: PodSandboxStatusResponse = self.containerd.ask("PodSandboxStatus", &status);
+        let address = status.status.and_then(|status| status.network).unwrap_or_default().ip;
+        let container = Container {
+            stage: &self.containerd.stage,
+            inside: &self.inside,
+            address: address.parse().expect("an address"),
+            proxy,
+            run: &run,
+        };
+        container.check(cases);
+    }
+
+    pub(crate) fn stop(&self) {
+        let Nothing {} = self.containerd.ask("StopPodSandbox", &Id { id: self.id.clone() });
+    }
+
+    pub(crate) fn remove(&self) {
+        let Nothing {} = self.containerd.ask("RemovePodSandbox", &Id { id: self.id.clone() });
+    }
+}
+
+#[test]
+fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
+    let containerd = Containerd::new("containerd", json!({}));
+    let annotations = [INJECTED, (INBOUND_PORTS, "8080"), (NOT_OUTBOUND_PORTS, "5432")];
+    let sandbox = containerd.sandbox("captured", &annotations);
+    let attachment = &sandbox.attachment;
+    for (name, value) in annotations {
+        assert_eq!(attachment.annotation(name), Some(value), "containerd hands annotations over");
+    }
+    let container = sandbox.start();
+    let cases = [(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)];
+    sandbox.check(&container, &cases);
+    verbs::check_finds_tampering(&containerd.stage, attachment, &sandbox.inside);
+    sandbox.check(&container, &cases);
+    // Its files are not in containerd's usual place: the shim leads to them.
+    let seen = containerd.stage.output(&[BINARY, "status", "--all", "--format", "json"], &[], "").stdout;
+    let seen: Value = serde_json::from_str(&seen).expect("JSON");
+    assert_eq!(seen["namespaces"][0]["pod"], json!({ "namespace": "shop", "name": "captured" }), "{seen}");
+    assert_eq!(seen["namespaces"][0]["name"], "shop/captured", "{seen}");
+    sandbox.stop();
+    verbs::is_gone(&containerd.stage, attachment, &sandbox.inside);
+    sandbox.remove();
+}
+
+/// How pods of the other meshes speak, each with its proxy and where connections land.
+type OfMesh = (&'static str, Proxy, &'static [(&'static str, &'static str)], &'static [Case]);
+const OF_MESHES: [OfMesh; 3] = [
+    (
+        "linkerd",
+        LINKERD,
+        &[
+            ("linkerd.io/proxy-version", "edge-26.8.1"),
+            ("config.linkerd.io/skip-inbound-ports", "9090"),
+            ("config.linkerd.io/skip-outbound-ports", "5432"),
+        ],
+        &[
+            (Out, 80, Outbound),
+            (Out, 5432, Destination),
+            (In, 8080, Inbound),
+            (In, 9090, Destination),
+            (In, 4191, Destination),
+        ],
+    ),
+    (
+        "kuma",
+        KUMA,
+        &[
+            ("kuma.io/sidecar-injected", "true"),
+            ("traffic.kuma.io/exclude-inbound-ports", "9090"),
+            ("traffic.kuma.io/exclude-outbound-ports", "5432"),
+        ],
+        &[(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)],
+    ),
+    (
+        "ambient",
+        ZTUNNEL,
+        &[("ambient.istio.io/redirection", "enabled")],
+        &[(Out, 80, Outbound), (In, 8080, Inbound), (In, 15008, Destination)],
+    ),
+];
+
+#[test]
+fn a_pod_of_each_mesh_is_captured_by_its_own_words_until_it_is_stopped() {
+    let containerd = Containerd::new("containerd-mesh", json!({}));
+    for (name, proxy, annotations, cases) in OF_MESHES {
+        let sandbox = containerd.sandbox(name, annotations);
+        let container = sandbox.start();
+        sandbox.check_of(proxy, &container, cases);
+        verbs::check_finds_tampering(&containerd.stage, &sandbox.attachment, &sandbox.inside);
+        sandbox.stop();
+        verbs::is_gone(&containerd.stage, &sandbox.attachment, &sandbox.inside);
+        sandbox.remove();
+    }
+}
+
+#[test]
+fn a_pod_that_was_not_injected_is_left_alone() {
+    let containerd = Containerd::new("containerd-plain", json!({}));
+    let sandbox = containerd.sandbox("plain", &[(INBOUND_PORTS, "8080")]);
+    assert_eq!(rules(&sandbox.inside), "");
+    let container = sandbox.start();
+    sandbox.check(&container, &[(Out, 80, Destination), (In, 8080, Destination)]);
+    assert_eq!(sandbox.attachment.call(&containerd.stage, "CHECK"), Ok(String::new()));
+    sandbox.stop();
+    sandbox.remove();
+}
+
+/// Where the network captures every container, a pod's annotations win, setting by setting.
+#[test]
+fn a_pod_says_more_than_its_network() {
+    let capture = json!({ "istio-inbound-ports": "*", "istio-local-outbound-ports-exclude": 5432 });
+    let containerd = Containerd::new("containerd-both", json!({ "capture": capture }));
+    for (annotations, landing) in [(&[INJECTED, (INBOUND_PORTS, "8080")][..], Destination), (&[], Inbound)] {
+        let sandbox = containerd.sandbox("both", annotations);
+        let cases = [(Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, landing)];
+        sandbox.check(&sandbox.start(), &cases);
+        sandbox.stop();
+        sandbox.remove();
+    }
+}
+
+#[test]
+fn a_pod_with_a_bad_annotation_does_not_start() {
+    let containerd = Containerd::new("containerd-bad", json!({}));
+    let pod = containerd.pod("bad", &[INJECTED, (INBOUND_PORTS, "8080,http")]);
+    let error = containerd.run(&pod).expect_err("its traffic could bypass the proxy").to_string();
+    for part in [INBOUND_PORTS, "http"] {
+        assert!(error.contains(part), "{error}");
+    }
+    // What has failed is not in the way of what is right.
+    let mended = containerd.sandbox("bad", &[INJECTED, (INBOUND_PORTS, "8080")]);
+    mended.check(&mended.start(), &[(In, 8080, Inbound)]);
+    mended.stop();
+    mended.remove();
+}
+
+/// After a restart of the machine, or when somebody has removed it, the namespace is gone before the pod is.
+#[test]
+fn a_pod_goes_whose_namespace_is_gone() {
+    let containerd = Containerd::new("containerd-gone", json!({}));
+    let stage = &containerd.stage;
+    let sandbox = containerd.sandbox("gone", &[INJECTED]);
+    assert!(sandbox.attachment.is_remembered(stage));
+    // This test has it open.
+    stage.stdout(&["umount", "--lazy", &sandbox.attachment.netns], &[]);
+    stage.stdout(&["rm", &sandbox.attachment.netns], &[]);
+    sandbox.stop();
+    assert!(!sandbox.attachment.is_remembered(stage), "{}", stage.logs());
+    assert!(
+        stage.logs().contains("no namespace was named"),
+        "containerd gives an empty one: {}",
+        stage.logs()
+    );
+    sandbox.remove();
+}
+
+#[test]
+fn the_node_is_asked_and_swept() {
+    let containerd = Containerd::new("containerd-node", json!({}));
+    let [stays, goes] = ["stays", "goes"].map(|name| containerd.sandbox(name, &[INJECTED]));
+    verbs::status_is_told(&containerd.stage, &stays.attachment);
+    verbs::gc_forgets(&containerd.stage, &stays.attachment, &goes.attachment);
+    // What is forgotten can still be stopped.
+    for sandbox in [goes, stays] {
+        sandbox.stop();
+        sandbox.remove();
+    }
+}

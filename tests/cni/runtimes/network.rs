@@ -1,0 +1,217 @@
+//! The network of the containers, as files that a runtime reads: Debian's bridge plugin and those that podman wants
+//! beside it, then ours, chained last. And our plugin called as a runtime calls it.
+
+use crate::cni::runtimes::stage::Stage;
+use serde_json::{Map, Value, json};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// Where Debian has its plugins.
+const PLUGINS: &str = "/usr/lib/cni";
+const THEIRS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "tuning"];
+/// The network that every container gets, and another one to connect it to.
+pub(crate) const NAME: &str = "pods";
+pub(crate) const MORE: &str = "more";
+/// What runtimes call a container's first device, and podman the second.
+const INTERFACE: &str = "eth0";
+const SECOND: &str = "eth1";
+/// GC and STATUS came with it. Debian's runtimes are older and never say them.
+const LATEST: &str = "1.1.0";
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+
+/// What containers have addresses of, and what they reach by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    subnet: &'static str,
+    reach: &'static str,
+}
+
+pub(crate) const V4: Addresses = Addresses { subnet: "10.89.0.0/24", reach: "0.0.0.0/0" };
+const OF_MORE: Addresses = Addresses { subnet: "10.90.0.0/24", reach: "10.90.0.0/16" };
+pub(crate) const V6: Addresses = Addresses { subnet: "fd89::/64", reach: "::/0" };
+
+/// Where the plugins are, in a stage's folder, and where their configuration is.
+pub(crate) fn plugins(folder: &Path) -> PathBuf {
+    folder.join("plugins")
+}
+
+pub(crate) fn configuration(folder: &Path) -> PathBuf {
+    folder.join("net.d")
+}
+
+/// Writes the network's files. Ours goes by the name `plugin` and has these keys on top.
+pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Value) {
+    for folder in [plugins(folder), configuration(folder)] {
+        fs::create_dir(folder).expect("a folder of our own");
+    }
+    for name in THEIRS {
+        let theirs = Path::new(PLUGINS).join(name);
+        assert!(theirs.is_file(), "{} is not there: run scripts/setup --checks", theirs.display());
+        symlink(theirs, plugins(folder).join(name)).expect("a link");
+    }
+    // A copy, as the stage may not see where the build is.
+    crate::support::program::copy(crate::support::program::BINARY, plugins(folder).join(plugin));
+    let mut last = json!({
+        "type": plugin,
+        "capabilities": { ANNOTATIONS: true },
+        "state_dir": folder.join("state"),
+        "log": folder.join("cni.log"),
+    });
+    let Value::Object(ours) = ours else { panic!("keys are an object's") };
+    last.as_object_mut().expect("it is one").extend(ours);
+    for (order, name, addresses) in [(10, NAME, addresses), (20, MORE, OF_MORE)] {
+        let path = configuration(folder).join(format!("{order}-{name}.conflist"));
+        fs::write(path, list(name, addresses, &last).to_string()).expect("a file in a folder of our own");
+    }
+}
+
+fn list(name: &str, addresses: Addresses, last: &Value) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": name,
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": format!("{name}0"),
+                "isGateway": true,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": "/run/host-local",
+                    "ranges": [[{ "subnet": addresses.subnet }]],
+                    "routes": [{ "dst": addresses.reach }],
+                },
+            },
+            { "type": "portmap", "capabilities": { "portMappings": true } },
+            { "type": "tuning" },
+            last,
+        ],
+    })
+}
+
+/// What a runtime has told our plugin of a container, by what `libcni` keeps of it for CHECK and DEL.
+pub(crate) struct Attachment {
+    input: Map<String, Value>,
+    container: String,
+    interface: &'static str,
+    arguments: String,
+    /// A path of the stage.
+    pub(crate) netns: String,
+}
+
+impl Attachment {
+    pub(crate) fn of(stage: &Stage, container: &str) -> Self {
+        Self::to(NAME, INTERFACE, stage, container)
+    }
+
+    /// The container's attachment to the other network.
+    pub(crate) fn more(stage: &Stage, container: &str) -> Self {
+        Self::to(MORE, SECOND, stage, container)
+    }
+
+    fn to(network: &str, interface: &'static str, stage: &Stage, container: &str) -> Self {
+        let path = format!("/var/lib/cni/results/{network}-{container}-{interface}");
+        let text = fs::read_to_string(stage.seen(&path))
+            .unwrap_or_else(|error| panic!("reading {path} of {} failed: {error}", stage.name));
+        let cached: Value = serde_json::from_str(&text).expect("JSON");
+        let decoded = stage.output(&["base64", "-d"], &[], cached["config"].as_str().expect("a text"));
+        let list: Value = serde_json::from_str(&decoded.stdout).expect("JSON");
+        let ours = list["plugins"].as_array().and_then(|plugins| plugins.last()).expect("a plugin");
+        let mut input = ours.as_object().expect("an object").clone();
+        let result = &cached["result"];
+        input.insert("name".to_owned(), list["name"].clone());
+        input.insert("cniVersion".to_owned(), list["cniVersion"].clone());
+        input.insert("prevResult".to_owned(), result.clone());
+        let annotations = &cached["capabilityArgs"][ANNOTATIONS];
+        if !annotations.is_null() {
+            input.insert("runtimeConfig".to_owned(), json!({ ANNOTATIONS: annotations }));
+        }
+        let pair = |pair: &Value| Some(format!("{}={}", pair[0].as_str()?, pair[1].as_str()?));
+        let arguments = cached["cniArgs"].as_array().into_iter().flatten().filter_map(pair);
+        let interfaces = result["interfaces"].as_array().into_iter().flatten();
+        let netns = interfaces.filter(|known| known["name"] == interface);
+        Self {
+            input,
+            container: container.to_owned(),
+            interface,
+            arguments: arguments.collect::<Vec<_>>().join(";"),
+            netns: netns.filter_map(|known| known["sandbox"].as_str()).collect(),
+        }
+    }
+
+    /// The address that the container has.
+    pub(crate) fn address(&self) -> String {
+        let network = self.input["prevResult"]["ips"][0]["address"].as_str().expect("an address");
+        network.split('/').next().unwrap_or_default().to_owned()
+    }
+
+    /// An annotation, if the runtime handed it over.
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.input.get("runtimeConfig")?[ANNOTATIONS][name].as_str()
+    }
+
+    /// Calls our plugin about this container.
+    ///
+    /// # Errors
+    /// What it answers where it fails.
+    pub(crate) fn call(&self, stage: &Stage, verb: &str) -> Result<String, Value> {
+        let variables = [
+            ("CNI_CONTAINERID", self.container.as_str()),
+            ("CNI_NETNS", &self.netns),
+            ("CNI_IFNAME", self.interface),
+            ("CNI_ARGS", &self.arguments),
+        ];
+        call(stage, verb, &variables, &self.input)
+    }
+
+    /// Calls our plugin about the network as a whole, with these keys on top.
+    ///
+    /// # Errors
+    /// What it answers where it fails.
+    pub(crate) fn call_node(&self, stage: &Stage, verb: &str, keys: &Value) -> Result<String, Value> {
+        let mut input = self.input.clone();
+        input.retain(|name, _| name != "prevResult" && name != "runtimeConfig");
+        input.insert("cniVersion".to_owned(), LATEST.into());
+        input.extend(keys.as_object().cloned().unwrap_or_default());
+        call(stage, verb, &[], &input)
+    }
+
+    /// As the list of what is valid names it.
+    pub(crate) fn named(&self) -> Value {
+        json!({ "containerID": self.container, "ifname": self.interface })
+    }
+
+    /// Whether our plugin keeps something for this container.
+    pub(crate) fn is_remembered(&self, stage: &Stage) -> bool {
+        let mut open = vec![stage.folder.join("state")];
+        while let Some(folder) = open.pop() {
+            for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+                if path.to_string_lossy().contains(&self.container) {
+                    return true;
+                }
+                open.push(path);
+            }
+        }
+        false
+    }
+}
+
+fn call(
+    stage: &Stage,
+    verb: &str,
+    variables: &[(&str, &str)],
+    input: &Map<String, Value>,
+) -> Result<String, Value> {
+    let folder = plugins(&stage.folder);
+    let plugin = folder.join(input["type"].as_str().expect("a text"));
+    let (folder, plugin) = (folder.to_string_lossy(), plugin.to_string_lossy());
+    let variables = [variables, &[("CNI_COMMAND", verb), ("CNI_PATH", &folder)]].concat();
+    let output = stage.output(&[&plugin], &variables, &Value::Object(input.clone()).to_string());
+    if output.succeeded() {
+        return Ok(output.stdout);
+    }
+    let error = serde_json::from_str(&output.stdout);
+    Err(error.unwrap_or_else(|_| panic!("{verb} failed without an error in JSON: {output:?}")))
+}

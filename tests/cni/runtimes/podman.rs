@@ -1,0 +1,143 @@
+//! podman with its CNI backend. It hands over no annotations, so the network configuration holds the capture.
+
+use crate::support::rows::rows;
+use crate::{
+    cni::runtimes::{
+        image,
+        network::{self, Addresses, Attachment, V4, V6},
+        stage::Stage,
+        traffic::{Case, Container, ISTIO, In, Out, rules},
+        verbs,
+    },
+    support::{
+        namespace::Namespace,
+        pod::Answerer::{Destination, Inbound, Outbound},
+    },
+};
+use serde_json::json;
+use std::{fs, path::Path};
+
+struct Podman {
+    stage: Stage,
+    configuration: String,
+}
+
+impl Podman {
+    /// podman with this plugin, and an image to run.
+    fn new(name: &str, plugin: &str, addresses: Addresses) -> Self {
+        crate::cni::runtimes::need(&["podman", "conmon", "runc"]);
+        let stage = Stage::new(name, |folder| {
+            let capture = json!({
+                "istio-inbound-ports": "*",
+                "istio-local-exclude-ports": [9090],
+                "istio-local-outbound-ports-exclude": "5432",
+                "istio-service-cidr": "*",
+            });
+            network::write(folder, plugin, addresses, json!({ "capture": capture }));
+            image::pack(folder);
+            fs::write(folder.join("containers.conf"), settings(folder)).expect("a file");
+            ["sleep", "infinity"].map(str::to_owned).into()
+        });
+        let configuration = stage.folder.file("containers.conf");
+        let podman = Self { stage, configuration };
+        podman.call(&["load", "--quiet", "--input", &podman.stage.folder.file("image.tar")]);
+        podman
+    }
+
+    fn call(&self, arguments: &[&str]) -> String {
+        let [root, run, volatile] = ["root", "run", "volatile"].map(|name| self.stage.folder.file(name));
+        let places = ["--root", &root, "--runroot", &run, "--tmpdir", &volatile];
+        let call =
+            [&["podman"], &places[..], &["--storage-driver", "vfs", "--events-backend", "none"], arguments];
+        self.stage.stdout(&call.concat(), &[("CONTAINERS_CONF", &self.configuration)])
+    }
+
+    /// Starts a container without capabilities; tells its id.
+    fn start(&self, name: &str) -> String {
+        let parent = format!("/{}", self.stage.name);
+        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
+        let run = ["run", "--detach", "--name", name, "--cap-drop", "all", "--pull", "never"];
+        self.call(&[&run, &limits[..], &["--cgroup-parent", &parent, image::NAME]].concat())
+    }
+
+    /// Removes a container. Its first process ignores SIGTERM, so it is not asked.
+    fn remove(&self, name: &str) {
+        self.call(&["rm", "--force", "--time", "0", name]);
+    }
+}
+
+/// `containers.conf(5)`.
+fn settings(folder: &Path) -> String {
+    let (plugins, configuration) = (network::plugins(folder), network::configuration(folder));
+    format!(
+        "[network]\nnetwork_backend = \"cni\"\ncni_plugin_dirs = [{plugins:?}]\n\
+         network_config_dir = {configuration:?}\ndefault_network = {:?}\n\
+         [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\n",
+        network::NAME
+    )
+}
+
+const CASES: [Case; 4] =
+    [(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)];
+
+/// Sees where connections land, which the container `one` makes and gets at this attachment.
+fn check(podman: &Podman, attachment: &Attachment, inside: &Namespace, cases: &[Case]) {
+    let container = Container {
+        stage: &podman.stage,
+        inside,
+        address: attachment.address().parse().expect("an address"),
+        proxy: ISTIO,
+        run: &|command| podman.call(&[&["exec", "one"], command].concat()),
+    };
+    container.check(cases);
+}
+
+/// A container that is captured, tampered with, started again, and removed.
+fn lives(podman: &Podman) {
+    let stage = &podman.stage;
+    let id = podman.start("one");
+    let attachment = Attachment::of(stage, &id);
+    let inside = stage.namespace(&attachment.netns);
+    check(podman, &attachment, &inside, &CASES);
+    verbs::check_finds_tampering(stage, &attachment, &inside);
+    check(podman, &attachment, &inside, &CASES);
+    podman.call(&["restart", "--time", "0", "one"]);
+    assert_eq!(rules(&inside), "", "{}", stage.logs());
+    let attachment = Attachment::of(stage, &id);
+    let inside = stage.namespace(&attachment.netns);
+    check(podman, &attachment, &inside, &CASES);
+    podman.remove("one");
+    verbs::is_gone(stage, &attachment, &inside);
+}
+
+rows! {
+    a_container_is_captured_until_it_is_removed: lives(&Podman::new("podman", "sidecar-init", V4));
+    a_container_with_ipv6_alone_is_captured_until_it_is_removed: lives(&Podman::new("podman-v6", "sidecar-cni", V6));
+}
+
+/// Its rules are those of its namespace, and go with the last attachment.
+#[test]
+fn a_container_stays_captured_while_one_network_is_left() {
+    let podman = Podman::new("podman-two", "sidecar-cni", V4);
+    let id = podman.start("one");
+    podman.call(&["network", "connect", network::MORE, "one"]);
+    podman.call(&["network", "disconnect", network::NAME, "one"]);
+    let attachment = Attachment::more(&podman.stage, &id);
+    let inside = podman.stage.namespace(&attachment.netns);
+    check(&podman, &attachment, &inside, &[(In, 8080, Inbound), (In, 9090, Destination)]);
+    assert_eq!(attachment.call(&podman.stage, "CHECK"), Ok(String::new()));
+    podman.call(&["network", "disconnect", network::MORE, "one"]);
+    verbs::is_gone(&podman.stage, &attachment, &inside);
+    podman.remove("one");
+}
+
+#[test]
+fn the_node_is_asked_and_swept() {
+    let podman = Podman::new("podman-node", "sidecar-cni", V4);
+    let [stays, goes] = ["stays", "goes"].map(|name| Attachment::of(&podman.stage, &podman.start(name)));
+    verbs::status_is_told(&podman.stage, &stays);
+    verbs::gc_forgets(&podman.stage, &stays, &goes);
+    // What is forgotten can still be removed.
+    podman.remove("goes");
+    podman.remove("stays");
+}

@@ -1,0 +1,54 @@
+//! What our plugin answers about a container that a runtime has made, whatever the runtime.
+
+use crate::{
+    cni::runtimes::{network::Attachment, stage::Stage, traffic::rules},
+    support::namespace::Namespace,
+};
+use serde_json::{Value, json};
+
+/// CHECK finds what ADD made, and finds it changed when it is; another ADD mends it.
+pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
+    let whole = rules(inside);
+    assert_eq!(attachment.call(stage, "CHECK"), Ok(String::new()), "{whole}");
+    let table = whole.lines().find_map(|line| line.strip_prefix("table ")?.strip_suffix(" {"));
+    let table: Vec<&str> = table.expect("a table of ours").split(' ').collect();
+    let chains = whole.lines().filter_map(|line| line.trim().strip_prefix("chain ")?.split(' ').next());
+    for chain in chains {
+        inside.stdout("nft", &[&["insert", "rule"], &table[..], &[chain, "accept"]].concat());
+        let error = attachment.call(stage, "CHECK").expect_err("a rule more is a difference");
+        assert_eq!(error["code"], 101, "{error}");
+        assert!(error["details"].as_str().is_some_and(|details| details.contains(chain)), "{error}");
+        attachment.call(stage, "ADD").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(rules(inside), whole);
+        assert_eq!(attachment.call(stage, "CHECK"), Ok(String::new()));
+    }
+}
+
+/// STATUS says that ADD can serve, and what keeps it from that.
+pub(crate) fn status_is_told(stage: &Stage, attachment: &Attachment) {
+    assert_eq!(attachment.call_node(stage, "STATUS", &Value::Null), Ok(String::new()));
+    let nowhere = json!({ "state_dir": "/proc/none" });
+    let error = attachment.call_node(stage, "STATUS", &nowhere).expect_err("nothing can be kept there");
+    assert_eq!(error["code"], 50, "{error}");
+}
+
+/// GC forgets what is not valid any more, and nothing else.
+pub(crate) fn gc_forgets(stage: &Stage, stays: &Attachment, goes: &Attachment) {
+    let collect = |valid: &[&Attachment]| {
+        let valid: Vec<Value> = valid.iter().map(|attachment| attachment.named()).collect();
+        let answer = stays.call_node(stage, "GC", &json!({ "cni.dev/valid-attachments": valid }));
+        assert_eq!(answer, Ok(String::new()));
+        [stays, goes].map(|attachment| attachment.is_remembered(stage))
+    };
+    assert_eq!(collect(&[stays, goes]), [true, true]);
+    assert_eq!(collect(&[stays]), [true, false]);
+    assert_eq!(stays.call(stage, "CHECK"), Ok(String::new()));
+}
+
+/// After DEL no rules of this program remain in the namespace, which this test keeps, nor on the node.
+pub(crate) fn is_gone(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
+    assert_eq!(rules(inside), "", "{}", stage.logs());
+    let routing = inside.stdout("sh", &["-ec", "ip rule; ip -6 rule; ip addr show lo"]);
+    assert!(!routing.contains("fwmark") && !routing.contains("::6/128"), "{routing}");
+    assert!(!attachment.is_remembered(stage), "{}", stage.logs());
+}

@@ -1,0 +1,450 @@
+//! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
+
+use crate::support::program::{Run, bare, stdout_of};
+use serde_json::Value;
+
+/// A usual pod: everything is captured, but the proxy's own ports.
+const POD: [&str; 8] = ["--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "-d", "15090"];
+
+/// What an answer says of flags, behind the line that says so.
+fn by_flags(text: &str) -> &str {
+    text.strip_prefix("by the flags given:\n").unwrap_or_else(|| panic!("it goes by flags: {text}"))
+}
+
+/// The verdict of `explain` about the usual pod, with more arguments.
+fn check(more: &[&str], expected: &str) {
+    let text = stdout_of(&[&["explain"], &POD[..], more].concat());
+    assert_eq!(by_flags(&text).lines().next(), Some(expected), "{more:?}\n{text}");
+}
+
+#[test]
+fn my_app_calls_itself_by_its_service_address() {
+    check(
+        &["--as", "app", "--destination", "10.96.0.20:80"],
+        "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
+    );
+    check(
+        &["--as", "proxy", "--destination", "10.44.0.7:80"],
+        "captured: goes to the proxy's inbound port 15006, because the proxy calls its own pod, so that the call \
+         comes in through the mesh",
+    );
+    check(
+        &["--as", "app", "--destination", "10.44.0.7:80"],
+        "not captured: goes to 10.44.0.7:80 as it was sent, because the pod talks to itself, and calls of the \
+         application to itself are not captured",
+    );
+}
+
+/// A word alone is where the packet goes.
+#[test]
+fn a_bare_word() {
+    check(
+        &["8080"],
+        "captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports",
+    );
+    check(
+        &["10.0.0.5:443"],
+        "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
+    );
+}
+
+#[test]
+fn several_packets_are_answered_in_order() {
+    let words = ["explain", "8080", "10.0.0.5:443", "15090", "--expect", "captured"];
+    let call =
+        |more: &[&str]| bare(&[&words, &POD[..], more].concat()).outcome().with(3, "15090 passes").stdout;
+    let text = call(&[]);
+    let answers: Vec<&str> = by_flags(&text).split("== ").filter(|answer| !answer.is_empty()).collect();
+    let heads: Vec<&str> = answers.iter().filter_map(|answer| answer.lines().next()).collect();
+    assert_eq!(heads, ["8080", "10.0.0.5:443", "15090"], "{text}");
+    for (answer, verdict) in answers.iter().zip(["captured: ", "captured: ", "not captured: "]) {
+        assert!(answer.lines().nth(1).is_some_and(|line| line.starts_with(verdict)), "{text}");
+    }
+    let document: Value = serde_json::from_str(&call(&["--format", "json"])).expect("JSON");
+    let ports: Vec<(Option<&str>, Option<u64>)> = document["answers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|answer| (answer["object"].as_str(), answer["answer"]["destination_port"].as_u64()))
+        .collect();
+    assert_eq!(
+        ports,
+        [(Some("8080"), Some(8080)), (Some("10.0.0.5:443"), Some(443)), (Some("15090"), Some(15090))]
+    );
+    let refused = bare(&["explain", "8080", "x", "99999"]).outcome().with(2, "two are wrong").stderr;
+    assert!(
+        refused.contains("2 problems") && refused.contains("\"x\"") && refused.contains("\"99999\""),
+        "{refused}"
+    );
+}
+
+/// The kernel sends these elsewhere than they look.
+#[test]
+fn addresses_that_stand_for_others() {
+    check(
+        &["[::ffff:10.9.9.9]:80", "-x", "10.9.9.0/24"],
+        "not captured: goes to 10.9.9.9:80 as it was sent, because -x leaves 10.9.9.0/24 alone",
+    );
+    for (called, met) in [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "[::1]:80")] {
+        let own = format!("not captured: goes to {met} as it was sent, because the pod talks to itself");
+        let text =
+            stdout_of(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
+        assert!(by_flags(&text).starts_with(&own), "{text}");
+    }
+}
+
+/// The verdict's reason, by flags alone.
+#[track_caller]
+fn because(flags: &[&str], reason: &str) {
+    let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+    let line = by_flags(&text).lines().next().unwrap_or_default();
+    assert!(line.ends_with(&format!(", because {reason}")), "{flags:?}: {line}");
+}
+
+#[test]
+fn which_list_lacks_it() {
+    let check = because;
+    check(&["8080", "-b", "80,443"], "-b captures only 80,443");
+    check(&["8080", "-b", "80,443", "-m", "TPROXY"], "-b captures only 80,443");
+    check(&["8080", "-b", "1,2,3,4,5,6,7"], "-b captures only 3,4,5,6,7 and 2 more");
+    check(&["8080", "-b", ""], "-b captures no port");
+    check(&["10.0.0.5:443", "-i", ""], "-i captures no network");
+    check(
+        &["10.0.0.5:443", "-i", "10.1.0.0/16", "-q", "8443"],
+        "-i captures only 10.1.0.0/16 and -q captures only 8443",
+    );
+}
+
+/// A list is not the reason where its rules don't see the packet, or are not for its protocol.
+#[test]
+fn what_no_list_decides() {
+    let not_udp = "what redirects is not for udp";
+    for flags in [&["-b", "*"][..], &["-b", "8080"], &["-b", "*", "-m", "TPROXY"]] {
+        because(&[&["8080", "--proto", "udp"], flags].concat(), not_udp);
+    }
+    because(&["10.0.0.5:443", "-i", "*", "--proto", "udp"], not_udp);
+    // The rules for DNS are for other ports.
+    let dns = ["--redirect-dns", "--dns-servers", "10.96.0.10"];
+    because(&[&["10.0.0.5:443"], &dns[..]].concat(), "-i captures no network");
+    let first = "nat rules see only the first packet of a connection";
+    because(&["8080", "-b", "*", "--ct-state", "established"], first);
+    because(&["10.0.0.5:443", "-i", "*", "-m", "TPROXY", "--ct-state", "established"], first);
+    let invalid = ["--ct-state", "invalid"];
+    because(&[&["8080", "-b", "*"], &invalid[..]].concat(), "nat rules see no packet in state INVALID");
+    because(&["8080", "-b", "*", "-m", "NONE"], "there are no rules for IPv4");
+}
+
+#[test]
+fn a_matrix_takes_no_packet() {
+    let call =
+        ["explain", "--pod-ips", "10.44.0.7", "--matrix", "--uid", "5", "--expect", "captured", "8080"];
+    let text = bare(&call).outcome().with(2, "two ways to ask").stderr;
+    for option in ["--uid", "--expect", "--destination"] {
+        let expected = format!("{option}: is about one packet; leave --matrix out");
+        assert!(text.contains(&expected), "{text}");
+    }
+    let alone = bare(&["explain", "-b", "*", "--as", "proxy", "8080"]).outcome().with(2, "no address").stderr;
+    assert!(
+        alone.contains("\"8080\" is a port alone, which a call from outside (--as external) has"),
+        "{alone}"
+    );
+}
+
+/// Rules of iptables hold fifteen ports each, and a range is many.
+#[test]
+fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
+    let check = because;
+    let ports: Vec<String> = (1000..1200).step_by(2).map(|port| port.to_string()).collect();
+    let ports = ports.join(",");
+    let more = format!("{ports},2000-2999");
+    let networks: Vec<String> = (1..=100).map(|net| format!("10.{net}.0.0/16")).collect();
+    let networks = networks.join(",");
+    for mode in ["REDIRECT", "TPROXY"] {
+        let check = |flags: &[&str], reason: &str| check(&[&["-m", mode], flags].concat(), reason);
+        check(&["-b", &ports, "8080"], "-b captures only 1190,1192,1194,1196,1198 and 95 more");
+        check(&["-b", &ports, "1051"], "-b captures only 1046,1048,1050,1052,1054 and 95 more");
+        check(&["-b", &more, "3100"], "-b captures only 1192,1194,1196,1198,2000-2999 and 96 more");
+        check(&["-b", &more, "999"], "-b captures only 1000,1002,1004,1006,1008 and 1,095 more");
+    }
+    check(
+        &["-i", &networks, "10.101.0.1:443"],
+        "-i captures only 10.96.0.0/16,10.97.0.0/16,10.98.0.0/16,10.99.0.0/16,10.100.0.0/16 and 95 more",
+    );
+    check(
+        &["-q", &ports, "10.0.0.5:1011"],
+        "-i captures no network and -q captures only 1006,1008,1010,1012,1014 and 95 more",
+    );
+    // Of fifteen ports in one rule, the reason is about the one that was asked for.
+    check(&["-b", &ports, "1010"], "-b lists port 1010");
+    check(&["-b", "*", "-d", &more, "1010"], "-d leaves port 1010 alone");
+}
+
+#[test]
+fn my_readiness_probe() {
+    check(
+        &["--as", "external", "--destination", "8080"],
+        "captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports",
+    );
+    check(
+        &["--as", "external", "--destination", "15090"],
+        "not captured: goes to 10.44.0.7:15090 as it was sent, because -d leaves port 15090 alone",
+    );
+}
+
+#[test]
+fn dns_to_a_node_local_resolver() {
+    let ask = ["--proto", "udp", "--destination", "169.254.20.10:53", "--redirect-dns", "--dns-servers"];
+    check(
+        &[&ask[..], &["169.254.20.10"]].concat(),
+        "captured: goes to the agent's DNS port 15053, because --redirect-dns captures DNS queries",
+    );
+    check(
+        &[&ask[..], &["10.96.0.10"]].concat(),
+        "not captured: goes to 169.254.20.10:53 as it was sent, because what redirects is not for udp",
+    );
+}
+
+#[test]
+fn traffic_to_an_excluded_cidr_by_an_included_port() {
+    check(
+        &["-x", "10.1.0.0/16", "-q", "443", "--destination", "10.1.2.3:443"],
+        "not captured: goes to 10.1.2.3:443 as it was sent, because -x leaves 10.1.0.0/16 alone",
+    );
+}
+
+#[test]
+fn a_call_from_a_process_that_runs_as_uid_1337() {
+    check(
+        &["--uid", "1337", "--gid", "1000", "--destination", "10.0.0.5:443"],
+        "not captured: goes to 10.0.0.5:443 as it was sent, because user 1337 is the proxy's (--proxy-uid), whose \
+         own calls are never captured",
+    );
+}
+
+#[test]
+fn a_listing_of_another_program() {
+    let listing = "*nat\n-A OUTPUT -p tcp -m set --match-set mesh dst -j REDIRECT --to-ports 4140\nCOMMIT\n";
+    let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", "--destination"];
+    let output = bare(&[&ask[..], &["10.0.0.5:443"]].concat()).write_stdin(listing).outcome().success();
+    let text = output.stdout;
+    let expected = "unknown: the verdict can't be determined, because rule 1 of OUTPUT in table nat (-p tcp -m \
+                    set --match-set mesh dst -j REDIRECT --to-ports 4140) is not understood and could decide";
+    assert_eq!(text.lines().next(), Some("by the rules of the listing:"), "{text}");
+    assert_eq!(text.lines().nth(1), Some(expected), "{text}");
+}
+
+/// Rules without a comment, as upstream's program sets them, are named by the option that makes them.
+#[test]
+fn rules_of_iptables_are_named_by_their_option() {
+    let flags = ["--pod-ips", "10.44.0.7", "-i", "*", "-x", "10.9.0.0/16", "-b", "*", "-d", "15090"];
+    let rules = stdout_of(&[&["render"], &flags[..]].concat());
+    for (destination, because) in [
+        ("8080", "-b '*' captures all other inbound ports"),
+        ("15090", "-d leaves port 15090 alone"),
+        ("10.0.0.5:443", "-i '*' redirects all other outbound traffic"),
+        ("10.9.1.1:443", "-x leaves 10.9.0.0/16 alone"),
+    ] {
+        let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", destination];
+        let text = bare(&ask).write_stdin(rules.clone()).outcome().success().stdout;
+        assert!(
+            text.lines().nth(1).is_some_and(|line| line.ends_with(&format!(", because {because}"))),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn json_has_the_verdict_the_decider_and_the_trace() {
+    let ask = ["--format", "json", "--destination", "10.0.0.5:443"];
+    let report: Value =
+        serde_json::from_str(&stdout_of(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
+    assert_eq!((&report["verdict"], &report["port"]), (&"redirect".into(), &15001.into()));
+    assert_eq!(report["decided_by"]["option"], "--istio-service-cidr");
+    assert_eq!(report["decided_by"]["rule"], "outbound-network");
+    assert_eq!(report["decided_by"]["chain"], "ISTIO_OUTPUT");
+    let first = &report["trace"][0];
+    for (field, value) in [("table", "nat"), ("chain", "OUTPUT"), ("text", "-j ISTIO_OUTPUT"), ("option", "")]
+    {
+        assert_eq!(first[field], value);
+    }
+    assert_eq!((&first["position"], &first["matched"]), (&1.into(), &true.into()));
+    let fields: Vec<&String> = report.as_object().expect("an object").keys().collect();
+    let packet = ["destination", "destination_port", "in_interface", "out_interface", "source", "unsent"];
+    let verdict = ["decided_by", "last_port", "port", "trace", "verdict", "version"];
+    let mut expected = [&["basis"][..], &packet, &verdict].concat();
+    expected.sort_unstable();
+    assert_eq!(fields, expected);
+    assert_eq!((&report["source"], &report["destination"]), (&"10.44.0.7".into(), &"10.0.0.5".into()));
+    assert_eq!((&report["out_interface"], &report["unsent"]), (&"eth0".into(), &Value::Null));
+    assert_eq!(report["basis"]["kind"], "flags");
+}
+
+#[test]
+fn a_picture_shows_the_packets_way() {
+    let ask = ["--format", "mermaid", "--destination", "10.0.0.5:443"];
+    let text = stdout_of(&[&["explain"], &POD[..], &ask].concat());
+    let title = "---\ntitle: \"captured: goes to the proxy's outbound port 15001, because -i '*' redirects all \
+                 other outbound traffic\"\n---\nflowchart LR\n";
+    assert!(text.starts_with(title), "{text}");
+    let number = |label: &str| {
+        let line = text.lines().find(|line| line.contains(label)).expect("a box of this name").trim_start();
+        line.split(['(', '[', '{']).next().expect("a box").to_owned()
+    };
+    let boxes = ["nat OUTPUT", "nat ISTIO_OUTPUT", "nat ISTIO_REDIRECT", "listener at 15001"].map(number);
+    let met = text.lines().find(|line| line.ends_with(" met")).expect("the boxes of the way");
+    let mut met: Vec<&str> = met.trim().split([' ', ',']).collect();
+    assert_eq!((met.remove(0), met.pop()), ("class", Some("met")));
+    for name in &boxes {
+        assert!(met.contains(&name.as_str()), "{name}: {text}");
+    }
+    assert_eq!(met.len(), boxes.len(), "{text}");
+    let arrows: Vec<&str> = text.lines().filter(|line| line.contains("-->")).collect();
+    let style = text.lines().find(|line| line.contains("linkStyle")).expect("the arrows of the way");
+    let bright: Vec<usize> = style.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(bright.len(), 3, "{text}");
+    for (arrow, ends) in bright.iter().zip([[0, 1], [1, 2], [2, 3]]) {
+        let ends: Vec<bool> = ends.iter().map(|&end| arrows[*arrow].contains(&boxes[end])).collect();
+        assert_eq!(ends, [true, true], "{}", arrows[*arrow]);
+    }
+}
+
+#[test]
+fn the_matrix_shows_usual_packets() {
+    let lists = ["-x", "10.1.0.0/16,10.2.0.0/16", "-o", "9090", "-d", "15090", "-c", "eth1"];
+    let text = stdout_of(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
+    let row = |label: &str| -> Vec<&str> {
+        let line =
+            text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {text}"));
+        line[label.len()..].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+    };
+    let (out, inside) = ("captured by 15001", "captured by 15006");
+    assert_eq!(row("From the pod to"), ["app tcp", "app udp", "proxy tcp", "proxy udp"]);
+    assert_eq!(row("itself 10.44.0.7"), ["passes", "passes", inside, "passes"]);
+    assert_eq!(row("anywhere else"), [out, "passes", "passes", "passes"]);
+    for label in ["loopback 127.0.0.1", "10.1.0.0/16 +1 (-x)", "port 9090 (-o)", "by eth1 (-c)"] {
+        assert_eq!(row(label), ["passes"; 4], "{label}");
+    }
+    assert_eq!(row("From outside to"), ["tcp", "udp"]);
+    for label in ["port 15090 (-d)", "port 15008 (-e)", "at eth1 (-c)"] {
+        assert_eq!(row(label), ["passes"; 2], "{label}");
+    }
+    assert_eq!(row("any other port"), [inside, "passes"]);
+    assert_eq!(row("captured by 15001"), ["goes to the proxy's outbound port 15001"]);
+    assert_eq!(row("(-x)"), ["excluded networks: --istio-service-exclude-cidr"]);
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+}
+
+/// A flag without a letter is told once, and apart from what it means.
+#[test]
+fn the_matrix_tells_long_flags_apart_from_their_meaning() {
+    let ports = ["--inbound-ports-to-ignore", "4190,4191"];
+    let words = ["explain", "--mesh", "linkerd", "--pod-ips", "10.44.0.7", "--matrix"];
+    let text = stdout_of(&[&words[..], &ports].concat());
+    let legend: Vec<&str> = text.lines().rev().take(2).collect();
+    let meaning = format!("{:18}excluded inbound ports", "");
+    assert_eq!(legend, [meaning.as_str(), "(--inbound-ports-to-ignore)"], "{text}");
+}
+
+/// The key is what stands in the row, however long the name is by which the pod says it.
+#[test]
+fn the_legend_of_a_pods_matrix_is_aligned() {
+    let text = stdout_of(&["explain", "-f", "tests/support/pods/injected-cni.yaml", "--matrix"]);
+    let legend: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("captured by")).collect();
+    for (at, line) in legend.iter().enumerate() {
+        let (key, meaning) = line.split_at(19);
+        assert!(meaning.starts_with(|c: char| c != ' '), "{at}: {text}");
+        let key = key.trim_end();
+        assert!(!key.starts_with('(') || text.lines().any(|row| row.contains(&format!("{key}  "))), "{text}");
+    }
+    let named = format!("{:19}traffic.sidecar.istio.io/excludeInboundPorts", "");
+    let of_option = legend.iter().position(|line| line.starts_with("(-d) ")).expect("a key");
+    assert_eq!(legend[of_option + 1], named, "{text}");
+}
+
+/// What stands in a cell is what the packet's own explanation says.
+#[test]
+fn included_lists_dns_and_virtual_machines_are_rows() {
+    let lists = [
+        "-i",
+        "10.0.0.0/8",
+        "-x",
+        "10.0.0.0/9",
+        "-q",
+        "443",
+        "-b",
+        "80",
+        "-k",
+        "br+",
+        "--redirect-dns",
+        "--dns-servers",
+        "10.0.0.10",
+        "--pod-ips",
+        "10.44.0.7",
+    ];
+    let text = stdout_of(&[&["explain"], &lists[..], &["--matrix"]].concat());
+    for line in [
+        "10.0.0.0/8 (-i)        -> 15001  passes    passes     passes",
+        "10.0.0.0/9 (-x)        passes    passes    passes     passes",
+        "port 443 (-q)          -> 15001  passes    passes     passes",
+        "DNS at 10.0.0.10       -> 15053  -> 15053  passes     passes",
+        "DNS elsewhere          passes    passes    passes     passes",
+        "port 80 (-b)     -> 15006  passes",
+        "out of br+ (-k)  passes    passes",
+        "any other port   passes    passes",
+        "-> 15053  captured: goes to the agent's DNS port 15053",
+    ] {
+        assert!(
+            text.lines().any(|shown| shown.split_whitespace().eq(line.split_whitespace())),
+            "{line}: {text}"
+        );
+    }
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+}
+
+#[test]
+fn all_problems_of_a_packet_are_told_at_once() {
+    let ask =
+        ["--destination", "nowhere", "--proto", "sctp", "--uid", "me", "--mark", "x", "--ct-state", "old"];
+    let output = bare(&[&["explain"], &POD[..], &ask].concat()).outcome().with(2, "it must fail");
+    let text = output.stderr;
+    assert!(text.starts_with("error: 5 problems in the input"), "{text}");
+}
+
+#[test]
+fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
+    let odd = ["--dry-run", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "80", "-d", "90"];
+    let stderr = |name: &str, flags: &[&str]| {
+        let output = bare(&[&[name], flags].concat()).outcome().success();
+        output.stderr
+    };
+    let text = stderr("apply", &odd);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains(" WARN lint: --istio-local-exclude-ports: has no effect"), "{text}");
+    assert_eq!(stderr("istio-iptables", &odd), "");
+    let usual = [&["--dry-run"], &POD[..]].concat();
+    assert_eq!(stderr("apply", &usual), "", "notes are for those who ask");
+}
+
+/// What sets the rules spends little on looking at them.
+#[test]
+fn apply_looks_less_closely_at_long_lists() {
+    let printed = |ports: std::ops::Range<u32>| {
+        let list: Vec<String> = ports.map(|port| (2 * port).to_string()).collect();
+        let flags = ["-i", "*", "-x", "10.0.0.0/8,10.1.0.0/16", "-o", &list.join(",")];
+        let call = [&["apply", "--dry-run", "--pod-ips", "10.44.0.7"], &flags[..]].concat();
+        let output = bare(&call).outcome().success();
+        output.stderr.contains("10.1.0.0/16")
+    };
+    assert!(printed(1_000..1_010));
+    assert!(!printed(1_000..4_000));
+}
+
+#[test]
+fn every_language_of_render_speaks_of_the_listener() {
+    for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {
+        let text = stdout_of(&[&["render"], &POD[..], &["--format", language]].concat());
+        assert!(text.contains("15006"), "{language}: {text}");
+    }
+    let svg = stdout_of(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
+}

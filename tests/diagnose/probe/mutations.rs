@@ -1,0 +1,160 @@
+//! Every rule removed, changed, exchanged with the next: a probe fails exactly where a walk through what is left would end
+//! otherwise, and where connections break in a way that no walk of a first packet can see.
+
+use crate::diagnose::probe::oracle::{changed, expectations};
+use crate::diagnose::probe::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
+use diagnose::probe::Call;
+
+/// A listing of rules with one of them broken.
+struct Mutation {
+    what: String,
+    text: String,
+}
+
+/// What makes a rule another one: the first of these that fits.
+const CHANGES: [(&str, &str); 9] = [
+    ("--to-ports 15", "--to-ports 16"),
+    ("--on-port 15", "--on-port 16"),
+    ("redirect to :15", "redirect to :16"),
+    ("tproxy to :15", "tproxy to :16"),
+    ("-owner 1337", "-owner 4242"),
+    ("skuid 1337", "skuid 4242"),
+    ("skgid 1337", "skgid 4242"),
+    ("dport 150", "dport 160"),
+    ("127.0.0.6", "127.0.0.7"),
+];
+
+/// Whether a line of a listing is a rule.
+fn is_rule(line: &str) -> bool {
+    let native = line.starts_with("\t\t")
+        && !["type ", "flags ", "elements ", "auto-merge"].iter().any(|word| line.trim().starts_with(word))
+        && !line.ends_with(',');
+    line.starts_with("-A ") || native
+}
+
+/// The chain of a rule, where its line says so.
+fn chain(line: &str) -> Option<&str> {
+    line.split(' ').nth(1).filter(|_| line.starts_with("-A "))
+}
+
+/// Of rules for IPv6 alone, which are like those for IPv4, only removals.
+fn mutations(listing: &str, removed_only: bool) -> Vec<Mutation> {
+    let lines: Vec<&str> = listing.lines().collect();
+    let with = |what: &str, at: usize, lines: Vec<&str>| Mutation {
+        what: format!("{what}: {}", listing.lines().nth(at).unwrap_or_default().trim()),
+        text: lines.join("\n") + "\n",
+    };
+    let mut made = Vec::new();
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_rule(line)) {
+        let mut without = lines.clone();
+        without.remove(at);
+        made.push(with("removed", at, without));
+        if removed_only {
+            continue;
+        }
+        if let Some((from, to)) = CHANGES.iter().find(|(from, _)| line.contains(from)) {
+            let another = line.replacen(from, to, 1);
+            let mut changed = lines.clone();
+            changed[at] = &another;
+            made.push(with("changed", at, changed));
+        }
+        let next = lines.get(at + 1).filter(|next| is_rule(next) && chain(next) == chain(line));
+        if next.is_some_and(|next| next != line) {
+            let mut swapped = lines.clone();
+            swapped.swap(at, at + 1);
+            made.push(with("exchanged with the next", at, swapped));
+        }
+    }
+    made
+}
+
+/// How a backend lists its rules and takes them back, a program for each family.
+fn programs(backend: &str) -> Vec<[String; 2]> {
+    match backend.strip_prefix("iptables-") {
+        Some(variant) => ["iptables", "ip6tables"]
+            .map(|stem| ["save", "restore"].map(|verb| format!("{stem}-{variant}-{verb}")))
+            .into(),
+        None => vec![["nft".to_owned(), "nft".to_owned()]],
+    }
+}
+
+fn list(pod: &Pod, [save, _]: &[String; 2]) -> String {
+    let arguments: &[&str] = if save == "nft" { &["--stateless", "list", "ruleset"] } else { &[] };
+    pod.inside.stdout(save, arguments)
+}
+
+/// Exchanges all rules for others.
+fn restore(pod: &Pod, [_, restore]: &[String; 2], text: &str) {
+    match restore.as_str() {
+        "nft" => pod.inside.load(&format!("flush ruleset\n{text}")),
+        _ => drop(pod.inside.fed(restore, &[], text)),
+    }
+}
+
+/// Ends that no walk of a first packet can tell: an answer that is lost, a connection that gets stuck on its way.
+fn is_broken_later(call: &serde_json::Value) -> bool {
+    call["seen"]["end"] == "unanswered" || call["seen"]["end"] == "nowhere"
+}
+
+fn check(pod: &Pod, calls: &[Call], what: &str) -> (bool, bool) {
+    let found = pod.probe(&["--probe-timeout", "2s"]);
+    let changed = changed(pod, calls);
+    if !changed.is_empty() {
+        assert_eq!(found.code, Some(126), "{what}: {changed:?}\n{:#?}", found.calls);
+    } else if found.code != Some(0) {
+        let all = found.with_outcome("wrong").into_iter().all(is_broken_later);
+        assert!(all && found.code == Some(126), "{what}: nothing changed, and yet\n{}", found.wrong());
+    }
+    assert!(found.with_outcome("untried").is_empty(), "{what}: {:#?}", found.with_outcome("untried"));
+    (!changed.is_empty(), found.code == Some(126))
+}
+
+fn mutate(scenario: Scenario, backend: &str) {
+    let pod = Pod::with(scenario, backend);
+    let calls = expectations(&pod);
+    pod.probe(&[]).all_right(backend);
+    assert_eq!(changed(&pod, &calls), Vec::<String>::new(), "{backend}: the walk agrees with the flags");
+    let (mut tried, mut caught, mut unseen) = (0, 0, Vec::new());
+    for programs in programs(backend) {
+        let whole = list(&pod, &programs);
+        for Mutation { what, text } in mutations(&whole, programs[0].starts_with("ip6")) {
+            restore(&pod, &programs, &text);
+            let (_, failed) = check(&pod, &calls, &format!("{backend}, {what}"));
+            tried += 1;
+            caught += usize::from(failed);
+            if !failed {
+                unseen.push(what);
+            }
+        }
+        restore(&pod, &programs, &whole);
+    }
+    pod.probe(&[]).all_right(backend);
+    assert!(tried > 20 && caught * 4 > tried, "{backend}: only {caught} of {tried} seen, not {unseen:#?}");
+}
+
+macro_rules! of_each_backend {
+    ($($name:ident: $scenario:ident;)*) => {$(
+        mod $name {
+            #[test]
+            fn nftables() {
+                super::mutate(super::$scenario, "nftables");
+            }
+
+            #[test]
+            fn iptables_nft() {
+                super::mutate(super::$scenario, "iptables-nft");
+            }
+
+            #[test]
+            fn iptables_legacy() {
+                super::mutate(super::$scenario, "iptables-legacy");
+            }
+        }
+    )*};
+}
+
+of_each_backend! {
+    default_of_both_families: DEFAULT;
+    dns_with_exclusions: DNS;
+    tproxy_with_networks: TPROXY;
+}

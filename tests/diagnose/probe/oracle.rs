@@ -1,0 +1,71 @@
+//! What a walk through the rules that are there says of the calls of a probe.
+
+use crate::diagnose::probe::pod::{Pod, Scenario};
+use diagnose::explain::{self, RuleView};
+use diagnose::probe::{Call, ProbeContext, Route, calls};
+use mesh::Capture;
+use mesh::RuleReason;
+use mesh::istio::OWNERSHIP;
+use mesh::sources::{Dialect, Given, NullHost, Raw, Source};
+use rules::routing::Object;
+use rules::simulate::{Routing, Verdict, walk};
+use rules::{Family, Gid, Port, Uid};
+use sidecar_init::backend::{Kernel, iptables::Lock};
+use sidecar_init::{engine, sys::route_lookup};
+use std::net::IpAddr;
+
+fn configuration(scenario: Scenario) -> Capture {
+    let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("test") };
+    let raw = Raw::of(scenario.iter().map(|(setting, value)| (*setting, given(value))));
+    mesh::resolve(&raw, &NullHost, Vec::new()).expect("the scenario is valid").capture
+}
+
+fn addresses() -> [IpAddr; 2] {
+    ["10.77.0.2", "fd77::2"].map(|text| text.parse().expect("an address"))
+}
+
+/// The calls that a probe of the pod tries, if root probes.
+pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
+    let config = configuration(pod.scenario);
+    pod.inside.run(|| {
+        let facts = ProbeContext {
+            pod: explain::PodContext::new(addresses(), Some(&*config)),
+            own: (Uid::new(0).expect("root"), Gid::new(0).expect("root")),
+            port: Port::new(15002).expect("a port"),
+            route: &|to| {
+                let route = route_lookup::to(to).ok()?;
+                Some(Route { interface: route.interface, source: route.source })
+            },
+            dialect: Dialect::default(),
+        };
+        calls(&*config, &facts)
+    })
+}
+
+/// Of which calls the rules that are there say otherwise than the scenario's, and what.
+pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
+    let scenes = pod.inside.run(|| {
+        let mut kernel =
+            Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("a kernel with netfilter");
+        let routes = kernel.routing().expect("routing can be read");
+        Family::BOTH.map(|family| {
+            let view = engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules can be read");
+            let marks = routes.iter().filter_map(|object| match object {
+                Object::Rule { family: of, mark, .. } if *of == family => Some(*mark),
+                _ => None,
+            });
+            let routing = Routing { local_marks: marks.collect(), addresses: addresses().to_vec() };
+            RuleView { family, view, routing }
+        })
+    });
+    let verdict = |call: &Call| {
+        let scene = scenes.iter().find(|scene| scene.family == call.packet.family()).expect("both families");
+        walk(&scene.view, &scene.routing, &call.packet, &mut ()).verdict
+    };
+    let differs = |call: &Call| {
+        let now = verdict(call);
+        assert_ne!(now, Verdict::Unknown, "the walk has to understand what the tests make");
+        (now != call.expected).then(|| format!("{} -> {}: {now:?}", call.caller, call.to))
+    };
+    calls.iter().filter_map(differs).collect()
+}

@@ -1,0 +1,82 @@
+//! What people read, and how it ends.
+
+use crate::diagnose::probe::pod::{DEFAULT, Pod};
+use crate::support::program::{BINARY, Outcome};
+
+fn run(pod: &Pod, words: &[&str]) -> Outcome {
+    pod.inside.output(BINARY, words, "")
+}
+
+#[test]
+fn a_failure_names_the_rule_and_the_option() {
+    let pod = Pod::with(DEFAULT, "iptables-nft");
+    pod.inside.stdout("iptables-nft", &["-t", "nat", "-D", "ISTIO_OUTPUT", "-j", "ISTIO_REDIRECT"]);
+    let text = pod.run("probe", &[]).with(126, "a rule is missing").stdout;
+    for part in [
+        "fail tcp application      192.0.2.1:15002      passed",
+        "expected captured at 15001, because -i '*' redirects all other outbound traffic",
+        "rule     nat ISTIO_OUTPUT -j ISTIO_REDIRECT, of --istio-service-cidr",
+        "now      not captured: goes to 192.0.2.1:15002 as it was sent",
+        "How the rules differ from those of these flags",
+        "+-A ISTIO_OUTPUT -j ISTIO_REDIRECT",
+        "1 not as expected",
+    ] {
+        // Lines may be broken anywhere.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(&text).contains(&words(part)), "{part}\n{text}");
+    }
+    let mut table = text.lines().take_while(|line| !line.starts_with("How the rules"));
+    assert!(table.all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours where nobody sees them");
+}
+
+#[test]
+fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
+    let pod = Pod::with(DEFAULT, "nftables");
+    let probe = run(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
+    let text = probe.with(126, "captured by the rules, excluded by the flags").stdout;
+    assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
+}
+
+/// By the settings that are noted, else by the rules themselves; and where nothing is captured, that is what is wrong.
+#[test]
+fn without_flags_what_is_there_says_what_to_expect() {
+    let pod = Pod::with(DEFAULT, "nftables");
+    let text = run(&pod, &["probe"]).with(0, "by the settings noted").stdout;
+    let noted = "by the settings noted in this network namespace (";
+    assert!(text.starts_with(noted) && text.contains("127.0.0.6:15002"), "{text}");
+    pod.inside.stdout(BINARY, &["clean"]);
+    let text = run(&pod, &["probe"]).with(126, "without rules").stdout;
+    assert!(text.contains("Nothing is captured: no rule here sends traffic"), "{text}");
+    for backend in ["iptables-nft", "iptables-legacy"] {
+        pod.apply(backend);
+        let text = run(&pod, &["probe"]).with(0, backend).stdout;
+        assert!(text.starts_with("by the rules in this network namespace:\n"), "{text}");
+        let captured = text.lines().filter(|line| line.contains(" captured at ")).count();
+        assert!(captured >= 3 && !text.contains("not as expected"), "{backend}: {text}");
+        pod.inside.stdout(BINARY, &["clean"]);
+    }
+}
+
+#[test]
+fn a_manifest_says_it_as_well() {
+    let pod = Pod::new(DEFAULT);
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
+    for command in ["apply", "probe", "check"] {
+        let ended = run(&pod, &[command, "-f", manifest]).with(0, command);
+        assert!(!ended.stderr.contains("its addresses are not known"), "{command}: {}", ended.stderr);
+    }
+    let ended = run(&pod, &["render", "-f", manifest]).with(0, "render");
+    assert!(ended.stderr.contains("its addresses are not known"), "{}", ended.stderr);
+}
+
+#[test]
+fn bad_input_is_told_at_once() {
+    let pod = Pod::new(DEFAULT);
+    let words = ["probe", "-i", "*", "--probe-timeout", "soon", "--iptables-probe-port", "0", "-p", "x"];
+    let Outcome { stdout, stderr, .. } = run(&pod, &words).with(2, "bad input");
+    assert_eq!(stdout, "");
+    for flag in ["--probe-timeout", "--iptables-probe-port", "--envoy-port"] {
+        assert!(stderr.contains(flag), "{flag}: {stderr}");
+    }
+}

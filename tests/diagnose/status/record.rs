@@ -1,0 +1,142 @@
+//! How our table was made: written with it, kept by exchanges, and telling when somebody else has changed it.
+
+use crate::diagnose::status::report::{json, with_finding};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::binary;
+use crate::support::wait;
+use serde_json::Value;
+use std::time::SystemTime;
+
+const FLAGS: [&str; 6] = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
+
+fn apply(namespace: &Namespace, more: &[&str]) {
+    succeed(namespace, &[&["apply", "--backend", "nftables"], &FLAGS[..], more].concat());
+}
+
+fn nft(namespace: &Namespace, words: &[&str]) -> String {
+    namespace.stdout("nft", words)
+}
+
+fn listing(namespace: &Namespace) -> String {
+    nft(namespace, &["-a", "-s", "list", "ruleset"])
+}
+
+/// Waits until the clock shows another second than this record.
+fn next_second(record: &Value) {
+    let second = record["time"].as_str().expect("a time").trim_end_matches('Z').to_owned();
+    wait::until("another second", || !diagnose::trace::utc(SystemTime::now()).starts_with(&second));
+}
+
+#[test]
+fn it_is_written_with_the_rules_and_not_without_them() {
+    let pod = Namespace::new();
+    apply(&pod, &["-d", "15090"]);
+    let first = json(&pod)["made"].clone();
+    assert_eq!(first["command"], "apply");
+    assert_eq!(first["program_version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(first["settings"], "-b '*' -d 15090 -i '*'");
+    assert_eq!(first["changed_since"], false);
+    let before = listing(&pod);
+    assert!(before.contains("chain made_by {"), "nft lists it: {before}");
+    next_second(&first);
+    // In place already: nothing is written, be it later, and by another command.
+    apply(&pod, &["-d", "15090"]);
+    let call = [&["istio-iptables", "--native-nftables"], &FLAGS[..], &["-d", "15090"]].concat();
+    succeed(&pod, &call);
+    assert_eq!(listing(&pod), before);
+    assert_eq!(json(&pod)["made"], first);
+    // Exchanged with the rules, while the chains that hooks call stay.
+    apply(&pod, &["-d", "15090,15021"]);
+    let second = json(&pod)["made"].clone();
+    assert_eq!(second["settings"], "-b '*' -d 15090,15021 -i '*'");
+    for changed in ["time", "rules_digest", "settings_digest"] {
+        assert_ne!(second[changed], first[changed], "{changed}");
+    }
+    let handle = |listing: &str| {
+        let line = listing.lines().find(|line| line.contains("chain nat_OUTPUT {")).map(str::to_owned);
+        line.expect("the chain")
+    };
+    assert_eq!(handle(&before), handle(&listing(&pod)));
+    // The same settings have the same digest, whenever and wherever they were said.
+    apply(&pod, &["-d", "15090"]);
+    let third = json(&pod)["made"].clone();
+    assert_eq!(third["settings_digest"], first["settings_digest"]);
+    assert_eq!(third["rules_digest"], first["rules_digest"]);
+    assert_ne!(third["time"], first["time"]);
+    succeed(&pod, &["clean"]);
+    assert_eq!(nft(&pod, &["list", "ruleset"]), "");
+}
+
+#[test]
+fn an_edit_by_hand_is_drift_and_traffic_is_none() {
+    let table = "inet sidecar_init";
+    for edit in [
+        format!("insert rule {table} nat_ISTIO_OUTPUT tcp dport 443 return"),
+        format!("flush chain {table} nat_ISTIO_INBOUND"),
+        format!("add chain {table} more"),
+        format!("add rule {table} made_by accept"),
+        format!("add element {table} excluded_outbound_port_ports {{ 23 }}"),
+        format!("add chain {table} nat_OUTPUT {{ policy drop; }}"),
+    ] {
+        let pod = Namespace::new();
+        apply(&pod, &["-o", "22,3306"]);
+        assert_eq!(json(&pod)["made"]["changed_since"], false);
+        pod.load(&edit);
+        let status = json(&pod);
+        match edit.contains("made_by") {
+            // What is there is no note of ours any more; the table is not as wanted all the same.
+            true => assert_eq!(status["made"], Value::Null, "{edit}"),
+            false => {
+                assert_eq!(status["made"]["changed_since"], true, "{edit}");
+                with_finding(&status, "drift", "our table was changed since");
+            }
+        }
+        let check = [&["check"], &FLAGS[..], &["-o", "22,3306"]].concat();
+        run(&pod, &check).with(3, &edit);
+        apply(&pod, &["-o", "22,3306"]);
+        assert_eq!(json(&pod)["made"]["changed_since"], false, "{edit}");
+        run(&pod, &check).with(0, &edit);
+    }
+}
+
+#[test]
+fn what_nft_loads_of_its_own_listing_keeps_the_note() {
+    let pod = Namespace::new();
+    apply(&pod, &["-o", "22,3306"]);
+    let before = json(&pod)["made"].clone();
+    let text = nft(&pod, &["list", "ruleset"]);
+    nft(&pod, &["flush", "ruleset"]);
+    pod.load(&text);
+    let after = json(&pod)["made"].clone();
+    assert_eq!((&after["time"], &after["settings_digest"]), (&before["time"], &before["settings_digest"]));
+    // It lists no user data of ours.
+    assert_eq!(after["settings"], Value::Null);
+}
+
+/// A table without a note is as good as one with it.
+#[test]
+fn a_table_that_was_loaded_by_hand_has_no_note_and_is_as_wanted() {
+    let pod = Namespace::new();
+    let script = succeed(&pod, &[&["render", "--format", "nft"], &FLAGS[..]].concat()).stdout;
+    pod.load(&script);
+    let before = listing(&pod);
+    apply(&pod, &[]);
+    assert_eq!(listing(&pod), before, "nothing is written");
+    assert_eq!(json(&pod)["made"], Value::Null);
+    let text = succeed(&pod, &["status"]).stdout;
+    assert!(text.contains("has no note of when it was made"), "{text}");
+}
+
+/// Many settings find no room, and their digest does.
+#[test]
+fn long_settings_are_kept_as_a_digest() {
+    let pod = Namespace::new();
+    let ports = (0..1_000).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",");
+    apply(&pod, &["-o", &ports]);
+    let made = json(&pod)["made"].clone();
+    assert_eq!(made["settings"], Value::Null);
+    assert_eq!(made["settings_digest"].as_str().map(str::len), Some(16));
+    assert_eq!(made["changed_since"], false);
+    let status = pod.outcome(&mut binary(&["status"])).with(0, "status").stdout;
+    assert!(status.contains("made with more settings than the note can hold"), "{status}");
+}

@@ -1,0 +1,275 @@
+//! What is told of namespaces as they stand.
+
+use crate::apply::stage::state;
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::setting::{Family, Variant};
+use crate::support::traffic::{Call, Identity, Listener, Protocol, Socket};
+use crate::takeover::upstream;
+use serde_json::Value;
+use std::sync::mpsc::channel;
+
+const APPLICATION: Identity = Identity { uid: 1000, gid: 1000 };
+const PROXY: Identity = Identity { uid: 1337, gid: 1337 };
+
+const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
+
+/// Everything captured but a few ports and networks.
+const FLAGS: [&str; 13] = [
+    "--pod-ips",
+    "10.77.0.2",
+    "-i",
+    "*",
+    "-b",
+    "*",
+    "-d",
+    "15090",
+    "-o",
+    "22",
+    "-x",
+    "10.0.0.0/8",
+    "--drop-invalid",
+];
+
+/// A pod with an interface of both families.
+fn pod() -> Namespace {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    pod.ip("addr add fd77::2/64 dev eth0 nodad\nlink set far up\nroute add default dev eth0");
+    pod
+}
+
+/// The status as programs read it.
+pub(crate) fn json(pod: &Namespace) -> Value {
+    let text = succeed(pod, &["status", "--format", "json"]).stdout;
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Fails unless there is a finding about a topic that says this.
+#[track_caller]
+pub(crate) fn with_finding(status: &Value, topic: &str, text: &str) {
+    let findings = status["findings"].as_array().expect("a list");
+    let says = |finding: &&Value| {
+        finding["topic"] == topic && finding["text"].as_str().is_some_and(|printed| printed.contains(text))
+    };
+    assert!(findings.iter().any(|finding| says(&finding)), "no {topic} that says {text:?}: {findings:#?}");
+}
+
+/// The items of the part of this reason.
+fn items(status: &Value, list: &str, reason: &str) -> Vec<String> {
+    let parts = status[list].as_array().expect("a list").iter().filter(|part| part["rule"] == reason);
+    let items = parts.flat_map(|part| part["items"].as_array().expect("items").clone());
+    items.map(|item| item.as_str().expect("a text").to_owned()).collect()
+}
+
+/// The packets that rules of this reason have counted.
+fn packets(status: &Value, reason: &str) -> u64 {
+    let hits = status["hits"].as_array().expect("a list").iter().filter(|hit| hit["rule"] == reason);
+    hits.map(|hit| hit["packets"].as_u64().expect("a number")).sum()
+}
+
+fn listen(pod: &Namespace, protocol: Protocol, address: &str, owner: Identity) -> Listener {
+    let address = address.parse().expect("an address");
+    Listener::start(pod, Socket { protocol, address, owner }, (), channel().0)
+}
+
+fn call(pod: &Namespace, to: &str) -> std::io::Result<()> {
+    let to = to.parse().expect("an address");
+    let call = Call { protocol: Protocol::Tcp, identity: APPLICATION, from: None, mark: None, to };
+    call.place(pod).map(drop)
+}
+
+#[test]
+fn nothing_is_told_of_nothing() {
+    let pod = pod();
+    let before = state(&pod);
+    let text = succeed(&pod, &["status"]).stdout;
+    assert_eq!(
+        text,
+        "Nothing is captured: no rule here sends traffic to a mesh proxy.\n\
+         sidecar-init apply with the pod's flags sets rules.\n"
+    );
+    let status = json(&pod);
+    assert_eq!((&status["version"], &status["capturing"]), (&Value::from(1), &Value::from(false)));
+    assert_eq!(before, state(&pod), "reading creates nothing");
+    let tables =
+        pod.run(|| std::fs::read_to_string("/proc/thread-self/net/ip_tables_names").unwrap_or_default());
+    assert_eq!(tables, "", "no legacy table was made");
+}
+
+#[test]
+fn what_is_captured_and_left_alone_and_who_listens() {
+    for backend in BACKENDS {
+        let pod = pod();
+        succeed(&pod, &[&["apply", "--backend", backend], &FLAGS[..]].concat());
+        let before = state(&pod);
+        let status = json(&pod);
+        assert_eq!(before, state(&pod), "reading changes nothing");
+        assert_eq!(status["families"], Value::from(vec!["ipv4"]), "{backend}");
+        assert_eq!(status["held_by"][0]["backend"], backend);
+        assert_eq!(items(&status, "left_alone", "excluded-outbound-port"), ["22"], "{backend}");
+        assert_eq!(items(&status, "left_alone", "excluded-network"), ["10.0.0.0/8"], "{backend}");
+        assert_eq!(items(&status, "left_alone", "excluded-inbound-port"), ["15090"], "{backend}");
+        assert_eq!(items(&status, "left_alone", "tunnel-port"), ["15008"], "{backend}");
+        assert_eq!(items(&status, "left_alone", "proxy-outbound"), ["user 1337", "group 1337"], "{backend}");
+        let captured = |reason: &str| {
+            let parts = status["captured"].as_array().expect("a list");
+            parts.iter().find(|part| part["rule"] == reason).map(|part| part["port"].clone())
+        };
+        assert_eq!(captured("outbound-network"), Some(15001.into()), "{backend}");
+        assert_eq!(captured("inbound-port"), Some(15006.into()), "{backend}");
+        assert_eq!(status["dropped"][0]["rule"], "drop-invalid", "{backend}");
+        // The pod has IPv6, nothing listens.
+        with_finding(&status, "ipv6", "fd77::2");
+        with_finding(&status, "listeners", "port 15001 (tcp): nothing listens");
+        assert_eq!(
+            call(&pod, "192.0.2.1:80").expect_err("nothing listens").kind(),
+            std::io::ErrorKind::ConnectionRefused
+        );
+
+        let _outbound = listen(&pod, Protocol::Tcp, "127.0.0.1:15001", PROXY);
+        let _inbound = listen(&pod, Protocol::Tcp, "[::]:15006", APPLICATION);
+        let counted = packets(&json(&pod), "outbound-network");
+        for _ in 0..3 {
+            call(&pod, "192.0.2.1:80").expect("the listener answers");
+        }
+        let status = json(&pod);
+        assert_eq!(packets(&status, "outbound-network"), counted + 3, "{backend}");
+        assert_eq!(packets(&status, "excluded-network"), 0, "{backend}");
+        let listeners = status["listeners"].as_array().expect("a list");
+        let at = |port: u16| listeners.iter().find(|one| one["port"] == port).expect("the port");
+        assert_eq!(at(15001)["by"][0]["uid"], 1337, "{backend}");
+        assert_eq!(at(15001)["by"][0]["pid"], std::process::id(), "{backend}");
+        assert_eq!(at(15001)["missing"], Value::Array(Vec::new()), "{backend}");
+        assert_eq!(at(15006)["missing"], Value::Array(Vec::new()), "{backend}");
+        let text = succeed(&pod, &["status"]).stdout;
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("as user 1000, not the proxy's by the rules"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let record = if backend == "nftables" { "unchanged since" } else { "iptables keeps no note" };
+        assert!(text.contains(record), "{backend}: {text}");
+        succeed(&pod, &["clean"]);
+        assert_eq!(json(&pod)["capturing"], false, "{backend}");
+    }
+}
+
+/// Both families, TPROXY and DNS, with all that routing has to do.
+#[test]
+fn everything_and_what_is_missing_of_it() {
+    for backend in BACKENDS {
+        let pod = pod();
+        let flags = [
+            "--pod-ips",
+            "10.77.0.2,fd77::2",
+            "--dual-stack",
+            "-m",
+            "TPROXY",
+            "-i",
+            "*",
+            "-b",
+            "*",
+            "--redirect-dns",
+            "--capture-all-dns",
+        ];
+        succeed(&pod, &[&["apply", "--backend", backend], &flags[..]].concat());
+        let status = json(&pod);
+        assert_eq!(status["families"], Value::from(vec!["ipv4", "ipv6"]), "{backend}");
+        let parts = status["captured"].as_array().expect("a list");
+        let inbound = parts.iter().find(|part| part["rule"] == "inbound-port").expect("inbound");
+        assert_eq!(inbound["transparent"], true, "{backend}");
+        assert!(parts.iter().any(|part| part["direction"] == "dns"), "{backend}");
+        let topics = |status: &Value| -> Vec<String> {
+            let findings = status["findings"].as_array().expect("a list").iter();
+            findings.map(|finding| finding["topic"].as_str().expect("a word").to_owned()).collect()
+        };
+        assert!(topics(&status).iter().all(|topic| topic == "listeners"), "{backend}: {status:#}");
+        // Who listens without IP_TRANSPARENT gets nothing of TPROXY's.
+        let inbound = listen(&pod, Protocol::Tcp, "[::]:15006", PROXY);
+        with_finding(&json(&pod), "listeners", "without IP_TRANSPARENT");
+        inbound.make_transparent();
+        let findings = json(&pod)["findings"].to_string();
+        assert!(!findings.contains("IP_TRANSPARENT"), "{backend}: {findings}");
+        pod.ip("rule del fwmark 1337\naddr del ::6/128 dev lo");
+        let status = json(&pod);
+        with_finding(&status, "routing", "no policy rule routes that mark");
+        with_finding(&status, "routing", "::6 is not on lo");
+    }
+}
+
+/// What of others decides before ours or behind, and what is half done.
+#[test]
+fn rules_of_others_and_lost_jumps_are_seen() {
+    for variant in [Variant::Nft, Variant::Legacy] {
+        let pod = pod();
+        succeed(
+            &pod,
+            &[&["apply", "--backend", &format!("iptables-{}", variant.name())], &FLAGS[..]].concat(),
+        );
+        let iptables = variant.program(Family::V4, "");
+        pod.stdout(&iptables, &["-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-j", "ACCEPT"]);
+        pod.stdout(&iptables, &["-A", "INPUT", "-p", "tcp", "--dport", "9999", "-j", "DROP"]);
+        let status = json(&pod);
+        with_finding(&status, "foreign", "sees packets before sidecar-init's rules");
+        with_finding(
+            &status,
+            "foreign",
+            "TCP of the application to an address outside:8080 is to be captured (-i) and is not",
+        );
+        with_finding(&status, "foreign", "may drop packets");
+        pod.stdout(&iptables, &["-t", "nat", "-D", "PREROUTING", "-p", "tcp", "-j", "ISTIO_INBOUND"]);
+        let status = json(&pod);
+        with_finding(&status, "rules", "no rule leads to ISTIO_INBOUND");
+        let captured = status["captured"].as_array().expect("a list");
+        assert!(captured.iter().all(|part| part["rule"] != "inbound-port"), "{captured:#?}");
+    }
+    let pod = pod();
+    succeed(&pod, &[&["apply", "--backend", "nftables"], &FLAGS[..]].concat());
+    let foreign = "table ip other {
+  chain out { type nat hook output priority -150; tcp dport 80 dnat to 10.9.9.9; }
+  chain drops { type filter hook input priority 0; tcp dport 9999 drop; }
+}
+";
+    pod.load(foreign);
+    let status = json(&pod);
+    with_finding(&status, "foreign", "may send packets elsewhere before our rules see them");
+    with_finding(&status, "foreign", "may drop packets");
+}
+
+#[test]
+fn upstreams_rules_are_told_as_well() {
+    for variant in [Variant::Nft, Variant::Legacy] {
+        let pod = pod();
+        let flags = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*", "-d", "15090", "-c", "net1", "-o", "22"];
+        upstream::set(&pod, variant, &flags);
+        let status = json(&pod);
+        assert_eq!(status["held_by"][0]["program"], "istio-iptables", "{status:#}");
+        assert_eq!(items(&status, "left_alone", "excluded-interface"), ["net1"]);
+        assert_eq!(items(&status, "left_alone", "excluded-inbound-port"), ["15090"]);
+        assert_eq!(items(&status, "left_alone", "excluded-outbound-port"), ["22"]);
+        assert_eq!(status["capturing"], true);
+    }
+    let pod = pod();
+    upstream::set_native(&pod);
+    let status = json(&pod);
+    assert_eq!(status["families"], Value::from(vec!["ipv4", "ipv6"]), "{status:#}");
+    assert_eq!(status["held_by"][0]["program"], "istio-iptables");
+    assert_eq!(items(&status, "left_alone", "tunnel-port"), ["15008"]);
+    assert_eq!(items(&status, "left_alone", "proxy-outbound"), ["user 1337", "group 1337"]);
+    let _outbound = listen(&pod, Protocol::Tcp, "127.0.0.1:15001", PROXY);
+    call(&pod, "192.0.2.1:80").expect("the listener answers");
+    assert_eq!(packets(&json(&pod), "outbound-network"), 1);
+}
+
+#[test]
+fn bad_input_is_refused_and_another_namespace_is_read() {
+    let pod = pod();
+    let elsewhere = Namespace::new();
+    succeed(&pod, &[&["apply", "--backend", "nftables"], &FLAGS[..]].concat());
+    let text = succeed(&elsewhere, &["status", "--network-namespace", &pod.path()]).stdout;
+    assert!(text.starts_with("Outbound and inbound traffic is captured over IPv4, by nftables."), "{text}");
+    let refused =
+        run(&pod, &["status", "--interval", "1s", "--format", "yml", "-i", "*"]).with(2, "all at once");
+    for printed in ["--interval", "--watch", "yml", "-i"] {
+        assert!(refused.stderr.contains(printed), "{printed}: {}", refused.stderr);
+    }
+    run(&pod, &["status", "--watch", "--interval", "1ms"]).with(2, "too short");
+}

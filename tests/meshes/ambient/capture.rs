@@ -1,0 +1,196 @@
+//! What becomes of a pod's traffic.
+
+use crate::meshes::ambient::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, everywhere};
+use crate::meshes::ambient::ztunnel::{At, Given, MARK};
+use crate::support::namespace::{Namespace, join};
+use crate::support::program::{Run, binary};
+use crate::support::setting::{Family, Variant};
+use crate::support::traffic::{Call, Protocol};
+use std::net::SocketAddr;
+
+/// Makes a call in a namespace, and compares what ztunnel was given and whom it has reached, from where.
+fn check(
+    scene: &Scene,
+    from: &Namespace,
+    call: &Call,
+    given: Option<(At, Place, Option<SocketAddr>)>,
+    reached: Option<(SocketAddr, Place)>,
+) {
+    let (variant, family) = (scene.variant.name(), scene.family);
+    call.place(from).unwrap_or_else(|error| panic!("{variant}, {family:?}: {call:?}: {error}"));
+    let given = given.map(|(at, from, to)| Given { at, from: from.ip(family), to });
+    let reached = reached.map(|(listener, from)| (listener, from.ip(family)));
+    let expected = (given.into_iter().collect(), reached.into_iter().collect());
+    assert_eq!(scene.outcome(), expected, "{variant}, {family:?}: {call:?}");
+}
+
+#[test]
+fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &[]);
+        scene.listen(Protocol::Tcp, POD, 8080);
+        let app = POD.at(family, 8080);
+        let call = scene.call(Protocol::Tcp, POD, 8080);
+        check(&scene, &scene.outside, &call, Some((At::Inbound, OUTSIDE, Some(app))), Some((app, OUTSIDE)));
+        // The tunnel's port is called as it is.
+        let call = scene.call(Protocol::Tcp, POD, 15008);
+        let tunnel = POD.at(family, 15008);
+        check(&scene, &scene.outside, &call, Some((At::Tunnel, OUTSIDE, Some(tunnel))), None);
+    });
+}
+
+#[test]
+fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &[]);
+        scene.listen(Protocol::Tcp, SERVICE, 80);
+        scene.listen(Protocol::Tcp, POD, 8080);
+        let service = SERVICE.at(family, 80);
+        let call = scene.call(Protocol::Tcp, SERVICE, 80);
+        check(&scene, &scene.pod, &call, Some((At::Outbound, POD, Some(service))), Some((service, POD)));
+        // ztunnel's own call, by its mark alone.
+        let marked = Call { mark: Some(MARK), ..call };
+        check(&scene, &scene.pod, &marked, None, Some((service, POD)));
+        // Bits above the mask are anybody's.
+        let marked = Call { mark: Some(0xab000 | MARK), ..call };
+        check(&scene, &scene.pod, &marked, None, Some((service, POD)));
+        let itself = scene.call(Protocol::Tcp, POD, 8080);
+        check(&scene, &scene.pod, &itself, None, Some((POD.at(family, 8080), POD)));
+    });
+}
+
+#[test]
+fn queries_for_names_go_to_ztunnel_and_its_own_to_the_server() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &[]);
+        scene.listen(Protocol::Udp, RESOLVER, 53);
+        scene.listen(Protocol::Tcp, RESOLVER, 53);
+        let server = RESOLVER.at(family, 53);
+        // Both from one port: only the zone tells their answers apart.
+        let from = Some(POD.at(family, 40053));
+        let query = Call { from, ..scene.call(Protocol::Udp, RESOLVER, 53) };
+        check(&scene, &scene.pod, &query, Some((At::Dns, POD, None)), None);
+        let own = Call { mark: Some(MARK), ..query };
+        check(&scene, &scene.pod, &own, None, Some((server, POD)));
+        check(&scene, &scene.pod, &query, Some((At::Dns, POD, None)), None);
+        let by_tcp = scene.call(Protocol::Tcp, RESOLVER, 53);
+        check(&scene, &scene.pod, &by_tcp, Some((At::Dns, POD, Some(server))), None);
+    });
+}
+
+#[test]
+fn without_dns_capture_queries_go_to_the_server() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &["--dns-capture=false"]);
+        scene.listen(Protocol::Udp, RESOLVER, 53);
+        let query = scene.call(Protocol::Udp, RESOLVER, 53);
+        check(&scene, &scene.pod, &query, None, Some((RESOLVER.at(family, 53), POD)));
+    });
+}
+
+#[test]
+fn the_hosts_own_calls_pass_both_ways() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &[]);
+        scene.listen(Protocol::Tcp, POD, 8080);
+        scene.listen(Protocol::Tcp, PROBE, 10250);
+        let from = Some(PROBE.at(family, 0));
+        let probe = Call { from, ..scene.call(Protocol::Tcp, POD, 8080) };
+        check(&scene, &scene.outside, &probe, None, Some((POD.at(family, 8080), PROBE)));
+        let call = scene.call(Protocol::Tcp, PROBE, 10250);
+        check(&scene, &scene.pod, &call, None, Some((PROBE.at(family, 10250), POD)));
+    });
+}
+
+#[test]
+fn another_probe_address_takes_the_place_of_the_usual_one() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &["--probe-address", "10.200.0.1,fd20::1"]);
+        scene.listen(Protocol::Tcp, POD, 8080);
+        let app = POD.at(family, 8080);
+        let probe = Call { from: Some(SERVICE.at(family, 0)), ..scene.call(Protocol::Tcp, POD, 8080) };
+        check(&scene, &scene.outside, &probe, None, Some((app, SERVICE)));
+        let usual = Call { from: Some(PROBE.at(family, 0)), ..probe };
+        check(&scene, &scene.outside, &usual, Some((At::Inbound, PROBE, Some(app))), Some((app, PROBE)));
+    });
+}
+
+#[test]
+fn a_gateway_takes_what_arrives_and_ztunnel_still_finds_its_way_back() {
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &["--ingress"]);
+        scene.listen(Protocol::Tcp, POD, 8080);
+        scene.listen(Protocol::Tcp, SERVICE, 80);
+        let app = POD.at(family, 8080);
+        let call = scene.call(Protocol::Tcp, POD, 8080);
+        check(&scene, &scene.outside, &call, None, Some((app, OUTSIDE)));
+        // What the tunnel brings is handed over from the client's address; the answer goes to that.
+        let handed = Call { from: Some(SERVICE.at(family, 0)), mark: Some(MARK), ..call };
+        check(&scene, &scene.pod, &handed, None, Some((app, SERVICE)));
+        let service = SERVICE.at(family, 80);
+        let call = scene.call(Protocol::Tcp, SERVICE, 80);
+        check(&scene, &scene.pod, &call, Some((At::Outbound, POD, Some(service))), Some((service, POD)));
+    });
+}
+
+#[test]
+fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
+    const MACHINE: Place = Place::of(["10.79.0.2", "fd79::2"]);
+    everywhere(|variant, family| {
+        let mut scene = Scene::new(variant, family, &["--reroute-virtual-interfaces", "vm+"]);
+        let machine = Namespace::new();
+        join(
+            (&scene.pod, "vm0", ["10.79.0.1/24", "fd79::1/64"]),
+            (&machine, "eth0", ["10.79.0.2/24", "fd79::2/64"]),
+        );
+        machine.ip("route add default via 10.79.0.1\nroute add default via fd79::1");
+        scene.listen(Protocol::Tcp, SERVICE, 80);
+        let service = SERVICE.at(family, 80);
+        let call = scene.call(Protocol::Tcp, SERVICE, 80);
+        check(&scene, &machine, &call, Some((At::Outbound, MACHINE, Some(service))), Some((service, POD)));
+    });
+}
+
+#[test]
+fn without_ipv6_its_packets_meet_no_rule() {
+    for variant in crate::meshes::ambient::scene::BACKENDS {
+        let mut scene = Scene::new(variant, Family::V6, &["--ipv6=false"]);
+        scene.listen(Protocol::Tcp, SERVICE, 80);
+        scene.listen(Protocol::Udp, RESOLVER, 53);
+        let call = scene.call(Protocol::Tcp, SERVICE, 80);
+        check(&scene, &scene.pod, &call, None, Some((SERVICE.at(Family::V6, 80), POD)));
+        let query = scene.call(Protocol::Udp, RESOLVER, 53);
+        check(&scene, &scene.pod, &query, None, Some((RESOLVER.at(Family::V6, 53), POD)));
+        let routing = scene.pod.stdout("ip", &["-6", "rule"]);
+        assert!(!routing.contains("lookup 100"), "{routing}");
+    }
+}
+
+#[test]
+fn a_second_run_writes_nothing_and_cleaning_leaves_nothing() {
+    everywhere(|variant, family| {
+        let scene = Scene::new(variant, family, &[]);
+        let text = scene.run(&["apply", "--format", "json"]).success().stdout;
+        assert!(text.contains("\"changed\": false"), "{}: {text}", variant.name());
+        scene.run(&["check"]).with(0, "check");
+        for family in ["-4", "-6"] {
+            let rules = scene.pod.stdout("ip", &[family, "rule"]);
+            assert!(rules.contains("32764:\tfrom all fwmark 0x111/0xfff lookup 100"), "{rules}");
+            let routes = scene.pod.stdout("ip", &[family, "route", "show", "table", "100"]);
+            assert!(routes.starts_with("local default dev lo"), "{routes}");
+        }
+        let path = scene.pod.path();
+        let clean = binary(&["clean", "--mesh", "ambient", "--network-namespace", &path]).outcome();
+        clean.with(0, "clean");
+        let left = scene.pod.stdout("nft", &["list", "ruleset"]);
+        assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{left}");
+        for family in ["-4", "-6"] {
+            let rules = scene.pod.stdout("ip", &[family, "rule"]);
+            assert!(!rules.contains("lookup 100"), "{rules}");
+        }
+        for family in Family::BOTH {
+            let saved = scene.pod.stdout(&Variant::Legacy.program(family, "-save"), &[]);
+            assert!(!saved.contains("ISTIO"), "{saved}");
+        }
+    });
+}

@@ -1,0 +1,160 @@
+//! States in which Istio's agent stops half-way, fails, or leaves something behind: what was set before, what others have
+//! set, and what is missing.
+
+use crate::meshes::ambient::scene::{BACKENDS, backend};
+use crate::support::namespace::Namespace;
+use crate::support::program::{Run, binary};
+use crate::support::setting::{Family, Variant};
+
+/// Runs the binary in a pod; it has to end with this code. All that it says.
+fn run(pod: &Namespace, words: &[&str], code: i32) -> String {
+    let path = pod.path();
+    let output = binary(words).args(["--mesh", "ambient", "--network-namespace", &path]).outcome();
+    output.with(code, &words.join(" ")).text()
+}
+
+/// The rules of a family, of both families where one table holds both.
+fn rules(pod: &Namespace, variant: Variant, family: Family) -> String {
+    match variant {
+        Variant::Native => pod.stdout("nft", &["--stateless", "list", "ruleset"]),
+        Variant::Nft | Variant::Legacy => pod.stdout(&variant.program(family, "-save"), &[]),
+    }
+}
+
+/// The policy rules and routes of a family.
+fn routing(pod: &Namespace, family: Family) -> String {
+    let ip = if family == Family::V4 { "-4" } else { "-6" };
+    pod.stdout("ip", &[ip, "rule"]) + &pod.stdout("ip", &[ip, "route", "show", "table", "all"])
+}
+
+/// The agent leaves the rules for IPv6, and its routing.
+#[test]
+fn ipv6_that_is_switched_off_goes_and_comes_back() {
+    for variant in BACKENDS {
+        let pod = Namespace::new();
+        let apply = ["apply", "--backend", backend(variant)];
+        run(&pod, &apply, 0);
+        run(&pod, &[&apply[..], &["--ipv6=false"]].concat(), 0);
+        let v6 = rules(&pod, variant, Family::V6);
+        assert!(!v6.contains("fd16:9254:7127:1337"), "{}: {v6}", variant.name());
+        assert!(variant == Variant::Native || !v6.contains("-j ISTIO"), "{}: {v6}", variant.name());
+        for (family, stays) in Family::BOTH.into_iter().zip([true, false]) {
+            let routing = routing(&pod, family);
+            assert_eq!(routing.contains("lookup 100"), stays, "{}: {routing}", variant.name());
+            assert_eq!(routing.contains("table 100"), stays, "{}: {routing}", variant.name());
+        }
+        run(&pod, &["check", "--ipv6=false"], 0);
+        run(&pod, &apply, 0);
+        run(&pod, &["check"], 0);
+    }
+}
+
+#[test]
+fn another_probe_address_takes_the_place_of_the_one_before() {
+    for variant in BACKENDS {
+        let pod = Namespace::new();
+        run(&pod, &["apply", "--backend", backend(variant)], 0);
+        run(&pod, &["apply", "--probe-address", "10.0.0.1,fd00::1"], 0);
+        for (family, [before, after]) in
+            Family::BOTH.into_iter().zip([["169.254.7.127", "10.0.0.1"], ["fd16:9254:7127", "fd00::1"]])
+        {
+            let there = rules(&pod, variant, family);
+            assert!(!there.contains(before) && there.contains(after), "{}: {there}", variant.name());
+        }
+        run(&pod, &["check", "--probe-address", "10.0.0.1,fd00::1"], 0);
+    }
+}
+
+/// The agent lets chains be that have the right number of rules, and fails where a chain is there already.
+#[test]
+fn what_others_have_put_into_our_chains_goes_and_theirs_stay() {
+    for variant in [Variant::Nft, Variant::Legacy] {
+        let pod = Namespace::new();
+        for family in Family::BOTH {
+            let program = variant.program(family, "");
+            let say = |words: &str| pod.stdout(&program, &words.split(' ').collect::<Vec<_>>());
+            say("-t nat -N ISTIO_PRERT");
+            say("-t nat -A ISTIO_PRERT -p tcp --dport 22 -j ACCEPT");
+            say("-t nat -N ISTIO_OUTPUT");
+            say("-t nat -A OUTPUT -p tcp --dport 9999 -j ACCEPT");
+            say("-t nat -N OTHERS");
+            say("-t nat -A PREROUTING -j OTHERS");
+            say("-t mangle -A OUTPUT -p tcp --dport 7 -j ACCEPT");
+        }
+        run(&pod, &["apply", "--backend", backend(variant)], 0);
+        run(&pod, &["check"], 0);
+        for family in Family::BOTH {
+            let saved = pod.stdout(&variant.program(family, "-save"), &[]);
+            assert!(!saved.contains("--dport 22 "), "{saved}");
+            for theirs in ["-A OUTPUT -p tcp -m tcp --dport 9999 -j ACCEPT", "-A PREROUTING -j OTHERS"] {
+                let jump = saved.find("-A OUTPUT -j ISTIO_OUTPUT").expect("our jump");
+                assert!(
+                    saved.find(theirs).is_some_and(|at| theirs.contains("OTHERS") || at > jump),
+                    "{saved}"
+                );
+            }
+        }
+        run(&pod, &["clean"], 0);
+        for family in Family::BOTH {
+            let saved = pod.stdout(&variant.program(family, "-save"), &[]);
+            assert!(!saved.contains("ISTIO"), "{saved}");
+            assert!(saved.contains("--dport 9999") && saved.contains("--dport 7 "), "{saved}");
+            assert!(saved.contains("-A PREROUTING -j OTHERS"), "{saved}");
+        }
+    }
+}
+
+/// The agent's removal stops at the first of these that is absent, and its retry leaves the rules.
+#[test]
+fn cleaning_ends_well_whatever_is_gone_already() {
+    type Loss = (&'static str, &'static [&'static str]);
+    let losses: [Loss; 5] = [
+        ("ip", &["-4", "rule", "del", "pref", "32764"]),
+        ("ip", &["-6", "rule", "del", "pref", "32764"]),
+        ("ip", &["-4", "route", "flush", "table", "100"]),
+        ("ip", &["-6", "route", "flush", "table", "100"]),
+        ("nft", &["flush", "ruleset"]),
+    ];
+    let pod = Namespace::new();
+    for variant in [Variant::Native, Variant::Nft] {
+        for lost in 0..losses.len() {
+            run(&pod, &["apply", "--backend", backend(variant)], 0);
+            for (program, words) in &losses[..=lost] {
+                pod.stdout(program, words);
+            }
+            run(&pod, &["clean"], 0);
+            for family in Family::BOTH {
+                let left = rules(&pod, Variant::Nft, family) + &routing(&pod, family);
+                assert!(!left.contains("ISTIO") && !left.contains("table 100"), "{left}");
+                assert!(!left.contains("32764:"), "{left}");
+            }
+            assert!(!rules(&pod, Variant::Native, Family::V4).contains("sidecar_init"));
+            run(&pod, &["clean"], 0);
+        }
+    }
+}
+
+#[test]
+fn programs_that_are_missing_are_needed_by_their_own_backend_alone() {
+    let pod = Namespace::new();
+    let path = pod.path();
+    let call = |words: &[&str]| {
+        let mut program = binary(&[]);
+        program.env("PATH", "/nowhere").args(words);
+        program.args(["--mesh", "ambient", "--network-namespace", &path]);
+        program.outcome()
+    };
+    for backend in ["iptables-nft", "iptables-legacy"] {
+        let printed = call(&["apply", "--backend", backend]).with(1, backend).stderr;
+        assert!(
+            printed.contains(&format!("{backend} is not on PATH; install iptables, or choose")),
+            "{printed}"
+        );
+        assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
+        assert!(!rules(&pod, Variant::Legacy, Family::V4).contains("ISTIO"));
+    }
+    for words in [&["apply"][..], &["check"], &["clean"]] {
+        call(words).with(0, &words.join(" "));
+    }
+    assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
+}

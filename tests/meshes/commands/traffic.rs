@@ -1,0 +1,312 @@
+//! Real connections through each mesh's rules: the process that accepts them is the one that `explain` predicts, by the flags and by
+//! the rules that are there; `trace` shows them in the mesh's chains, and `status` knows whose all of it is.
+
+use crate::meshes::commands::{BACKENDS, whole};
+use crate::support::namespace::{Namespace, join};
+use crate::support::program::{Outcome, binary};
+use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
+use mesh::sources::{Given, NullHost, Raw, Source};
+use mesh::{Capture, Mesh, Proxy};
+use mesh::{Setting, settings};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+const APPLICATION: Identity = Identity { uid: 1000, gid: 1000 };
+const IPS: [&str; 2] = ["--pod-ips", "10.77.0.2,fd77::2"];
+/// The pod and somebody outside, over both families.
+const POD: [&str; 2] = ["10.77.0.2", "[fd77::2]"];
+const WORLD: [&str; 2] = ["10.77.0.3", "[fd77::3]"];
+
+/// Who gets a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Party {
+    Outbound,
+    Inbound,
+    Dns,
+    Application,
+    World,
+    Names,
+}
+
+/// The configuration that the flags describe, for what its policy says of the proxy.
+fn capture(mesh: Mesh) -> Capture {
+    let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("mesh") };
+    let mut raw = vec![(Setting::Mesh, given(mesh.name()))];
+    let flags = whole(mesh);
+    for (at, word) in flags.iter().enumerate().filter(|(_, word)| word.starts_with('-')) {
+        let is_meant = |row: &&settings::SettingRow| {
+            word.strip_prefix("--") == Some(row.long)
+                || word.strip_prefix('-') == row.short.map(String::from).as_deref()
+        };
+        let row = settings::of(mesh).find(is_meant).expect("a flag of the mesh");
+        let value = flags.get(at + 1).filter(|next| !next.starts_with('-')).unwrap_or(&"true");
+        raw.push((row.setting, given(value)));
+    }
+    raw.push((Setting::PodIps, given(IPS[1])));
+    mesh::resolve(&Raw::of(raw), &NullHost, Vec::new()).expect("the flags are right").capture
+}
+
+/// A pod of a mesh with its proxy, its application, and somebody outside.
+struct Scene {
+    mesh: Mesh,
+    backend: &'static str,
+    proxy: Proxy,
+    pod: Namespace,
+    outside: Namespace,
+    arrivals: Receiver<Arrival<Party>>,
+    _listeners: Vec<Listener>,
+}
+
+/// A call, and how one asks about it.
+struct Case {
+    is_inbound: bool,
+    call: Call,
+    question: Vec<String>,
+}
+
+impl Scene {
+    fn new(mesh: Mesh, backend: &'static str) -> Self {
+        let (pod, outside) = (Namespace::new(), Namespace::new());
+        join(
+            (&pod, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
+            (&outside, "eth0", ["10.77.0.3/24", "fd77::3/64"]),
+        );
+        let proxy = capture(mesh).proxy();
+        let owner = Identity {
+            uid: proxy.uids.first().map_or(0, |uid| uid.number()),
+            gid: proxy.gids.first().map_or(0, |gid| gid.number()),
+        };
+        let (note, arrivals) = channel();
+        let listen = |namespace: &Namespace, protocol, address: &str, port: u16, owner, party| {
+            let address = format!("{address}:{port}").parse().expect("an address");
+            Listener::start(namespace, Socket { protocol, address, owner }, party, note.clone())
+        };
+        let port = |ports: Option<rules::PortRange>| ports.expect("it is captured").first().number();
+        let listeners = &proxy.listeners;
+        let mut held = vec![
+            listen(&pod, Protocol::Tcp, "[::]", port(listeners.outbound), owner, Party::Outbound),
+            listen(&pod, Protocol::Tcp, "[::]", port(listeners.inbound), owner, Party::Inbound),
+            listen(&pod, Protocol::Tcp, "[::]", 8080, APPLICATION, Party::Application),
+            listen(&outside, Protocol::Tcp, "[::]", 80, APPLICATION, Party::World),
+            listen(&outside, Protocol::Udp, "10.77.0.3", 53, APPLICATION, Party::Names),
+            listen(&outside, Protocol::Udp, "[fd77::3]", 53, APPLICATION, Party::Names),
+        ];
+        if let Some(port) = listeners.dns.map(rules::Port::number) {
+            // Answers have to come from where the rules have sent the question.
+            held.extend(
+                ["127.0.0.1", "[::1]"]
+                    .map(|address| listen(&pod, Protocol::Udp, address, port, owner, Party::Dns)),
+            );
+            held.push(listen(&pod, Protocol::Tcp, "[::]", port, owner, Party::Dns));
+        }
+        let scene = Self { mesh, backend, proxy, pod, outside, arrivals, _listeners: held };
+        scene.say(&["apply", "--backend", backend], true);
+        scene
+    }
+
+    fn about(&self) -> String {
+        format!("{} by {}", self.mesh, self.backend)
+    }
+
+    /// Runs a command in the pod, with the mesh's flags or without any.
+    fn run(&self, words: &[&str], with_flags: bool) -> Outcome {
+        let mut call = binary(words);
+        if with_flags {
+            call.args(["--mesh", self.mesh.name()]).args(whole(self.mesh)).args(IPS);
+        }
+        self.pod.outcome(&mut call)
+    }
+
+    /// What it says, which must succeed.
+    fn say(&self, words: &[&str], with_flags: bool) -> String {
+        self.run(words, with_flags).with(0, &format!("{}: {words:?}", self.about())).text()
+    }
+
+    /// Its answer for programs.
+    fn json(&self, words: &[&str], with_flags: bool) -> Value {
+        let output = self.run(&[words, &["--format", "json"]].concat(), with_flags);
+        serde_json::from_str(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}: {words:?}: {output:?}", self.about()))
+    }
+
+    /// Calls of everybody, by one family.
+    fn cases(&self, family: usize) -> Vec<Case> {
+        let at =
+            |host: &str, port: u16| -> SocketAddr { format!("{host}:{port}").parse().expect("an address") };
+        let (pod, world) = (POD[family], WORLD[family]);
+        let id = |id: Option<u32>| id.unwrap_or(APPLICATION.uid);
+        let own = Identity {
+            uid: id(self.proxy.uids.first().map(|uid| uid.number())),
+            gid: id(self.proxy.gids.first().map(|gid| gid.number())),
+        };
+        let mark = self.proxy.mark.map(|mark| mark.value);
+        let of = |is_inbound, protocol, identity, mark, to: SocketAddr, who: &str| {
+            let call = Call { protocol, identity, from: None, mark, to };
+            let protocol = if protocol == Protocol::Tcp { "tcp" } else { "udp" };
+            let mut question = vec![to.to_string(), "--proto".to_owned(), protocol.to_owned()];
+            question.extend(["--as".to_owned(), who.to_owned()]);
+            if is_inbound {
+                question.extend(["--source".to_owned(), world.trim_matches(['[', ']']).to_owned()]);
+            }
+            Case { is_inbound, call, question }
+        };
+        let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
+        vec![
+            of(false, tcp, APPLICATION, None, at(world, 80), "app"),
+            of(false, tcp, own, mark, at(world, 80), "proxy"),
+            of(true, tcp, APPLICATION, None, at(pod, 8080), "external"),
+            of(false, udp, APPLICATION, None, at(world, 53), "app"),
+            of(false, udp, own, mark, at(world, 53), "proxy"),
+            of(false, tcp, APPLICATION, None, at(pod, 8080), "app"),
+        ]
+    }
+
+    /// Makes a call; tells who has got it.
+    fn place(&self, case: &Case) -> Party {
+        let from = if case.is_inbound { &self.outside } else { &self.pod };
+        case.call.place(from).unwrap_or_else(|error| panic!("{}: {:?}: {error}", self.about(), case.call));
+        self.arrivals.try_recv().expect("who answers has noted it before").listener
+    }
+
+    /// Who gets a call by what `explain` answers.
+    fn expected(&self, answer: &Value, case: &Case) -> Party {
+        let listeners = &self.proxy.listeners;
+        let starts = |ports: Option<rules::PortRange>| ports.map(|ports| Value::from(ports.first().number()));
+        match (answer["verdict"].as_str(), &answer["port"]) {
+            (Some("redirect"), port) if Some(port) == starts(listeners.outbound).as_ref() => Party::Outbound,
+            (Some("redirect"), port) if Some(port) == starts(listeners.inbound).as_ref() => Party::Inbound,
+            (Some("redirect"), port) if Some(port) == starts(listeners.dns.map(Into::into)).as_ref() => {
+                Party::Dns
+            }
+            (Some("pass"), _) => match case.call.to.port() {
+                80 => Party::World,
+                53 => Party::Names,
+                _ => Party::Application,
+            },
+            _ => panic!("{}: {:?}: {answer:#}", self.about(), case.call),
+        }
+    }
+}
+
+#[test]
+fn the_kernel_does_what_explain_says() {
+    for (&mesh, backend) in Mesh::ALL.iter().flat_map(|mesh| BACKENDS.map(|backend| (mesh, backend))) {
+        let scene = Scene::new(mesh, backend);
+        for family in 0..2 {
+            let mut got = Vec::new();
+            for case in scene.cases(family) {
+                let question: Vec<&str> = case.question.iter().map(String::as_str).collect();
+                let live = scene.json(&[&["explain", "--live"], &question[..]].concat(), false);
+                let by_flags = scene.json(&[&["explain"], &question[..]].concat(), true);
+                let party = scene.place(&case);
+                let printed = [&live, &by_flags].map(|answer| scene.expected(answer, &case));
+                assert_eq!(printed, [party; 2], "{}: {:?}: {live:#}", scene.about(), case.call);
+                got.push(party);
+            }
+            let names = if scene.proxy.listeners.dns.is_some() { Party::Dns } else { Party::Names };
+            let expected = [Party::Outbound, Party::World, Party::Inbound, names, Party::Names];
+            assert_eq!(got[..5], expected, "{}", scene.about());
+        }
+        status_names_the_mesh(&scene);
+        doctor_knows_the_proxy(&scene);
+        if backend != "iptables-legacy" {
+            trace_shows_its_chains(&scene);
+        }
+    }
+}
+
+/// Without a word of whose rules they are.
+fn status_names_the_mesh(scene: &Scene) {
+    let (name, about) = (scene.mesh.name(), scene.about());
+    let status = scene.json(&["status"], false);
+    assert_eq!(status["meshes"], Value::from(vec![name]), "{about}: {status:#}");
+    assert_eq!(status["families"], Value::from(vec!["ipv4", "ipv6"]), "{about}");
+    let parts =
+        ["captured", "left_alone", "dropped", "held_by"].map(|key| status[key].as_array().expect("a list"));
+    for part in parts.into_iter().flatten() {
+        assert_eq!(part["mesh"], name, "{about}: {part:#}");
+    }
+    assert_eq!(status["held_by"][0]["backend"], scene.backend, "{about}");
+    let made = &status["held_by"][0]["made"];
+    assert_eq!(&status["made"], made, "{about}");
+    if scene.backend == "nftables" {
+        assert_eq!((&made["command"], &made["changed_since"]), (&"apply".into(), &false.into()), "{about}");
+        // What the mesh captures of itself needs no word.
+        let settings = made["settings"].as_str().expect("settings");
+        let output: Vec<&str> = whole(scene.mesh).into_iter().filter(|word| word.starts_with('-')).collect();
+        assert!(output.iter().all(|flag| settings.contains(flag)), "{about}: {settings}");
+    }
+    // Who listens is the proxy, and nothing is odd about a pod that is whole.
+    let listeners = status["listeners"].as_array().expect("a list");
+    assert!(!listeners.is_empty(), "{about}");
+    for one in listeners {
+        assert_eq!(one["missing"], Value::Array(Vec::new()), "{about}: {one:#}");
+        assert!(!one["text"].as_str().expect("words").contains("not the proxy's"), "{about}: {one:#}");
+    }
+    assert_eq!(status["findings"], Value::Array(Vec::new()), "{about}: {status:#}");
+    let hits = status["hits"].as_array().expect("a list");
+    let counted = |hit: &&Value| hit["fate"] == "captured" && hit["packets"].as_u64() > Some(0);
+    assert!(hits.iter().filter(counted).count() >= 2, "{about}: {hits:#?}");
+}
+
+/// By the mesh's flags: its own ports, its own users.
+fn doctor_knows_the_proxy(scene: &Scene) {
+    let about = scene.about();
+    let answer = scene.json(&["doctor"], true);
+    let findings = answer["findings"].as_array().expect("a list");
+    let of_topic = |topic: &'static str| findings.iter().filter(move |finding| finding["topic"] == topic);
+    for finding in of_topic("listeners").chain(of_topic("rules")).chain(of_topic("foreign")) {
+        assert_eq!(finding["level"], "ok", "{about}: {finding:#}");
+    }
+    let ports = [scene.proxy.listeners.outbound, scene.proxy.listeners.inbound]
+        .map(|ports| ports.expect("it is captured").first().number().to_string());
+    for (port, role) in ports.iter().zip(["(outbound)", "(inbound)"]) {
+        let names = |finding: &Value| {
+            let text = finding["text"].as_str().expect("words");
+            text.contains(port) && text.contains(role)
+        };
+        assert!(of_topic("listeners").any(names), "{about}: {port} {role}: {findings:#?}");
+    }
+}
+
+/// A trace of the kernel, made while a connection is.
+fn trace_shows_its_chains(scene: &Scene) {
+    let (case, about) = (&scene.cases(0)[0], scene.about());
+    let to = case.call.to.to_string();
+    let words =
+        ["trace", "--enable", "--format", "json", "--count", "1", "--for", "60s", "--destination", &to];
+    let mut call = binary(&words);
+    call.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = scene.pod.run(|| call.spawn().expect("the binary runs"));
+    until_it_traces(&mut child, &about);
+    scene.place(case);
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    assert!(child.wait().expect("it ends").success(), "{about}: {text}");
+    let packet: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{about}: {error}: {text}"));
+    assert_eq!(scene.expected(&packet, case), Party::Outbound, "{about}: {packet:#}");
+    let owner = scene.mesh.ownership();
+    let rules = packet["rules"].as_array().expect("a list");
+    let is_its = |rule: &&Value| {
+        let (table, chain) =
+            (rule["table"].as_str().unwrap_or_default(), rule["chain"].as_str().unwrap_or_default());
+        table == format!("inet {}", owner.table) || owner.chains.may_include(chain)
+    };
+    assert!(rules.iter().any(|rule| is_its(&rule)), "{about}: {packet:#}");
+    let is_named = |rule: &Value| rule["rule"].is_string() && rule["options"].is_array();
+    assert!(rules.iter().filter(is_its).any(is_named), "{about}: {packet:#}");
+}
+
+fn until_it_traces(child: &mut Child, about: &str) {
+    let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+    let mut output = String::new();
+    while !output.contains("tracing packets by the table") {
+        assert_ne!(lines.read_line(&mut output).expect("UTF-8"), 0, "{about}: it has ended: {output}");
+    }
+    // What it says later is nobody's business, but must find room.
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+}

@@ -1,0 +1,173 @@
+//! Envoy crashes under traffic and is started again. As long as it is away, nothing reaches its destination.
+
+use crate::{
+    meshes::envoy::{
+        application::{Application, Caller},
+        on_every_stage,
+        stage::{Stage, dial, pod, service, until},
+    },
+    support::{
+        namespace::Namespace,
+        pod::APP,
+        setting::{Family, Mode},
+        traffic::{Call, Protocol},
+    },
+};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, TcpStream},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+on_every_stage! {
+    nothing_passes_while_envoy_is_away,
+    a_port_used_again_after_a_reset,
+}
+
+const PORT: u16 = 8080;
+/// How often each caller must have succeeded or failed before the next thing happens.
+const ENOUGH: usize = 5;
+/// TPROXY without a listener drops packets, so a caller has to lose patience.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Answered,
+    Failed,
+}
+
+/// One who calls again and again.
+struct Traffic<'a> {
+    from: &'a Namespace,
+    to: SocketAddr,
+    answered: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl<'a> Traffic<'a> {
+    fn new(from: &'a Namespace, to: IpAddr) -> Self {
+        let to = SocketAddr::new(to, PORT);
+        Self { from, to, answered: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
+    }
+
+    fn count(&self, end: End) -> &AtomicUsize {
+        match end {
+            End::Answered => &self.answered,
+            End::Failed => &self.failed,
+        }
+    }
+
+    fn connect(&self, patience: Duration) -> io::Result<Caller> {
+        dial(self.from, APP, self.to, patience).and_then(Caller::new)
+    }
+
+    fn call(&self, over: &AtomicBool) {
+        while !over.load(Ordering::SeqCst) {
+            let answered = self.connect(SHORT).and_then(|mut caller| caller.ask());
+            let end = if answered.is_ok() { End::Answered } else { End::Failed };
+            self.count(end).fetch_add(1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn nothing_passes_while_envoy_is_away(stage: &Stage) {
+    // Callers may use a port again that Envoy's end has reset: see `a_port_used_again_after_a_reset`.
+    stage.inside.set("netfilter/nf_conntrack_tcp_timeout_close", "0");
+    let applications = Family::BOTH.map(|family| {
+        let start = |host, ip| Application::start(host, SocketAddr::new(ip, PORT));
+        [start(&stage.inside, pod(family)), start(&stage.outside, service(family))]
+    });
+    let traffic = Family::BOTH.map(|family| {
+        [Traffic::new(&stage.outside, pod(family)), Traffic::new(&stage.inside, service(family))]
+    });
+    let traffic = traffic.as_flattened();
+    let arrived = || applications.as_flattened().iter().map(|one| one.arrivals().len()).sum::<usize>();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Whatever fails here, the callers have to end.
+        let _end = Ending(&over);
+        for one in traffic {
+            scope.spawn(|| one.call(&over));
+        }
+        let mut open: Vec<Caller> = traffic
+            .iter()
+            .map(|one| one.connect(crate::meshes::envoy::stage::TIMEOUT).expect("Envoy takes it"))
+            .collect();
+        for caller in &mut open {
+            caller.ask().expect("an answer");
+        }
+        wait(stage, traffic, "answered before", End::Answered);
+
+        stage.envoy.kill();
+        for caller in &mut open {
+            caller.ask().expect_err("a connection ends with Envoy");
+        }
+        // What was under way has ended by then.
+        wait(stage, traffic, "failed", End::Failed);
+        let before = (arrived(), answered(traffic));
+        wait(stage, traffic, "failed on", End::Failed);
+        assert_eq!((arrived(), answered(traffic)), before, "something came through without Envoy");
+
+        stage.envoy.restart(&stage.inside);
+        wait(stage, traffic, "answered again", End::Answered);
+    });
+    for arrival in applications.as_flattened().iter().flat_map(Application::arrivals) {
+        assert_ne!(arrival.peer, arrival.caller, "a call came past Envoy");
+    }
+}
+
+/// Where the proxy's end resets a connection, conntrack keeps it for ten seconds in the state CLOSE and takes a SYN with
+/// the same addresses and ports for a part of it (`nf_conntrack_proto_tcp.c`, `tcp_packet`). NAT still redirects that
+/// packet. The rules of TPROXY, which are upstream's, take it for one of an established connection and deliver it.
+fn a_port_used_again_after_a_reset(stage: &Stage) {
+    for (family, outside) in [(Family::V4, "10.77.0.1:29999"), (Family::V6, "[fd77::1]:29998")] {
+        let to = SocketAddr::new(pod(family), PORT);
+        let application = Application::start(&stage.inside, to);
+        let from = Some(outside.parse().expect("an address"));
+        let call = Call { protocol: Protocol::Tcp, identity: APP, from, mark: None, to };
+        let connect = || call.open(&stage.outside).map(TcpStream::from).and_then(Caller::new);
+        let mut caller = connect().expect("Envoy takes it");
+        caller.ask().expect("an answer");
+        // A socket that is closed with unread data is reset.
+        stage.envoy.stop();
+        caller.request().expect("it fits into the window");
+        stage.envoy.kill();
+        drop(caller);
+        let again = connect().and_then(|mut caller| caller.ask());
+        match stage.mode {
+            Mode::Redirect => {
+                assert_eq!(again.expect_err("refused").kind(), io::ErrorKind::ConnectionRefused);
+            }
+            Mode::Tproxy => assert_eq!(again.expect("delivered"), call.from.expect("given")),
+        }
+        assert_eq!(application.connections(), 1 + usize::from(stage.mode == Mode::Tproxy));
+        stage.envoy.restart(&stage.inside);
+    }
+}
+
+/// Waits until each caller has counted some more.
+fn wait(stage: &Stage, traffic: &[Traffic<'_>], what: &str, end: End) {
+    for one in traffic {
+        let start = one.count(end).load(Ordering::SeqCst);
+        let more = until(|| (one.count(end).load(Ordering::SeqCst) >= start + ENOUGH).then_some(()));
+        let log = || stage.envoy.log().split_off(stage.envoy.log().len().saturating_sub(20)).join("\n");
+        assert!(more.is_some(), "calls to {} have not {what}:\n{}", one.to, log());
+    }
+}
+
+fn answered(traffic: &[Traffic<'_>]) -> usize {
+    traffic.iter().map(|one| one.count(End::Answered).load(Ordering::SeqCst)).sum()
+}
+
+/// Says that it is over when it is dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,163 @@
+//! A pod with rules and with Envoy, and a host outside, joined by a cable.
+
+use crate::support::program::{BINARY, PATH, Run};
+pub(crate) use crate::support::wait::TIMEOUT;
+use crate::support::wait::poll;
+use crate::{
+    meshes::envoy::proxy::{Envoy, Launch},
+    support::{
+        namespace::{Namespace, join},
+        pod::APP,
+        setting::{Family, Mode, Variant},
+        traffic::{Identity, assume},
+    },
+};
+
+use nix::errno::Errno;
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    process::Command,
+    time::Duration,
+};
+
+/// The longest that a run of the program may take. `timeout` counts, because a handler of SIGCHLD would interrupt other tests.
+pub(crate) const RUN_LIMIT: &str = "30s";
+/// The longest that anything may take that is not to fail: a limit for what hangs.
+/// Both sides choose the ports of callers from ranges of their own, so that a port tells who called.
+const PORTS_OUTSIDE: &str = "20000 29999";
+const PORTS_IN_POD: &str = "30000 60999";
+
+/// The DNS server of the configurations, which the pod's capture names too.
+pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
+/// The same host under an address of the other family.
+pub(crate) const RESOLVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd96, 0, 0, 0, 0, 0, 0, 0x10);
+
+pub(crate) struct Stage {
+    pub(crate) mode: Mode,
+    pub(crate) inside: Namespace,
+    pub(crate) outside: Namespace,
+    pub(crate) envoy: Envoy,
+}
+
+impl Stage {
+    pub(crate) fn new(variant: Variant, mode: Mode) -> Self {
+        Self::with(mode, |inside| apply(inside, variant, mode), Launch::of(mode))
+    }
+
+    /// One whose rules somebody else sets, before Envoy is started as is told.
+    pub(crate) fn with(mode: Mode, set_rules: impl FnOnce(&Namespace), launch: Launch) -> Self {
+        let (inside, outside) = (Namespace::new(), Namespace::new());
+        join(
+            (&inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
+            (&outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]),
+        );
+        inside.ip("route add default via 10.77.0.1\nroute add default via fd77::1");
+        for place in ["10.99.0.1", "fd99::1", "10.96.0.10", "fd96::10"] {
+            outside
+                .ip(&format!("addr add {place} dev lo {}", if place.contains(':') { "nodad" } else { "" }));
+        }
+        inside.set("ipv4/ip_local_port_range", PORTS_IN_POD);
+        outside.set("ipv4/ip_local_port_range", PORTS_OUTSIDE);
+        set_rules(&inside);
+        let envoy = Envoy::start(&inside, launch);
+        Self { mode, inside, outside, envoy }
+    }
+
+    /// Connects as somebody in the pod.
+    pub(crate) fn dial(&self, identity: Identity, to: SocketAddr) -> io::Result<TcpStream> {
+        dial(&self.inside, identity, to, TIMEOUT)
+    }
+
+    /// Connects from outside.
+    pub(crate) fn dial_from_outside(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        dial(&self.outside, APP, to, TIMEOUT)
+    }
+
+    /// The proxy as injection runs it; TPROXY needs one that runs as root, known by its group alone.
+    pub(crate) fn proxy_identity(&self) -> Identity {
+        crate::support::pod::proxy_identity(self.mode)
+    }
+
+    /// The rules, for whoever looks for a failure's cause.
+    pub(crate) fn rules(&self) -> String {
+        let legacy = ["iptables-legacy-save", "ip6tables-legacy-save"].map(|save| {
+            // Legacy tables would come to be by being listed.
+            let made = self.inside.run(|| std::fs::read_to_string("/proc/net/ip_tables_names"));
+            if made.unwrap_or_default().is_empty() { String::new() } else { self.inside.stdout(save, &[]) }
+        });
+        self.inside.stdout("nft", &["list", "ruleset"]) + &legacy.concat()
+    }
+}
+
+/// Connects from a namespace, and has the connection's time limits set.
+pub(crate) fn dial(
+    host: &Namespace,
+    identity: Identity,
+    to: SocketAddr,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let stream = host.run(|| {
+        assume(identity);
+        TcpStream::connect_timeout(&to, patience)
+    })?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// What the heads of the two configurations tell to call.
+fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
+    let backend = match variant {
+        Variant::Legacy => "iptables-legacy",
+        Variant::Nft => "iptables-nft",
+        Variant::Native => "nftables",
+    };
+    let servers = format!("{RESOLVER},{RESOLVER_V6}");
+    let output = Command::new("timeout")
+        .env_clear()
+        .env("PATH", PATH)
+        .args([RUN_LIMIT, BINARY])
+        .args(["apply", "--network-namespace", &inside.path(), "--backend", backend])
+        .args(["-m", mode.name(), "-b", "*", "-i", "*", "--dual-stack"])
+        .args(["--redirect-dns", "--dns-servers", &servers])
+        .outcome();
+    output.with(0, &format!("{backend} {}", mode.name()));
+}
+
+/// The pod's address.
+pub(crate) fn pod(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 77, 0, 2).into(),
+        Family::V6 => Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2).into(),
+    }
+}
+
+/// A host outside.
+pub(crate) fn service(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 99, 0, 1).into(),
+        Family::V6 => Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1).into(),
+    }
+}
+
+/// Where the proxy delivers from in the mode REDIRECT.
+pub(crate) fn six(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(127, 0, 0, 6).into(),
+        Family::V6 => Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6).into(),
+    }
+}
+
+/// Asks again and again for what takes time; `None` if it takes too long.
+pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
+    poll(TIMEOUT, ask)
+}
+
+/// Whether a connection was refused or cut off, and did not just take long.
+pub(crate) fn is_cut_off(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw);
+    matches!(number, Some(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE))
+        || error.kind() == io::ErrorKind::UnexpectedEof
+}

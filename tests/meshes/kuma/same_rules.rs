@@ -1,0 +1,157 @@
+//! Upstream's rules and ours, each in a namespace of its own by the real programs: listed letter for letter, and with the
+//! same fate of any packet.
+
+use crate::meshes::kuma::case::Case;
+use crate::meshes::kuma::upstream;
+use crate::support::namespace::Namespace;
+use crate::support::random::{Random, number};
+use mesh::kuma::OWNERSHIP;
+use mesh::sources::{NullHost, Raw};
+use mesh::{Capture, CapturePolicy, OWNERS};
+use rules::simulate::{Direction, Packet, Routing, View, walk};
+use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
+use sidecar_init::{
+    backend::{Kernel, Variant, iptables::Lock},
+    engine::{self, Choice, Options},
+    sys::namespace::within,
+};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
+
+pub(crate) fn capture(case: &Case) -> Capture {
+    let raw = Raw::new(case.settings(), |_| true, |_| None);
+    mesh::resolve(&raw, &NullHost, Vec::new())
+        .unwrap_or_else(|problems| panic!("{case:?}: {problems}"))
+        .capture
+}
+
+/// Sets our rules.
+pub(crate) fn apply(namespace: &Namespace, capture: &Capture, choice: Choice) {
+    let options = Options::replacing(choice, OWNERS);
+    let policy: &dyn CapturePolicy = &**capture;
+    let desired = policy.desired();
+    let set = || {
+        let mut kernel =
+            Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("it can be changed");
+        engine::apply(&mut kernel, &desired, &options).map(|_| ())
+    };
+    within(Path::new(&namespace.path()), set).expect("it can be entered").expect("the rules are set");
+}
+
+/// A program of a variant and a family.
+pub(crate) fn program(variant: Variant, v6: bool, verb: &str) -> String {
+    let infix = match variant {
+        Variant::Nft => "nft",
+        Variant::Legacy => "legacy",
+    };
+    format!("{}-{infix}-{verb}", if v6 { "ip6tables" } else { "iptables" })
+}
+
+/// Puts a text in as upstream does.
+pub(crate) fn restore(namespace: &Namespace, variant: Variant, v6: bool, text: &str) {
+    namespace.fed(&program(variant, v6, "restore"), &["--noflush"], text);
+}
+
+/// The rules of each chain of each table, as the program lists them, without comments and counters. Chains of tables that
+/// nothing is in are left out: who lists them has made them.
+pub(crate) fn listed(
+    namespace: &Namespace,
+    variant: Variant,
+    v6: bool,
+) -> (String, BTreeMap<(String, String), Vec<String>>) {
+    let text = namespace.stdout(&program(variant, v6, "save"), &[]);
+    let mut chains: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut table = String::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('*') {
+            name.clone_into(&mut table);
+        } else if let Some(rest) = line.strip_prefix(':') {
+            let name = rest.split(' ').next().unwrap_or_default().to_owned();
+            if name.starts_with("KUMA_") {
+                chains.entry((table.clone(), name)).or_default();
+            }
+        } else if let Some(rest) = line.strip_prefix("-A ") {
+            let (chain, rule) = rest.split_once(' ').unwrap_or((rest, ""));
+            chains.entry((table.clone(), chain.to_owned())).or_default().push(without_comment(rule));
+        }
+    }
+    (text, chains)
+}
+
+fn without_comment(rule: &str) -> String {
+    let words: Vec<&str> = rule.split(' ').collect();
+    let at = words.windows(3).position(|three| three[..2] == ["-m", "comment"] && three[2] == "--comment");
+    match at {
+        Some(at) => [&words[..at], &words[at + 4..]].concat().join(" "),
+        None => rule.to_owned(),
+    }
+}
+
+/// A packet that may meet any of the rules.
+fn packet(random: &mut Random, v6: bool) -> Packet {
+    let addresses: &[&str] = match v6 {
+        false => &[
+            "127.0.0.1",
+            "127.0.0.6",
+            "127.0.0.53",
+            "10.1.2.3",
+            "10.0.0.10",
+            "10.9.9.9",
+            "172.18.0.9",
+            "1.2.3.4",
+        ],
+        true => &["::1", "::6", "fd00::3", "fd00::a", "2001:db8::1", "fd01::9", "2001::9"],
+    };
+    let ports = [1, 53, 80, 443, 1500, 1900, 8080, 15001, 15053, 5353, 22, 65535];
+    let mut end = || SocketAddr::new(random.of(addresses).parse().expect("an address"), random.of(&ports));
+    let (source, destination) = (end(), end());
+    let direction = match random.one_in(2) {
+        true => Direction::Inbound {
+            interface: random.of(&["eth0", "docker0", "br7", "eth1"]).to_owned(),
+            local: random.one_in(2),
+        },
+        false => Direction::Outbound {
+            interface: random.of(&["lo", "eth0"]).to_owned(),
+            uid: Uid::new(random.of(&[0, 7, 107, 123, 1000, 5678, 70000])).expect("a user"),
+            gid: Gid::new(0).expect("a group"),
+        },
+    };
+    Packet {
+        direction,
+        protocol: random.of(&[Protocol::Tcp, Protocol::Udp]),
+        source,
+        destination,
+        mark: 0,
+        connmark: 0,
+        state: random.of(&[ConnState::New, ConnState::Established, ConnState::Invalid]),
+    }
+}
+
+fn check(random: &mut Random, variant: Variant) {
+    let case = Case::random(random);
+    let capture = capture(&case);
+    let (ours, theirs) = (Namespace::new(), Namespace::new());
+    apply(&ours, &capture, Choice::Iptables(Some(variant)));
+    for v6 in [false, true] {
+        restore(&theirs, variant, v6, &upstream::restore(&case, v6));
+        let (_, mine) = listed(&ours, variant, v6);
+        let (text, expected) = listed(&theirs, variant, v6);
+        assert_eq!(mine, expected, "{variant} {case:#?}");
+        let family = if v6 { Family::V6 } else { Family::V4 };
+        let upstreams = View::of_listing(parse::listing(&text, family).expect("a listing"));
+        let native = View::of_rules(capture.rules(family).rules());
+        let routing = Routing::default();
+        for _ in 0..40 {
+            let packet = packet(random, v6);
+            let fates = [&upstreams, &native].map(|view| walk(view, &routing, &packet, &mut ()));
+            assert_eq!(fates[0].verdict, fates[1].verdict, "{packet:?} of {case:#?}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn any_configuration_makes_upstreams_rules() {
+    let mut random = Random::new(number("KUMA_SEED", 1));
+    for turn in 0..number("KUMA_CASES", 300) {
+        check(&mut random, if turn % 2 == 0 { Variant::Nft } else { Variant::Legacy });
+    }
+}

@@ -1,0 +1,72 @@
+//! What upstream has set without comments: known all the same, taken over and removed.
+
+use crate::meshes::kuma::case::{Case, Dns};
+use crate::meshes::kuma::drop_in::call;
+use crate::meshes::kuma::same_rules::{apply, capture, listed, restore};
+use crate::meshes::kuma::upstream;
+use crate::support::namespace::Namespace;
+use crate::support::random::Random;
+use sidecar_init::backend::Variant;
+use sidecar_init::engine::Choice;
+
+/// Rules of somebody else, among them such as upstream makes, which nothing tells for its own.
+const FOREIGN: &str = "*nat\n-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\n\
+                       COMMIT\n*mangle\n-A PREROUTING -m conntrack --ctstate INVALID -j DROP\nCOMMIT\n";
+const FOREIGN_V6: &str = "*nat\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\nCOMMIT\n";
+
+/// Configurations with all kinds of rules that are known without a comment, for each way to capture DNS.
+fn cases() -> [Case; 2] {
+    let mut random = Random::new(5);
+    let mut found = |is_such: fn(&Dns) -> bool| {
+        let is_full = |case: &Case| {
+            let makes_more = case.logs && !case.networks.is_empty() && !case.users.is_empty();
+            let is_left = case.drops_invalid || !case.outbound.networks.is_empty();
+            is_such(&case.dns) && !case.skips_split && makes_more && !is_left
+        };
+        std::iter::repeat_with(|| Case::random(&mut random)).find(is_full).expect("there is one")
+    };
+    let both = |dns: &Dns| matches!(dns, Dns::Servers(servers) if servers.len() > 1);
+    [found(|dns| matches!(dns, Dns::All)), found(both)]
+}
+
+/// A namespace with rules of others, and perhaps upstream's.
+fn namespace(case: Option<&Case>, variant: Variant) -> Namespace {
+    let namespace = Namespace::new();
+    for (v6, foreign) in [(false, FOREIGN), (true, FOREIGN_V6)] {
+        restore(&namespace, variant, v6, foreign);
+        if let Some(case) = case {
+            restore(&namespace, variant, v6, &upstream::restore(case, v6));
+        }
+    }
+    namespace
+}
+
+/// The rules of both families, chain by chain, in the order of their words.
+fn rules(namespace: &Namespace, variant: Variant) -> Vec<String> {
+    let mut found = Vec::new();
+    for v6 in [false, true] {
+        for ((table, chain), mut rules) in listed(namespace, variant, v6).1 {
+            rules.sort();
+            found.extend(rules.iter().map(|rule| format!("{v6} {table} {chain} {rule}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_of_it_is_left_and_nothing_of_others_goes() {
+    for variant in [Variant::Nft, Variant::Legacy] {
+        let untouched = rules(&namespace(None, variant), variant);
+        for case in cases() {
+            let there = namespace(Some(&case), variant);
+            let fresh = namespace(None, variant);
+            apply(&fresh, &capture(&case), Choice::Iptables(Some(variant)));
+            apply(&there, &capture(&case), Choice::Iptables(Some(variant)));
+            assert_eq!(rules(&there, variant), rules(&fresh, variant), "{variant} {case:#?}");
+            let there = namespace(Some(&case), variant);
+            let ended = call(&there, &["uninstall", "transparent-proxy"], &[]);
+            assert_eq!(ended.code, Some(0), "{variant}: {}", ended.stderr);
+            assert_eq!(rules(&there, variant), untouched, "{variant} {case:#?}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `kill -9` at each system call by which a run of the binary writes, under traffic: no connection passes the proxies, and
+//! the next run arrives.
+//!
+//! `strace` tells the calls that write, and kills whoever makes one as it enters it: the run, or the program of iptables that
+//! works for it. There are as many as a plan has commits, of which `moves` looks at what each leaves; so nothing is written
+//! between those.
+
+use crate::support::folder::Folder;
+use crate::support::namespace::Namespace;
+use crate::support::program::{BINARY, Outcome};
+use crate::support::rows::rows;
+use crate::takeover::meshes::Goal;
+use crate::takeover::packets::{By, kernel};
+use crate::takeover::packets::{LEGACY, NATIVE, NFT, set};
+use crate::takeover::scene::{Scene, fresh, request};
+use crate::takeover::watched::commits;
+use sidecar_init::backend::{BackendName, CommitStep};
+use sidecar_init::engine;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+
+/// Each mesh takes a place and gives one up, and one of them makes everything anew.
+const CHANGES: [(Goal, Goal); 6] = [
+    (Goal::REDIRECT, Goal::KUMA),
+    (Goal::KUMA, Goal::KUMA),
+    (Goal::KUMA, Goal::AMBIENT),
+    (Goal::AMBIENT, Goal::TRANSPARENT),
+    (Goal::TRANSPARENT, Goal::LINKERD),
+    (Goal::LINKERD, Goal::REDIRECT),
+];
+
+/// How often a run is repeated whose calls were numbered otherwise than those of the run before.
+const ATTEMPTS: usize = 5;
+
+rows! {
+    within_nf_tables_to_kuma_and_again: at_each_write(NATIVE, &CHANGES[..2]);
+    within_nf_tables_to_ambient_and_on: at_each_write(NATIVE, &CHANGES[2..4]);
+    within_nf_tables_to_linkerd_and_back: at_each_write(NATIVE, &CHANGES[4..]);
+    within_iptables_nft: at_each_write(NFT, &CHANGES[2..3]);
+    within_iptables_legacy: at_each_write(LEGACY, &CHANGES[2..3]);
+}
+
+fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
+    let scene = Scene::new();
+    let folder = Folder::new("writes");
+    let log = &folder.file("log");
+    let mut now = changes[0].0;
+    set(&scene.inside, now, By::Us(backend));
+    scene.under_traffic(|| {
+        for &(old, new) in changes {
+            let (before, after) = (fresh(old, backend), fresh(new, backend));
+            let back = || scene.reach(new, old, backend);
+            if now != old {
+                scene.reach(now, old, backend);
+            }
+            let planned = planned(&scene.inside, old, new, backend);
+            let output = traced(&scene.inside, (old, new), backend, &["-o", log]);
+            assert!(output.succeeded(), "{output:?}");
+            let written = writes(&fs::read_to_string(log).expect("a log"));
+            assert_eq!(written.len(), planned, "from {old:?} to {new:?} by {backend}: {written:#?}");
+            scene.holds(new, &after, &format!("{backend}, the binary"));
+            let mut places = distinct(written);
+            let number = places.len();
+            for nth in 0..number {
+                let killed = (0..ATTEMPTS).find_map(|_| {
+                    back();
+                    scene.holds(old, &before, &format!("{backend}, back"));
+                    let (name, count) = places.get(nth).or(places.last()).expect("there was a write");
+                    let kill = format!("inject={name}:signal=KILL:when={count}");
+                    let run = || traced(&scene.inside, (old, new), backend, &["-o", log, "-e", &kill]);
+                    let output = scene.with_calls(run);
+                    let what = format!("from {old:?} to {new:?} by {backend}, killed at {name} {count}");
+                    if !output.succeeded() {
+                        return Some(what);
+                    }
+                    // A dump that the kernel interrupts is asked for again: the numbers of two runs differ.
+                    places = distinct(writes(&fs::read_to_string(log).expect("a log")));
+                    None
+                });
+                let what = killed.expect("one of several runs is killed");
+                scene.look(&[old, new], &what);
+                let output =
+                    scene.with_calls(|| traced(&scene.inside, (old, new), backend, &["-o", "/dev/null"]));
+                assert!(output.succeeded(), "{what}, the next run: {output:?}");
+                scene.look(&[new], &what);
+                scene.holds(new, &after, &what);
+            }
+            now = new;
+        }
+    });
+}
+
+/// Each once: where several programs write, each has calls of these numbers.
+fn distinct(writes: Vec<(String, usize)>) -> Vec<(String, usize)> {
+    writes.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// How many commits a plan has that write.
+fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) -> usize {
+    let (owner, options) = request(old, new, backend);
+    let plan = || engine::plan(&mut kernel(owner), &new.desired(owner), &options);
+    let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
+    plan.steps.iter().flat_map(commits).filter(|commit| *commit != CommitStep::WaitForInFlight).count()
+}
+
+/// Runs the binary under `strace`.
+fn traced(
+    namespace: &Namespace,
+    (old, new): (Goal, Goal),
+    backend: BackendName,
+    options: &[&str],
+) -> Outcome {
+    let flags = new.flags();
+    let choice = match backend {
+        BackendName::Nftables => "nftables",
+        BackendName::Iptables(_) if backend == NFT => "iptables-nft",
+        BackendName::Iptables(_) => "iptables-legacy",
+    };
+    let how = if old == new { "--force-apply" } else { "--replace" };
+    let calls = ["-f", "-qq", "-e", "trace=sendto,sendmsg,setsockopt"];
+    let words = [BINARY, "apply", how, "--backend", choice];
+    let flags = flags.iter().map(String::as_str);
+    let words: Vec<&str> = calls.iter().chain(options).chain(&words).copied().chain(flags).collect();
+    namespace.output("strace", &words, "")
+}
+
+/// The calls that write rules or routing, each by its name, and how many of that name its thread has made with it.
+fn writes(log: &str) -> Vec<(String, usize)> {
+    const WRITES: [&str; 5] = [
+        "type=NFNL_MSG_BATCH_BEGIN",
+        "type=RTM_NEW",
+        "type=RTM_DEL",
+        "IPT_SO_SET_REPLACE",
+        "IP6T_SO_SET_REPLACE",
+    ];
+    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+    let call = |line: &str| {
+        let (thread, call) = line.trim().split_once(' ')?;
+        let (name, arguments) = call.trim().split_once('(')?;
+        let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
+        *count += 1;
+        WRITES.iter().any(|write| arguments.contains(write)).then_some((name.to_owned(), *count))
+    };
+    log.lines().filter_map(call).collect()
+}

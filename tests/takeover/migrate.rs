@@ -1,0 +1,138 @@
+//! From one variant of iptables to the other, and where nothing may be done at all.
+
+use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
+use crate::support::mounts::{mount, unshare_mounts};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::program::{Outcome, PATH, Run, binary};
+use crate::support::setting::{Family, Variant};
+use std::fs;
+use std::process::Command;
+
+/// Changes of variant, with and without a change of what is desired.
+const WAYS: [[(Variant, &[&str]); 3]; 4] = [
+    [(Variant::Legacy, FULL), (Variant::Nft, FULL), (Variant::Legacy, FULL)],
+    [(Variant::Nft, REDIRECT), (Variant::Legacy, REDIRECT), (Variant::Nft, REDIRECT)],
+    [(Variant::Legacy, REDIRECT), (Variant::Nft, FULL), (Variant::Legacy, REDIRECT)],
+    [(Variant::Nft, FULL), (Variant::Legacy, REDIRECT), (Variant::Nft, FULL)],
+];
+
+#[test]
+fn rules_of_the_other_variant_go() {
+    for way in WAYS {
+        let namespace = Namespace::new();
+        for (variant, flags) in way {
+            succeed(&namespace, &call("apply", variant, flags));
+            let alone = Namespace::new();
+            succeed(&alone, &call("apply", variant, flags));
+            same(&state(&alone), &state(&namespace), &format!("{way:?}: now {variant:?}"));
+            run(&namespace, &call("check", variant, flags)).with(0, "check of the same variant");
+            let other = other(variant);
+            let printed =
+                run(&namespace, &call("check", other, flags)).with(3, "check of the other variant").stdout;
+            assert!(
+                printed.contains(other.name()) && printed.contains("missing") && printed.contains("extra"),
+                "{printed}"
+            );
+        }
+    }
+}
+
+/// Without being told, every command works with the variant that holds our rules.
+#[test]
+fn the_variant_in_use_is_found() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, FULL));
+        let before = state(&namespace);
+        for command in ["check", "apply", "istio-iptables"] {
+            succeed(&namespace, &[&[command], FULL].concat());
+            same(&before, &state(&namespace), command);
+        }
+        succeed(&namespace, &[&["apply"], REDIRECT].concat());
+        for family in Family::BOTH {
+            let program = other(variant).program(family, "-save");
+            let saved = namespace.stdout(&program, &[]);
+            assert!(!saved.contains("ISTIO"), "{program}: {saved}");
+        }
+    }
+}
+
+/// Foreign rules of the variant that ours leave stay.
+#[test]
+fn foreign_rules_stay_where_they_are() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let script = "*nat\n:ALIEN - [0:0]\n-A OUTPUT -p tcp -m tcp --dport 4001 -j ALIEN\n-A ALIEN -j RETURN\nCOMMIT\n";
+        namespace.restore(variant, Family::V4, script);
+        let before = state(&namespace);
+        succeed(&namespace, &call("apply", variant, FULL));
+        succeed(&namespace, &call("apply", other(variant), FULL));
+        succeed(&namespace, &["clean"]);
+        same(&before, &state(&namespace), "a foreign rule changed");
+    }
+}
+
+/// The machine's own namespace is refused by those who hold every right.
+///
+/// Tests keep out of it. A namespace is made to look like it: the parameter that only the first one has is
+/// put there, in a mount namespace of the scene's own.
+#[test]
+fn the_machines_own_namespace_is_refused() {
+    let namespace = Namespace::new();
+    let before = state(&namespace);
+    namespace.run(|| {
+        unshare_mounts();
+        mount(&["-t", "tmpfs", "tmpfs", "/proc/sys/net/core"]);
+        fs::write("/proc/sys/net/core/netdev_max_backlog", "1000\n").expect("the parameter is put there");
+        for arguments in [call("apply", Variant::Nft, REDIRECT), call("apply", Variant::Legacy, FULL)] {
+            let printed = binary(&arguments).outcome().with(1, "apply in the machine's own namespace").stderr;
+            assert!(
+                printed.contains("--network-namespace") && printed.contains("--allow-host-namespace"),
+                "{printed}"
+            );
+            same(&before, &state(&namespace), "refused, and yet something changed");
+        }
+        // A preview touches nothing, so there is nothing to refuse; neither is there in looking.
+        binary(&[&["apply", "--dry-run"], REDIRECT].concat()).outcome().with(0, "a preview");
+        binary(&call("check", Variant::Nft, REDIRECT)).outcome().with(3, "check");
+        binary(&["clean"]).outcome().with(0, "clean");
+        // The drop-in warns, as people rely on it; apply does it where somebody insists.
+        let printed =
+            binary(&call("istio-iptables", Variant::Nft, REDIRECT)).outcome().with(0, "the drop-in").stderr;
+        assert!(printed.contains("the machine's own network namespace"), "{printed}");
+        binary(&call("apply", Variant::Nft, &[REDIRECT, &["--allow-host-namespace"]].concat()))
+            .outcome()
+            .with(0, "insisting");
+    });
+}
+
+/// Where nothing tells, it may be.
+#[test]
+fn what_may_be_the_machines_own_namespace_is_refused() {
+    let namespace = Namespace::new();
+    let before = state(&namespace);
+    let run = |arguments: &[&str]| -> Outcome {
+        let mut command = Command::new("unshare");
+        let binary = crate::support::program::BINARY;
+        command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh", binary]);
+        namespace.outcome(command.args(arguments).env_clear().env("PATH", PATH))
+    };
+    let printed = run(&call("apply", Variant::Native, REDIRECT)).with(1, "apply without /proc").stderr;
+    assert!(
+        printed.contains("/proc is needed to know") && printed.contains("--allow-host-namespace"),
+        "{printed}"
+    );
+    same(&before, &state(&namespace), "refused, and yet something changed");
+    let printed = run(&["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+    assert!(printed.contains("warn without /proc it is not known"), "{printed}");
+    assert!(printed.contains("who runs as the proxy's user can't be seen"), "{printed}");
+    let printed = run(&call("istio-iptables", Variant::Native, REDIRECT)).with(0, "the drop-in").stderr;
+    assert!(printed.contains("may be the machine's own network namespace"), "{printed}");
+    run(&["clean"]).with(0, "clean");
+    run(&call("apply", Variant::Native, &[REDIRECT, &["--allow-host-namespace"]].concat()))
+        .with(0, "insisting");
+}
+
+fn other(variant: Variant) -> Variant {
+    VARIANTS.into_iter().find(|other| *other != variant).expect("there are two")
+}

@@ -1,0 +1,208 @@
+//! With the kernel: rules of one mesh, set by a program that is none of ours or by us, and another mesh that is asked for.
+
+use crate::support::namespace::Namespace;
+use crate::support::setting;
+use crate::takeover::meshes::{Goal, options};
+use crate::takeover::scene::fresh;
+use mesh::{Mesh, OWNERS};
+use rules::{Family, Ownership, routing::Object};
+use sidecar_init::{
+    backend::{BackendName, Kernel, Variant, iptables::Lock},
+    engine::{self, EngineError, Options},
+};
+
+/// Who has set what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Somebody with `iptables-restore`.
+    Program(Variant),
+    Us(BackendName),
+}
+
+pub(crate) const NFT: BackendName = BackendName::Iptables(Variant::Nft);
+pub(crate) const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
+pub(crate) const NATIVE: BackendName = BackendName::Nftables;
+
+/// Every way to hold rules.
+pub(crate) const WAYS: [By; 5] =
+    [By::Program(Variant::Legacy), By::Program(Variant::Nft), By::Us(LEGACY), By::Us(NFT), By::Us(NATIVE)];
+
+pub(crate) fn kernel(owner: Ownership) -> Kernel {
+    Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("a namespace that can be changed")
+}
+
+/// Sets what a mesh wants, whatever else is there.
+pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
+    match by {
+        By::Program(variant) => {
+            for (family, of) in Family::BOTH.into_iter().zip(setting::Family::BOTH) {
+                let variant = match variant {
+                    Variant::Legacy => setting::Variant::Legacy,
+                    Variant::Nft => setting::Variant::Nft,
+                };
+                namespace.restore(variant, of, &goal.text(family));
+            }
+            for words in goal.capture().routing().into_iter().filter_map(without_protocol) {
+                let words: Vec<&str> = words.split(' ').collect();
+                namespace.stdout("ip", &words);
+            }
+        }
+        By::Us(backend) => {
+            let alone = Options { known_owners: &[], ..options(backend) };
+            let desired = goal.desired(goal.owner());
+            namespace
+                .run(|| engine::apply(&mut kernel(goal.owner()), &desired, &alone))
+                .unwrap_or_else(|error| panic!("{goal:?} {by:?}: {error}"));
+        }
+    }
+}
+
+/// What `ip` is told by whoever does not say whose the object is. An address would be that of whichever mesh wants one, and
+/// no other mesh's to take away.
+fn without_protocol(object: Object) -> Option<String> {
+    let family = if object.family() == Family::V4 { "-4" } else { "-6" };
+    match object {
+        Object::Address(_) => None,
+        Object::Route { table, .. } => Some(format!("{family} route add local default dev lo table {table}")),
+        Object::Rule { mark, table, preference, .. } => {
+            let place = preference.map(|place| format!(" pref {place}")).unwrap_or_default();
+            Some(format!("{family} rule add fwmark {mark} lookup {table}{place}"))
+        }
+    }
+}
+
+pub(crate) fn replace(namespace: &Namespace, goal: Goal, backend: BackendName) {
+    let owner = goal.owner().union(OWNERS);
+    let done = namespace.run(|| {
+        engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend)).map_err(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            format!("{error}: {cause:?}")
+        })
+    });
+    done.unwrap_or_else(|error| panic!("{goal:?} by {backend}: {error}"));
+}
+
+/// All rules and all routing of a namespace, without what they have counted.
+pub(crate) fn everything(namespace: &Namespace) -> String {
+    let mut text = String::new();
+    for program in ["iptables-legacy-save", "ip6tables-legacy-save"] {
+        let saved = namespace.stdout(program, &[]);
+        let lines = saved.lines().filter(|line| !line.starts_with('#'));
+        // Tables without rules are there or not, as it happens.
+        let lines = lines.filter(|line| line.starts_with("-A") || line.contains(" - ["));
+        text.extend(lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n"));
+    }
+    text += &namespace.stdout("nft", &["-s", "list", "ruleset"]);
+    for family in ["-4", "-6"] {
+        let questions = "rule list\nroute show table all\naddr show dev lo\n";
+        let output = namespace.output("ip", &[family, "-batch", "-"], questions);
+        assert!(output.succeeded(), "{output:?}");
+        let printed = output.stdout;
+        // Routes of the pod's own NICs are nobody's.
+        let of_rules = |line: &&str| !line.contains(" dev ") || line.contains("default dev lo");
+        text.extend(printed.lines().filter(of_rules).map(|line| format!("{line}\n")));
+    }
+    text
+}
+
+#[test]
+fn whoever_captures_is_named_and_nothing_is_touched() {
+    for (old, new) in Goal::pairs() {
+        for by in WAYS {
+            let namespace = Namespace::new();
+            set(&namespace, old, by);
+            let before = everything(&namespace);
+            // It is refused before a backend is chosen.
+            let refused = namespace.run(|| {
+                let mut kernel = kernel(new.owner());
+                engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
+            });
+            let printed = match refused {
+                Err(error @ EngineError::Captured { .. }) => error.to_string(),
+                other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
+            };
+            let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);
+            assert!(is_named, "{printed}");
+            assert_eq!(everything(&namespace), before, "{old:?} {by:?}, {new:?}");
+        }
+    }
+}
+
+#[test]
+fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
+    for (new, to) in Goal::ALL.into_iter().flat_map(|new| [LEGACY, NFT, NATIVE].map(|to| (new, to))) {
+        let desired = fresh(new, to);
+        for (old, _) in Goal::pairs().filter(|(_, one)| *one == new) {
+            // Where nothing but the mesh changes, `moves` looks.
+            for by in WAYS.into_iter().filter(|by| *by != By::Us(to)) {
+                let namespace = Namespace::new();
+                set(&namespace, old, by);
+                replace(&namespace, new, to);
+                assert_eq!(own_lines(&everything(&namespace)), desired, "{old:?} {by:?}, {new:?} {to}");
+            }
+        }
+    }
+}
+
+/// What lines say of rules and routing. Which tables and base chains of iptables stand, and in which order, is no rule of
+/// anybody's; neither is the place that the kernel gives to a policy rule.
+pub(crate) fn own_lines(text: &str) -> Vec<String> {
+    let says = |line: &&str| {
+        let frames = line.is_empty() || line.contains("hook ") || line.ends_with('{') || *line == "}";
+        // The note of when a table was made.
+        let is_note = line.contains("comment \"sidecar-init ");
+        !frames && !is_note && !line.starts_with("# Warning")
+    };
+    let unplaced = |line: &str| match line.split_once(':') {
+        Some((place, rule)) if place.parse::<u32>().is_ok() => rule.to_owned(),
+        _ => line.to_owned(),
+    };
+    let mut lines: Vec<String> = text.lines().map(str::trim).filter(says).map(unplaced).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn cleaning_one_leaves_the_other() {
+    const BESIDE: [(By, By); 4] = [
+        (By::Us(NFT), By::Program(Variant::Nft)),
+        (By::Us(NATIVE), By::Us(NFT)),
+        (By::Us(LEGACY), By::Us(NATIVE)),
+        (By::Us(NATIVE), By::Us(NATIVE)),
+    ];
+    // Two whose chains are called alike can't stand in one table.
+    let alike = |one: Goal, other: Goal| {
+        [one, other].iter().all(|goal| goal.mesh != Mesh::Linkerd && goal.mesh != Mesh::Kuma)
+    };
+    for (index, (one, other)) in Goal::pairs().enumerate() {
+        let ways = BESIDE.into_iter().cycle().skip(index % 2).step_by(2).take(2);
+        for (by, beside) in ways.filter(|(by, _)| *by != By::Us(NFT) || !alike(one, other)) {
+            let (namespace, fresh) = (Namespace::new(), Namespace::new());
+            set(&fresh, other, beside);
+            set(&namespace, other, beside);
+            set(&namespace, one, by);
+            namespace
+                .run(|| engine::clean(&mut kernel(one.owner()), one.owner(), OWNERS))
+                .expect("it is removed");
+            let (found, desired) = (everything(&namespace), everything(&fresh));
+            assert_eq!(own_lines(&found), own_lines(&desired), "{one:?} {by:?} beside {other:?} {beside:?}");
+        }
+    }
+}
+
+#[test]
+fn cleaning_without_a_name_removes_all() {
+    for (one, other) in [(Goal::REDIRECT, Goal::LINKERD), (Goal::AMBIENT, Goal::LINKERD)] {
+        for (by, beside) in
+            [(By::Us(NFT), By::Us(NFT)), (By::Us(NATIVE), By::Us(NATIVE)), (By::Us(LEGACY), By::Us(NATIVE))]
+        {
+            let namespace = Namespace::new();
+            let before = everything(&namespace);
+            set(&namespace, one, by);
+            set(&namespace, other, beside);
+            let owner = one.owner().union(OWNERS);
+            namespace.run(|| engine::clean(&mut kernel(owner), owner, OWNERS)).expect("all is removed");
+            assert_eq!(everything(&namespace), before, "{one:?} {by:?} beside {other:?} {beside:?}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A pod in which every mesh's proxy listens, and that is called and calls without pause while its rules change.
+//!
+//! Whoever is called listens too, so that a connection past the proxies is seen as an arrival there. One that fails, at
+//! whatever moment, counts as well.
+
+use crate::support::address::{Place, any};
+use crate::support::namespace::Namespace;
+use crate::support::pod::{APP, Answerer, Pod};
+use crate::support::setting::{self, Family, Mode, Setting};
+use crate::support::traffic::{Call, Protocol, Socket, assume};
+use crate::support::wait;
+use crate::takeover::meshes::{Goal, options};
+use crate::takeover::packets::{everything, kernel, own_lines, set};
+use crate::takeover::watched::{Disposition, Watched};
+use mesh::{Mesh, OWNERS};
+use rules::Ownership;
+use sidecar_init::backend::{BackendName, CommitStep};
+use sidecar_init::engine::{self, Options};
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::thread;
+
+const SERVICE: (Place, u16) = (Place::Service, 9080);
+const APPLICATION: (Place, u16) = (Place::Pod, 8080);
+/// Where linkerd's proxy listens; the others' share their ports.
+const LINKERD: [(u16, Answerer); 2] = [(4143, Answerer::Inbound), (4140, Answerer::Outbound)];
+
+pub(crate) struct Scene {
+    pod: Mutex<Pod>,
+    pub(crate) inside: Namespace,
+    outside: Namespace,
+    faults: Mutex<Vec<String>>,
+    gate: Gate,
+    dns_queries: AtomicUsize,
+    by_agent: AtomicUsize,
+}
+
+impl Scene {
+    /// A pod without rules.
+    pub(crate) fn new() -> Self {
+        // Sockets of `::` take both families. That for inbound traffic is transparent throughout.
+        let pod =
+            Pod::new(Setting { variant: setting::Variant::Nft, family: Family::V6, mode: Mode::Tproxy });
+        // Few ports outside, and none kept by TIME_WAIT there: each comes again while the pod has its last connection in
+        // TIME_WAIT.
+        pod.outside.set("ipv4/ip_local_port_range", "20000 20063");
+        pod.outside.set("ipv4/tcp_max_tw_buckets", "0");
+        // Each change that captures DNS queries looks at all flows that conntrack knows.
+        pod.inside.set("netfilter/nf_conntrack_tcp_timeout_time_wait", "1");
+        let tcp = |address| Socket { protocol: Protocol::Tcp, address, owner: APP };
+        let udp = |address| Socket { protocol: Protocol::Udp, address, owner: APP };
+        for (port, answerer) in LINKERD {
+            pod.answer(&pod.inside, tcp(any(Family::V6, port)), answerer);
+        }
+        pod.answer(&pod.inside, udp(Place::Loopback.at(Family::V4, 15053)), Answerer::Agent);
+        for family in Family::BOTH {
+            pod.answer(&pod.outside, tcp(at(SERVICE, family)), Answerer::Destination);
+            pod.answer(&pod.inside, tcp(at(APPLICATION, family)), Answerer::Destination);
+            pod.answer(&pod.outside, udp(Place::Resolver.at(family, 53)), Answerer::Destination);
+        }
+        let (gate, dns_queries, by_agent) = (Gate::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let again =
+            |namespace: &Namespace| Namespace::from(File::open(namespace.path()).expect("it is there"));
+        let (inside, outside) = (again(&pod.inside), again(&pod.outside));
+        Self { pod: pod.into(), inside, outside, faults: Mutex::default(), gate, dns_queries, by_agent }
+    }
+
+    /// Makes changes, each beginning where the last one ended, while connections are made whenever something is committed.
+    pub(crate) fn under_traffic(&self, changes: impl FnOnce()) {
+        thread::scope(|scope| {
+            for (home, to) in [(&self.inside, SERVICE), (&self.outside, APPLICATION)] {
+                scope.spawn(move || {
+                    let calls = Family::BOTH.into_iter().cycle().take_while(|_| self.gate.pass());
+                    for family in calls {
+                        if let Err(error) = call(at(to, family)).place(home) {
+                            self.fault(format!("a call to {}: {error}", at(to, family)));
+                        }
+                    }
+                });
+            }
+            let _end = End(&self.gate);
+            changes();
+        });
+        self.look_at_arrivals(None, "at the end");
+        let faults = self.faults.lock().expect("no thread panicked with it");
+        assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+        let [dns_queries, by_agent] =
+            [&self.dns_queries, &self.by_agent].map(|count| count.load(Ordering::Relaxed));
+        assert!(self.gate.passed.load(Ordering::Relaxed) > 20, "connections are made");
+        assert!(
+            dns_queries == 0 || by_agent > dns_queries / 2,
+            "of {dns_queries} DNS queries, {by_agent} were captured"
+        );
+    }
+
+    /// Goes from one goal to the other, looks before each commit and behind the last one, and says how many there were.
+    ///
+    /// What is wrong is collected; the change itself has to end as `disposition` says.
+    pub(crate) fn change(
+        &self,
+        old: Goal,
+        new: Goal,
+        backend: BackendName,
+        disposition: Disposition,
+    ) -> usize {
+        let (owner, options) = request(old, new, backend);
+        let what = format!("from {old:?} to {new:?} by {backend}, {disposition:?}");
+        let answers_names = |goal: &Goal| goal.capture().proxy().listeners.dns.is_some();
+        let names = [old, new].iter().all(answers_names);
+        let mut printed = Vec::new();
+        let mut stop = |step: &CommitStep| {
+            self.gate.to(Traffic::Stands);
+            printed.push(step.to_string());
+            self.look_at(&[old, new], names, &format!("{what}: before {step}"));
+            self.gate.flows();
+        };
+        let (done, commits) = self.inside.run(|| {
+            let mut watched = Watched { kernel: kernel(owner), disposition, commits: 0, stop: &mut stop };
+            let done = engine::apply(&mut watched, &new.desired(owner), &options);
+            (done.map_err(|error| error.to_string()), watched.commits)
+        });
+        self.gate.to(Traffic::Stands);
+        match (disposition, &done) {
+            (Disposition::Done, Ok(summary)) => assert_eq!(summary.backend, Some(backend), "{what}"),
+            (Disposition::Fails(_), Err(error)) if error.ends_with("the old state is back in place") => {}
+            (Disposition::Killed(_), Err(_)) => {}
+            _ => panic!("{what}: {done:?}\n{printed:#?}"),
+        }
+        let settled: &[Goal] = match disposition {
+            Disposition::Done => &[new],
+            Disposition::Fails(_) => &[old],
+            Disposition::Killed(_) => &[old, new],
+        };
+        self.look_at(settled, names, &format!("{what}: at the end"));
+        commits
+    }
+
+    /// Nothing but what this goal wants is there, and all of that.
+    pub(crate) fn holds(&self, goal: Goal, fresh: &[String], what: &str) {
+        let found = own_lines(&everything(&self.inside));
+        assert_eq!(found, fresh, "{what}: not as {goal:?} alone would be");
+    }
+
+    /// Goes from one goal to the other, and looks at nothing.
+    pub(crate) fn reach(&self, old: Goal, new: Goal, backend: BackendName) {
+        let (owner, options) = request(old, new, backend);
+        let done = self.inside.run(|| {
+            let desired = new.desired(owner);
+            engine::apply(&mut kernel(owner), &desired, &options).map_err(|error| error.to_string())
+        });
+        done.unwrap_or_else(|error| panic!("from {old:?} to {new:?} by {backend}: {error}"));
+    }
+
+    /// A second run that is not told to make everything anew finds nothing to do.
+    pub(crate) fn rests(&self, goal: Goal, backend: BackendName) {
+        let owner = goal.owner();
+        let again = || engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend));
+        let steps =
+            self.inside.run(|| again().map(|summary| summary.steps).map_err(|error| error.to_string()));
+        assert_eq!(steps, Ok(Vec::new()), "{goal:?} by {backend}");
+    }
+
+    /// Does something while calls are made without pause.
+    pub(crate) fn with_calls<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.gate.flows();
+        let done = work();
+        self.gate.to(Traffic::Stands);
+        done
+    }
+
+    /// As each state is looked at, but for names.
+    pub(crate) fn look(&self, goals: &[Goal], what: &str) {
+        self.look_at(goals, false, what);
+    }
+
+    /// Places a call of each kind, of which each has to reach the proxy of one of these goals.
+    /// `names` says that all of them capture DNS queries too.
+    fn look_at(&self, goals: &[Goal], names: bool, what: &str) {
+        for family in Family::BOTH {
+            for (home, to) in [(&self.inside, SERVICE), (&self.outside, APPLICATION)] {
+                match call(at(to, family)).place(home) {
+                    Err(error) => self.fault(format!("{what}: a call to {}: {error}", at(to, family))),
+                    Ok(from) => self.look_at_arrivals(Some((from, goals)), what),
+                }
+            }
+            if names {
+                let to = Place::Resolver.at(family, 53);
+                let ask = || {
+                    assume(APP);
+                    UdpSocket::bind(any(family, 0)).and_then(|socket| socket.send_to(b"?", to))
+                };
+                match self.inside.run(ask) {
+                    Err(error) => self.fault(format!("{what}: a question for {to}: {error}")),
+                    Ok(_) => drop(self.dns_queries.fetch_add(1, Ordering::Relaxed)),
+                }
+            }
+        }
+    }
+
+    /// Whoever has called from the pod's own address has been passed to a listener for outbound traffic, all others to one
+    /// for inbound traffic; and whoever has just called from `own` to one of these goals'.
+    fn look_at_arrivals(&self, own: Option<(SocketAddr, &[Goal])>, what: &str) {
+        let of_pod = |ip: IpAddr| Family::BOTH.map(|family| Place::Pod.ip(family)).contains(&ip);
+        for arrival in self.pod.lock().expect("no thread panics with it").arrivals() {
+            let from = SocketAddr::new(arrival.peer.ip().to_canonical(), arrival.peer.port());
+            let by_linkerd = LINKERD.iter().any(|(port, _)| arrival.local.port() == *port);
+            let is_asked = own.is_none_or(|(own, goals)| {
+                own != from || goals.iter().any(|goal| (goal.mesh == Mesh::Linkerd) == by_linkerd)
+            });
+            let is_right = match arrival.listener {
+                Answerer::Destination => false,
+                Answerer::Outbound => of_pod(from.ip()) && is_asked,
+                Answerer::Inbound => !of_pod(from.ip()) && is_asked,
+                Answerer::Agent => {
+                    self.by_agent.fetch_add(1, Ordering::Relaxed);
+                    true
+                }
+            };
+            if !is_right {
+                self.fault(format!("{what}: {arrival:?}"));
+            }
+        }
+    }
+
+    fn fault(&self, text: String) {
+        self.faults.lock().expect("no thread panics with it").push(text);
+    }
+}
+
+/// What the namespace of a pod holds that has never seen anything but this goal.
+pub(crate) fn fresh(goal: Goal, backend: BackendName) -> Vec<String> {
+    let namespace = Namespace::new();
+    set(&namespace, goal, crate::takeover::packets::By::Us(backend));
+    own_lines(&everything(&namespace))
+}
+
+/// Another mesh is replaced; the same words again make everything anew.
+pub(crate) fn request(old: Goal, new: Goal, backend: BackendName) -> (Ownership, Options) {
+    let owner = match old.mesh == new.mesh {
+        true => new.owner(),
+        false => new.owner().union(OWNERS),
+    };
+    (owner, Options { force: old == new, ..options(backend) })
+}
+
+fn at((place, port): (Place, u16), family: Family) -> SocketAddr {
+    place.at(family, port)
+}
+
+fn call(to: SocketAddr) -> Call {
+    Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to }
+}
+
+/// Whether those who call without pause do so. While states are read and compared they stand, as nothing changes then.
+#[derive(Default)]
+struct Gate {
+    traffic: Mutex<Traffic>,
+    changed: Condvar,
+    /// How many calls have been begun.
+    passed: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Traffic {
+    #[default]
+    Stands,
+    Flows,
+    Ends,
+}
+
+impl Gate {
+    fn to(&self, traffic: Traffic) {
+        *self.traffic.lock().expect("no thread panics with it") = traffic;
+        self.changed.notify_all();
+    }
+
+    /// Lets calls flow, and returns when some are on their way.
+    fn flows(&self) {
+        let target = self.passed.load(Ordering::Relaxed) + 2;
+        self.to(Traffic::Flows);
+        wait::until("calls flow", || self.passed.load(Ordering::Relaxed) >= target);
+    }
+
+    /// Waits until a call may be made; false if there are to be no more.
+    fn pass(&self) -> bool {
+        let traffic = self.traffic.lock().expect("no thread panics with it");
+        let stands = |traffic: &mut Traffic| *traffic == Traffic::Stands;
+        let traffic = self.changed.wait_while(traffic, stands).expect("no thread panics with it");
+        self.passed.fetch_add(1, Ordering::Relaxed);
+        *traffic == Traffic::Flows
+    }
+}
+
+/// Tells the others to end, however the changes end.
+struct End<'a>(&'a Gate);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.to(Traffic::Ends);
+    }
+}

@@ -1,0 +1,324 @@
+//! In the place of `istio-iptables`: what it has made with the same flags is as desired, becomes ours without a moment
+//! in between, and goes without a trace.
+
+use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
+use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::note::without_note;
+use crate::support::rows::rows;
+use crate::support::setting::{Family, Variant};
+use crate::takeover::upstream;
+
+const V4: &[&str] = &["--pod-ips", "10.77.0.2", "-u", "1337", "-g", "1337"];
+const V6: &[&str] = &["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-u", "1337", "-g", "1337"];
+
+/// More than upstream and we write alike: it has a rule for each.
+const MANY: &str =
+    "2000,2002,2004,2006,2008,2010,2012,2014,2016,2018,2020,2022,2024,2026,2028,2030,2032,2034";
+
+/// Families, and flags beside them. Tests name some by their place.
+const CONFIGURATIONS: [(&[&str], &[&str]); 28] = [
+    (V4, &["-b", "*", "-i", "*"]),
+    (V6, &["-b", "*", "-i", "*", "-d", "15090,15021", "-x", "10.9.0.0/16"]),
+    (V4, &["-b", "8080,8081", "-i", "*", "-c", "eth5"]),
+    (V6, &["-b", "*", "-i", "*", "-c", "eth5,eth6"]),
+    (V4, &["-i", "*", "-c", "eth5"]),
+    (V4, &["-b", "*", "-i", "*", "-k", "virt0"]),
+    (V6, &["-i", "10.1.0.0/16,fd01::/16", "-k", "virt0,virt1"]),
+    (V4, &["-i", "10.0.0.0/8", "-k", "virt0"]),
+    (V6, &["-c", "eth5", "-k", "virt0"]),
+    (V4, &["-b", "*", "-i", "*", "--drop-invalid"]),
+    (V6, &["-b", "*", "-i", "*", "--redirect-dns", "--capture-all-dns", "--drop-invalid"]),
+    (V6, &["-b", "*", "-i", "*", "--redirect-dns", "--dns-servers", "10.88.0.10,fd88::10"]),
+    (V4, &["-m", "TPROXY", "-b", "*", "-i", "*"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-i", "*", "--drop-invalid"]),
+    (V6, &["-m", "TPROXY", "-b", "8080", "-i", "*", "-t", "1400", "-r", "140"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-i", "*", "-c", "eth5", "-k", "virt0"]),
+    (V4, &["-m", "TPROXY", "-i", "*"]),
+    (V4, &["-m", "TPROXY", "-i", "*", "-c", "eth5", "-t", "1400", "-r", "140"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-u", "1337,1338", "-o", "9999", "-q", "443"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-i", "*", "--redirect-dns", "--capture-all-dns", "-c", "eth5"]),
+    (V4, &["-b", "*", "-i", "*", "-c", "eth5", "--iptables-trace-logging"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-i", "*", "-k", "virt0", "--iptables-trace-logging"]),
+    (V6, &["-b", "*", "-i", "*", "-d", MANY, "-o", MANY]),
+    (V4, &["-m", "TPROXY", "-b", MANY, "-q", MANY]),
+    (V4, &["-b", MANY, "-i", "10.0.0.0/8", "--redirect-dns", "--capture-all-dns"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-k", "virt0,virt1"]),
+    (V4, &["-b", "*", "-k", "virt0,virt1"]),
+    (V6, &["-k", "virt0,virt1", "-q", "443", "-o", "53"]),
+];
+
+fn flags(index: usize) -> Vec<&'static str> {
+    let (families, more) = CONFIGURATIONS[index];
+    // What is said twice counts the last time; not here, where the flag is a list.
+    match more.contains(&"-u") {
+        true => [&families[..families.len() - 4], &["-g", "1337"], more].concat(),
+        false => [families, more].concat(),
+    }
+}
+
+rows! {
+    what_upstream_has_made_is_as_wanted_and_becomes_ours_legacy: becomes_ours(Variant::Legacy);
+    what_upstream_has_made_is_as_wanted_and_becomes_ours_nft: becomes_ours(Variant::Nft);
+}
+
+fn becomes_ours(variant: Variant) {
+    for flags in (0..CONFIGURATIONS.len()).map(flags) {
+        let what = format!("{variant:?} {flags:?}");
+        let (namespace, ours) = (Namespace::new(), Namespace::new());
+        let empty = state(&namespace);
+        upstream::set(&namespace, variant, &flags);
+        let before = state(&namespace);
+        run(&namespace, &[&["check"], &flags[..]].concat()).with(0, &what);
+        same(&before, &state(&namespace), "check changed something");
+        // Not even the drop-in without --reconcile, which refuses to replace what differs.
+        run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
+        succeed(&ours, &call("apply", variant, &flags));
+        same(&as_packets_meet_it(&state(&ours)), &as_packets_meet_it(&state(&namespace)), &what);
+        let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
+        assert!(printed.contains("\"changed\": false"), "{what}: {printed}");
+        succeed(&namespace, &["clean"]);
+        same(&empty, &state(&namespace), &what);
+    }
+}
+
+/// The kernel numbers policy rules from above, so that ours, made beside theirs, has another number than made alone; and
+/// where nothing else is to do, an address stays as it was added.
+fn as_packets_meet_it(state: &str) -> String {
+    let number = |line: &str| match line.split_once(":\t") {
+        Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest.to_owned(),
+        _ => line.replace("global nodad", "global"),
+    };
+    state.lines().map(number).collect::<Vec<_>>().join("\n")
+}
+
+/// Whatever the flags were, which cleaning is not told.
+#[test]
+fn clean_leaves_nothing_of_upstream() {
+    for variant in VARIANTS {
+        for flags in (0..CONFIGURATIONS.len()).map(flags) {
+            let namespace = Namespace::new();
+            let empty = everything(&namespace);
+            upstream::set(&namespace, variant, &flags);
+            succeed(&namespace, &["clean"]);
+            same(&empty, &everything(&namespace), &format!("{variant:?} {flags:?}"));
+        }
+    }
+}
+
+/// Until 1.20 its jump was for TCP alone, which is enough where UDP is not captured.
+#[test]
+fn what_upstream_made_until_1_20_is_as_wanted_too() {
+    for variant in VARIANTS {
+        for index in [0, 3, 6, 12, 15] {
+            let (namespace, flags) = (Namespace::new(), flags(index));
+            let empty = everything(&namespace);
+            upstream::set_1_20(&namespace, variant, &flags);
+            assert!(
+                namespace
+                    .stdout(&variant.program(Family::V4, "-save"), &[])
+                    .contains("-p tcp -j ISTIO_OUTPUT\n")
+            );
+            run(&namespace, &[&["check"], &flags[..]].concat()).with(0, &format!("{flags:?}"));
+            succeed(&namespace, &[&["istio-iptables"], &flags[..]].concat());
+            let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
+            assert!(printed.contains("\"changed\": false"), "{flags:?}: {printed}");
+            succeed(&namespace, &["clean"]);
+            same(&empty, &everything(&namespace), &format!("{variant:?} {flags:?}"));
+        }
+        // Queries over UDP would pass.
+        let (namespace, dns) = (Namespace::new(), flags(10));
+        upstream::set_1_20(&namespace, variant, &dns);
+        run(&namespace, &[&["check"], &dns[..]].concat()).with(3, "with DNS");
+        // With TPROXY, its rule against invalid packets stands among others of its table.
+        let (namespace, tproxy) = (Namespace::new(), flags(13));
+        let empty = everything(&namespace);
+        upstream::set_1_20(&namespace, variant, &tproxy);
+        succeed(&namespace, &["clean"]);
+        same(&empty, &everything(&namespace), "clean");
+    }
+}
+
+/// From upstream's state to another one.
+#[test]
+fn upstream_gives_way_to_other_flags() {
+    for variant in VARIANTS {
+        for (index, to) in [(13, 1), (15, 13), (8, 13), (17, 0), (3, 9)] {
+            let (from, to) = (flags(index), flags(to));
+            let (namespace, alone) = (Namespace::new(), Namespace::new());
+            upstream::set(&namespace, variant, &from);
+            run(&namespace, &[&["check"], &to[..]].concat()).with(3, "other flags");
+            run(&namespace, &[&["istio-iptables"], &to[..]].concat()).with(1, "other flags");
+            succeed(&namespace, &[&["istio-iptables", "--reconcile"], &to[..]].concat());
+            succeed(&alone, &call("apply", variant, &to));
+            let what = format!("{variant:?} {from:?} {to:?}");
+            same(&as_packets_meet_it(&state(&alone)), &as_packets_meet_it(&state(&namespace)), &what);
+        }
+    }
+}
+
+/// Upstream run again adds its policy rule once more.
+#[test]
+fn the_second_policy_rule_of_a_second_run_goes() {
+    let namespace = Namespace::new();
+    let (empty, flags) = (state(&namespace), flags(12));
+    upstream::set(&namespace, Variant::Nft, &flags);
+    namespace.ip("rule add fwmark 1337 lookup 133");
+    run(&namespace, &[&["check"], &flags[..]].concat()).with(0, "two policy rules");
+    succeed(&namespace, &[&["apply"], &flags[..]].concat());
+    let rules = namespace.stdout("ip", &["rule", "show"]);
+    assert_eq!(rules.matches("lookup 133").count(), 1, "{rules}");
+    succeed(&namespace, &["clean"]);
+    same(&empty, &state(&namespace), "clean");
+}
+
+/// Rules of others beside upstream's stay, though some resemble upstream's.
+#[test]
+fn rules_of_others_beside_upstream_stay() {
+    let others = "*nat\n-A POSTROUTING -o eth7 -j RETURN\n-A PREROUTING -i eth7 -p tcp -j RETURN\n-A OUTPUT -o eth7 -m comment --comment \"mine\" -j RETURN\nCOMMIT\n*mangle\n-A PREROUTING -p udp -m mark --mark 1337 -j CONNMARK --save-mark\n-A PREROUTING -m conntrack --ctstate INVALID,NEW -j DROP\nCOMMIT\n";
+    for variant in VARIANTS {
+        for index in [0, 13] {
+            let namespace = Namespace::new();
+            namespace.restore(variant, Family::V4, others);
+            let before = state(&namespace);
+            upstream::set(&namespace, variant, &flags(index));
+            succeed(&namespace, &["clean"]);
+            same(&before, &state(&namespace), &format!("{variant:?} {index}"));
+        }
+    }
+}
+
+/// What anybody may have made is left where nothing of upstream's stands beside it, and cleaning does not say that
+/// nothing is left.
+#[test]
+fn what_may_be_anybodys_stays_and_is_named() {
+    let lines = [
+        ("nat", "-A PREROUTING -i eth7 -j RETURN"),
+        ("mangle", "-A OUTPUT -o eth7 -j RETURN"),
+        ("mangle", "-A PREROUTING -m conntrack --ctstate INVALID -j DROP"),
+        (
+            "mangle",
+            "-A PREROUTING -p tcp -m mark --mark 0x7 -j CONNMARK --save-mark --nfmask 0xffffffff --ctmask 0xffffffff",
+        ),
+    ];
+    for variant in VARIANTS {
+        for (table, line) in lines {
+            let namespace = Namespace::new();
+            namespace.restore(variant, Family::V4, &format!("*{table}\n{line}\nCOMMIT\n"));
+            let before = state(&namespace);
+            let printed = run(&namespace, &["clean"]).with(1, line).stderr;
+            let start = &line[..line.find(" --nfmask").unwrap_or(line.len())].replace("0x7", "7");
+            assert!(printed.contains(start) && printed.contains("istio-iptables"), "{printed}");
+            same(&before, &state(&namespace), line);
+        }
+    }
+    let alone = Namespace::new();
+    upstream::add_address(&alone);
+    let pair = Namespace::new();
+    pair.ip("route add local default dev lo table 77\nrule add fwmark 7 lookup 77");
+    for (namespace, what) in [(alone, "address ::6/128 on lo"), (pair, "policy rule fwmark 7 lookup 77")] {
+        let before = state(&namespace);
+        let printed = run(&namespace, &["clean"]).with(1, what).stderr;
+        assert!(printed.contains(what), "{printed}");
+        same(&before, &state(&namespace), what);
+    }
+}
+
+/// What nobody else makes needs no company.
+#[test]
+fn the_rest_of_a_half_removed_state_goes() {
+    let rest = "*mangle\n-A PREROUTING -p tcp -m mark --mark 1337 -j CONNMARK --save-mark\n-A OUTPUT -p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark\nCOMMIT\n*filter\n-N ISTIO_GUARD\n-A INPUT -j ISTIO_GUARD\nCOMMIT\n";
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let empty = state(&namespace);
+        namespace.restore(variant, Family::V4, rest);
+        namespace.ip("rule add fwmark 1337 lookup 133\nroute add local default dev lo table 133");
+        succeed(&namespace, &["clean"]);
+        same(&empty, &state(&namespace), "clean");
+        // In the table `filter` alone as well.
+        namespace.restore(variant, Family::V4, &rest[rest.find("*filter").expect("there")..]);
+        succeed(&namespace, &["clean"]);
+        same(&empty, &state(&namespace), "clean of filter alone");
+    }
+}
+
+/// Where our rules carry no comment, as in the plainest states, those of others that resemble upstream's stay what they
+/// are: ours stand before them.
+#[test]
+fn beside_our_plain_rules_nothing_is_inherited() {
+    let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
+    let cases: [(&[&str], &[&str]); 4] = [
+        (V4, &["-i", "*"]),
+        (V4, &["-b", "*", "-i", "*"]),
+        (V6, &["-i", "*"]),
+        (V6, &["-b", "*", "-i", "*"]),
+    ];
+    for variant in VARIANTS {
+        for (families, more) in cases {
+            let (namespace, flags) = (Namespace::new(), [families, more].concat());
+            namespace.restore(variant, Family::V4, others);
+            upstream::add_address(&namespace);
+            succeed(&namespace, &call("apply", variant, &flags));
+            succeed(&namespace, &call("check", variant, &flags));
+            let printed =
+                succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--format", "json"]].concat())
+                    .stdout;
+            assert!(printed.contains("\"changed\": false"), "{printed}");
+            run(&namespace, &["clean"]).with(1, "what may be anybody's");
+            let saved = namespace.stdout(&variant.program(Family::V4, "-save"), &[]);
+            assert_eq!(saved.matches("eth7 -j RETURN").count(), 2, "{saved}");
+        }
+    }
+}
+
+/// Our own rules stay ours beside upstream's forms made by others.
+#[test]
+fn beside_our_own_marked_rules_nothing_is_inherited() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
+        namespace.restore(variant, Family::V4, others);
+        let before = state(&namespace);
+        succeed(&namespace, &call("apply", variant, &[REDIRECT, &["-c", "eth5"]].concat()));
+        run(&namespace, &["clean"]).with(1, "rules of others that resemble upstream's");
+        same(&before, &state(&namespace), "rules of others");
+    }
+}
+
+/// Both would capture, and so upstream's tables go, into whatever ours go.
+#[test]
+fn tables_of_upstreams_native_mode_give_way() {
+    for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
+        let (namespace, alone) = (Namespace::new(), Namespace::new());
+        let flags = flags(1);
+        upstream::set_native(&namespace);
+        let printed = run(&namespace, &call("check", variant, &flags)).with(3, "check").stdout;
+        assert!(
+            printed.contains("--- live: table istio-proxy-nat, made by another program (nftables)"),
+            "{printed}"
+        );
+        let before = everything(&namespace);
+        run(&namespace, &call("istio-iptables", variant, &flags)).with(1, "without --reconcile");
+        same(&before, &everything(&namespace), "refused, and yet something changed");
+        let reconciling = [&flags[..], &["--reconcile"]].concat();
+        succeed(&namespace, &call("istio-iptables", variant, &reconciling));
+        succeed(&alone, &call("apply", variant, &flags));
+        same(&everything(&alone), &everything(&namespace), &format!("{variant:?}"));
+        run(&namespace, &call("check", variant, &flags)).with(0, "check");
+    }
+}
+
+#[test]
+fn clean_leaves_nothing_of_upstreams_native_mode() {
+    let namespace = Namespace::new();
+    let empty = everything(&namespace);
+    upstream::set_native(&namespace);
+    namespace.load("table inet istio-proxy-other { }");
+    succeed(&namespace, &["clean"]);
+    assert!(everything(&namespace).contains("istio-proxy-other"), "a table of another name");
+    namespace.load("delete table inet istio-proxy-other");
+    same(&empty, &everything(&namespace), "clean");
+}
+
+fn everything(namespace: &Namespace) -> String {
+    state(namespace) + &without_note(&namespace.stdout("nft", &["-s", "list", "ruleset"]))
+}
