@@ -11,7 +11,7 @@ mod support {
     pub(crate) mod program;
     pub(crate) mod random;
 
-    pub(crate) use testkit::folder;
+    pub(crate) use testkit::{folder, scope};
 }
 
 /// The engine on a backend in memory.

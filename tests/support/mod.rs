@@ -17,4 +17,4 @@ pub(crate) mod setting;
 pub(crate) mod terminal;
 pub(crate) mod traffic;
 
-pub(crate) use testkit::{folder, wait};
+pub(crate) use testkit::{folder, scope, wait};

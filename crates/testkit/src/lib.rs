@@ -13,6 +13,7 @@ pub mod http;
 #[cfg(feature = "cluster")]
 pub mod monitoring;
 pub mod running;
+pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod seccomp;
 pub mod wait;
