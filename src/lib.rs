@@ -5,7 +5,10 @@
 //! reads and commits, [`sys`] talks to the operating system. Above them, [`observe`] reports what meshes capture in a
 //! namespace and in all of a node. Front ends are modules of the binary alone.
 
+#![forbid(unsafe_code)]
+
 pub mod backend;
 pub mod engine;
 pub mod observe;
-pub mod sys;
+
+pub use sys;

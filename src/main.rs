@@ -1,5 +1,7 @@
 //! The binary: its front ends, which the library can't see.
 
+#![forbid(unsafe_code)]
+
 mod cli;
 mod cni;
 mod events;

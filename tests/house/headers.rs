@@ -1,4 +1,4 @@
-//! The numbers in `src/sys/header.rs` and below it are those of the kernel's headers, which come with the C library that Rust links
+//! The numbers in `crates/sys/src/header.rs` and below it are those of the kernel's headers, which come with the C library that Rust links
 //! against. The C compiler compares them, as the headers' enums have no values to read off.
 
 use std::{
@@ -10,12 +10,15 @@ use std::{
 fn numbers_are_those_of_the_kernels_headers() {
     let mut claims = String::new();
     let mut count = 0;
-    let texts = [include_str!("../../src/sys/header.rs"), include_str!("../../src/sys/header/nf_tables.rs")];
+    let texts = [
+        include_str!("../../crates/sys/src/header.rs"),
+        include_str!("../../crates/sys/src/header/nf_tables.rs"),
+    ];
     for line in texts.into_iter().flat_map(str::lines) {
         if let Some(header) = line.strip_prefix("// ").filter(|header| header.ends_with(".h")) {
             claims.push_str(&format!("#include <{header}>\n"));
         }
-        if let Some((name, value)) = line.strip_prefix("pub(crate) const ").and_then(claim) {
+        if let Some((name, value)) = line.strip_prefix("pub const ").and_then(claim) {
             claims.push_str(&format!("_Static_assert({name} == {value}, \"{name} is not {value}\");\n"));
             count += 1;
         }

@@ -106,7 +106,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::namespace;
+    use crate::namespace;
     use std::{
         net::{Ipv4Addr, Ipv6Addr},
         process::Command,

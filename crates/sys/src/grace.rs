@@ -12,7 +12,7 @@ const INSTEAD: Duration = Duration::from_millis(20);
 /// (`__netif_receive_skb` and `process_backlog` in `net/core/dev.c`), and `MEMBARRIER_CMD_GLOBAL` waits for all of those
 /// (`membarrier(2)`, `synchronize_rcu` in `kernel/sched/membarrier.c`): some 10 to 30 ms.
 #[expect(unsafe_code, reason = "nix has no membarrier")]
-pub(crate) fn wait() {
+pub fn wait() {
     // SAFETY: the call takes three numbers and touches no memory of ours.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
     // Kernels without it, and those with processors that no timer interrupts, refuse; so may a filter of system calls.

@@ -224,7 +224,7 @@ pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, Soc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::namespace;
+    use crate::namespace;
     use std::{
         net::{TcpListener, TcpStream, UdpSocket},
         os::{fd::AsFd, unix::fs::symlink},

@@ -329,7 +329,7 @@ fn outcome(message: Received<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::option::switch_on;
+    use crate::option::switch_on;
 
     /// With strict checking, the kernel refuses a table that is not there at the end of the dump.
     #[test]

@@ -1,0 +1,233 @@
+//! Numbers of the kernel's headers, each once, by the name that it has there. Only what is used.
+//!
+//! The types are those in which messages carry them, not those of C. What the crate `libc` has in the same type comes
+//! from there. `tests/house/headers.rs` compares the others with the headers themselves.
+
+mod nf_tables;
+
+pub use nf_tables::*;
+
+// linux/netlink.h
+
+pub const NLMSG_ALIGNTO: usize = 4;
+pub const NLMSG_HDRLEN: usize = 16;
+pub const NLMSG_ERROR: u16 = 2;
+pub const NLMSG_DONE: u16 = 3;
+
+pub const NLM_F_REQUEST: u16 = 0x1;
+pub const NLM_F_ACK: u16 = 0x4;
+/// The dump was disturbed by a change and may have missed something.
+pub const NLM_F_DUMP_INTR: u16 = 0x10;
+/// `NLM_F_ROOT | NLM_F_MATCH`.
+pub const NLM_F_DUMP: u16 = 0x300;
+/// Take the place of what is there.
+pub const NLM_F_REPLACE: u16 = 0x100;
+/// Fail where it is there.
+pub const NLM_F_EXCL: u16 = 0x200;
+pub const NLM_F_CREATE: u16 = 0x400;
+pub const NLM_F_APPEND: u16 = 0x800;
+/// Of the request, an acknowledgement repeats the header only.
+pub const NLM_F_CAPPED: u16 = 0x100;
+/// An acknowledgement has attributes.
+pub const NLM_F_ACK_TLVS: u16 = 0x200;
+
+// enum nlmsgerr_attrs
+pub const NLMSGERR_ATTR_MSG: u16 = 1;
+pub const NLMSGERR_ATTR_OFFS: u16 = 2;
+
+pub const NLA_ALIGNTO: usize = 4;
+pub const NLA_HDRLEN: usize = 4;
+pub const NLA_F_NESTED: u16 = 0x8000;
+pub const NLA_F_NET_BYTEORDER: u16 = 0x4000;
+
+// linux/netfilter.h
+
+pub const NF_DROP: u32 = 0;
+pub const NF_ACCEPT: u32 = 1;
+
+// enum nf_inet_hooks
+pub const NF_INET_PRE_ROUTING: u32 = 0;
+pub const NF_INET_LOCAL_IN: u32 = 1;
+pub const NF_INET_FORWARD: u32 = 2;
+pub const NF_INET_LOCAL_OUT: u32 = 3;
+pub const NF_INET_POST_ROUTING: u32 = 4;
+pub const NF_INET_INGRESS: u32 = 5;
+
+pub const NF_NETDEV_INGRESS: u32 = 0;
+
+pub const NFPROTO_UNSPEC: u8 = 0;
+/// Of nf_tables: both families.
+pub const NFPROTO_INET: u8 = 1;
+pub const NFPROTO_IPV4: u8 = 2;
+/// Its hooks are `NF_NETDEV_*`.
+pub const NFPROTO_NETDEV: u8 = 5;
+pub const NFPROTO_BRIDGE: u8 = 7;
+pub const NFPROTO_IPV6: u8 = 10;
+
+// linux/netfilter_ipv4.h
+
+// enum nf_ip_hook_priorities
+pub const NF_IP_PRI_RAW: i32 = -300;
+pub const NF_IP_PRI_MANGLE: i32 = -150;
+pub const NF_IP_PRI_NAT_DST: i32 = -100;
+pub const NF_IP_PRI_FILTER: i32 = 0;
+pub const NF_IP_PRI_SECURITY: i32 = 50;
+pub const NF_IP_PRI_NAT_SRC: i32 = 100;
+
+// linux/netfilter_ipv4/ip_tables.h
+
+pub const IPT_SO_GET_INFO: i32 = 64;
+pub const IPT_SO_GET_ENTRIES: i32 = 65;
+
+// linux/netfilter_ipv6/ip6_tables.h
+
+pub const IP6T_SO_GET_INFO: i32 = 64;
+pub const IP6T_SO_GET_ENTRIES: i32 = 65;
+
+// linux/netfilter/nfnetlink.h
+
+pub const NFNETLINK_V0: u8 = 0;
+pub const NFNL_SUBSYS_CTNETLINK: u8 = 1;
+pub const NFNL_SUBSYS_ULOG: u8 = 4;
+pub const NFNL_SUBSYS_NFTABLES: u8 = 10;
+pub const NFNL_SUBSYS_NFT_COMPAT: u8 = 11;
+pub const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
+pub const NFNL_MSG_BATCH_END: u16 = 0x11;
+
+// enum nfnetlink_groups
+pub const NFNLGRP_NFTRACE: u32 = 9;
+
+// enum nfnl_batch_attributes
+pub const NFNL_BATCH_GENID: u16 = 1;
+
+// linux/netfilter/nf_nat.h
+
+/// The registers hold addresses.
+pub const NF_NAT_RANGE_MAP_IPS: u32 = 1;
+/// The registers hold ports.
+pub const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
+
+// linux/netfilter/nfnetlink_conntrack.h
+
+// enum cntl_msg_types
+pub const IPCTNL_MSG_CT_GET: u8 = 1;
+pub const IPCTNL_MSG_CT_DELETE: u8 = 2;
+
+// enum ctattr_type
+pub const CTA_TUPLE_ORIG: u16 = 1;
+pub const CTA_TUPLE_REPLY: u16 = 2;
+pub const CTA_STATUS: u16 = 3;
+pub const CTA_ZONE: u16 = 18;
+
+// enum ctattr_tuple
+pub const CTA_TUPLE_IP: u16 = 1;
+pub const CTA_TUPLE_PROTO: u16 = 2;
+
+// enum ctattr_ip
+pub const CTA_IP_V4_SRC: u16 = 1;
+pub const CTA_IP_V4_DST: u16 = 2;
+pub const CTA_IP_V6_SRC: u16 = 3;
+pub const CTA_IP_V6_DST: u16 = 4;
+
+// enum ctattr_l4proto
+pub const CTA_PROTO_NUM: u16 = 1;
+pub const CTA_PROTO_SRC_PORT: u16 = 2;
+pub const CTA_PROTO_DST_PORT: u16 = 3;
+
+// linux/netfilter/nf_conntrack_common.h
+
+/// `IPS_DST_NAT | IPS_SRC_NAT`.
+pub const IPS_NAT_MASK: u32 = 0x30;
+
+// linux/in.h
+
+pub const IPPROTO_TCP: u8 = 6;
+pub const IPPROTO_UDP: u8 = 17;
+
+// linux/netfilter/nfnetlink_log.h
+
+// enum nfulnl_msg_types
+pub const NFULNL_MSG_PACKET: u8 = 0;
+pub const NFULNL_MSG_CONFIG: u8 = 1;
+
+// enum nfulnl_attr_config
+pub const NFULA_CFG_CMD: u16 = 1;
+pub const NFULA_CFG_MODE: u16 = 2;
+pub const NFULA_CFG_QTHRESH: u16 = 5;
+pub const NFULNL_CFG_CMD_BIND: u8 = 1;
+pub const NFULNL_COPY_PACKET: u8 = 2;
+
+// enum nfulnl_attr_type
+pub const NFULA_PACKET_HDR: u16 = 1;
+pub const NFULA_MARK: u16 = 2;
+pub const NFULA_TIMESTAMP: u16 = 3;
+pub const NFULA_IFINDEX_INDEV: u16 = 4;
+pub const NFULA_IFINDEX_OUTDEV: u16 = 5;
+pub const NFULA_PAYLOAD: u16 = 9;
+pub const NFULA_PREFIX: u16 = 10;
+pub const NFULA_UID: u16 = 11;
+pub const NFULA_GID: u16 = 14;
+
+// sys/socket.h
+
+pub const AF_INET: u8 = 2;
+pub const AF_INET6: u8 = 10;
+
+// linux/rtnetlink.h
+
+pub use nix::libc::{
+    IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_NET_NS_FD, RT_SCOPE_HOST, RT_TABLE_MAIN,
+    RTA_DST, RTA_GATEWAY, RTA_IIF, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE,
+    RTM_DELRULE, RTM_GETADDR, RTM_GETLINK, RTM_GETROUTE, RTM_GETRULE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE,
+    RTM_NEWRULE, RTN_LOCAL, RTN_UNICAST, RTPROT_BOOT,
+};
+pub const RTA_MARK: u16 = 16;
+pub const RTA_UID: u16 = 25;
+pub const RTA_IP_PROTO: u16 = 27;
+pub const RTA_DPORT: u16 = 29;
+pub const RT_SCOPE_UNIVERSE: u8 = 0;
+/// From here on three tables are the kernel's own.
+pub const RT_TABLE_DEFAULT: u32 = 253;
+pub const RT_TABLE_LOCAL: u32 = 255;
+
+// linux/fib_rules.h
+
+pub const FRA_PRIORITY: u16 = 6;
+pub const FRA_FWMARK: u16 = 10;
+/// In every dump; no length is -1.
+pub const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+pub const FRA_TABLE: u16 = 15;
+pub const FRA_FWMASK: u16 = 16;
+pub const FRA_PROTOCOL: u16 = 21;
+/// Look the table up.
+pub const FR_ACT_TO_TBL: u8 = 1;
+
+// linux/if_addr.h
+
+pub use nix::libc::{IFA_ADDRESS, IFA_LOCAL};
+/// Since 5.18.
+pub const IFA_PROTO: u16 = 11;
+/// Without it, even an address on `lo` can't be used for a moment.
+pub const IFA_F_NODAD: u8 = 2;
+
+// linux/sock_diag.h
+
+pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
+
+// linux/inet_diag.h
+
+// enum INET_DIAG_*
+pub const INET_DIAG_SKV6ONLY: u16 = 11;
+/// Since 5.10.
+pub const INET_DIAG_SOCKOPT: u16 = 22;
+
+// netinet/tcp.h
+
+/// Of UDP: not connected.
+pub const TCP_CLOSE: u8 = 7;
+pub const TCP_LISTEN: u8 = 10;
+
+// linux/veth.h
+
+/// Holds the other end of the pair, as a message about a link.
+pub const VETH_INFO_PEER: u16 = 1;
