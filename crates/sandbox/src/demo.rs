@@ -1,22 +1,16 @@
 //! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
 
+use super::failure::{FAILED, SandboxFailure};
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
+use super::options::{Caller, SandboxOptions};
 use super::scenario::{Scenario, ScenarioCaller, dashed};
 use super::server::{self, Server};
-use super::users::{ProcessIdentity, Users};
-use super::{Exit, SandboxFailure, assume, report, start};
+use super::service::start;
+use super::users::{ProcessIdentity, Users, assume};
 use command_line::columns;
 use diagnose::explain::{PodContext, RuleView, explain};
 use diagnose::{Style, fold};
-use mesh::CapturePolicy;
-use mesh::pod::Skip;
-use mesh::sources::Dialect;
 use rules::Family;
-use sidecar_init::sys::{
-    fork::{fork, pipe},
-    namespace::OpenNamespace,
-    tcp,
-};
 use std::{
     fs::File,
     io::{self, IsTerminal, Read, Write},
@@ -25,6 +19,11 @@ use std::{
     thread,
     time::Duration,
 };
+use sys::{
+    fork::{fork, pipe},
+    namespace::OpenNamespace,
+    tcp,
+};
 
 /// What the demo can't show where there is one user only.
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
@@ -32,21 +31,15 @@ const SHARED: &str = "Only one user is available here, so the rules can't distin
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
 
 pub(super) struct Demo<'a> {
-    pub(super) capture: &'a dyn CapturePolicy,
+    pub(super) caller: &'a dyn Caller,
+    pub(super) options: &'a SandboxOptions<'a>,
     pub(super) users: Users,
-    /// The command that sets these rules elsewhere.
-    pub(super) command: &'a str,
-    pub(super) dialect: &'a Dialect,
-    /// Why nothing is captured, where a pod never is.
-    pub(super) skip: Option<&'a Skip>,
 }
 
 /// The longest time that the demo takes on a terminal.
 const MAX_TOTAL: Duration = Duration::from_secs(55);
 /// The longest time for one scenario.
 const MAX_PAUSE: Duration = Duration::from_secs(7);
-/// Lines longer than this are hard to read.
-const MAX_WIDTH: usize = 100;
 /// How long to wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -63,19 +56,19 @@ pub(super) fn run(
     set_nonblocking(&log).map_err(SandboxFailure::Lost)?;
     // A reader that has closed its end gets no more.
     let show = |text: &str| {
-        let shown = report::whole(text);
-        thread::sleep(if shown == Exit::Done { pause / 2 } else { Duration::ZERO });
+        let shown = demo.caller.print(text);
+        thread::sleep(if shown { pause / 2 } else { Duration::ZERO });
         shown
     };
-    if show(&demo.introduction()) != Exit::Done {
-        return Ok(Exit::Failed as u8);
+    if !show(&demo.introduction()) {
+        return Ok(FAILED);
     }
     thread::sleep(pause / 2);
     let mut wrong = 0;
     for (number, scenario) in (1..).zip(scenarios) {
         let expected = demo.expected(scenario);
-        if show(&announcement(number, scenario, &expected)) != Exit::Done {
-            return Ok(Exit::Failed as u8);
+        if !show(&announcement(number, scenario, &expected)) {
+            return Ok(FAILED);
         }
         let identity = match scenario.caller {
             ScenarioCaller::App | ScenarioCaller::World => demo.users.app,
@@ -86,12 +79,12 @@ pub(super) fn run(
         let logged = read_log(&mut log).map_err(SandboxFailure::Lost)?;
         let fault = fault(&expected, &answer, &logged);
         wrong += usize::from(fault.is_some());
-        if show(&proof(scenario, identity, &answer, &logged, &expected, fault)) != Exit::Done {
-            return Ok(Exit::Failed as u8);
+        if !show(&proof(scenario, identity, &answer, &logged, &expected, fault)) {
+            return Ok(FAILED);
         }
     }
-    let printed = report::whole(&ending(scenarios.len(), wrong));
-    Ok(if wrong == 0 { printed } else { Exit::Failed } as u8)
+    let printed = demo.caller.print(&ending(scenarios.len(), wrong));
+    Ok(if printed && wrong == 0 { 0 } else { FAILED })
 }
 
 /// The time for each scenario; none without a terminal.
@@ -102,10 +95,8 @@ fn pause(scenarios: usize) -> Duration {
 
 fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
     assume(demo.users.app)?;
-    let mut ports: Vec<u16> = scenarios.iter().filter_map(Scenario::port_in_the_pod).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    server::start(Server::Application, &ports, demo.capture.ipv6())
+    let ports = scenarios.iter().filter_map(Scenario::port_in_the_pod).collect();
+    server::start(Server::Application, &ports, demo.options.capture.ipv6())
 }
 
 /// The verdict of the rules on a connection.
@@ -116,22 +107,24 @@ struct DemoExpectation {
 
 impl Demo<'_> {
     fn expected(&self, scenario: &Scenario) -> DemoExpectation {
-        let addresses = [Some(POD_V4.into()), self.capture.ipv6().then_some(POD_V6.into())];
-        let pod = PodContext::new(addresses.into_iter().flatten(), Some(self.capture));
+        let capture = &*self.options.capture;
+        let addresses = [Some(POD_V4.into()), capture.ipv6().then_some(POD_V6.into())];
+        let pod = PodContext::new(addresses.into_iter().flatten(), Some(capture));
         let packet = scenario.packet(&self.users);
-        let rule_view = RuleView::of_config(self.capture, Family::of(scenario.to.ip()), &pod);
+        let rule_view = RuleView::of_config(capture, Family::of(scenario.to.ip()), &pod);
         let explained = explain(&rule_view.view, &rule_view.routing, &packet)
-            .in_words_of(self.dialect)
-            .of_skipped(self.skip);
+            .in_words_of(&self.options.dialect)
+            .of_skipped(self.options.skip);
         DemoExpectation { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
     /// The text before the first scenario; on a terminal with the duration.
     fn introduction(&self) -> String {
-        let both = |v4: String, v6: String| if self.capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
+        let capture = &self.options.capture;
+        let both = |v4: String, v6: String| if capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
         let pod = both(POD_V4.to_string(), POD_V6.to_string());
         let world = both(WORLD_V4.to_string(), WORLD_V6.to_string());
-        let listeners = self.capture.proxy().listeners;
+        let listeners = capture.proxy().listeners;
         let (out, back) = (dashed(listeners.outbound), dashed(listeners.inbound));
         let mut text = wrapped(
             "",
@@ -141,7 +134,7 @@ impl Demo<'_> {
                  traffic. Neither is configured for the other. Rules in the kernel connect them, and this has set them:"
             ),
         );
-        text += &format!("\n  {}\n\n", Style::Strong.paint(self.command));
+        text += &format!("\n  {}\n\n", Style::Strong.paint(&self.options.command));
         text += &wrapped(
             "",
             &format!(
@@ -230,7 +223,7 @@ fn ending(count: usize, wrong: usize) -> String {
 
 /// The text in lines that fit, each after an indent.
 fn wrapped(indent: &str, text: &str) -> String {
-    fold(&format!("{indent}{text}\n"), indent.len(), columns::of_terminal().min(MAX_WIDTH))
+    fold(&format!("{indent}{text}\n"), indent.len(), columns::of_help())
 }
 
 /// Calls with the identity of a process, from another network namespace if one is given; returns the answer or the error.

@@ -43,8 +43,8 @@ fn address(ip: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecar_init::sys::{link::NamespaceLinks, namespace};
     use std::net::{TcpListener, UdpSocket};
+    use sys::{link::NamespaceLinks, namespace};
 
     #[test]
     fn the_user_stands_behind_the_timers() {

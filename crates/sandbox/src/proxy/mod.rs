@@ -9,33 +9,21 @@ mod relay;
 pub(super) use names::name;
 pub(super) use relay::relay;
 
+use super::network::name_servers;
 use super::serve;
-use sidecar_init::sys::{namespace::OpenNamespace, tcp};
+use rules::{Family, Port, PortRange};
 use std::{
     fs::File,
     io::{self, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    ops::RangeInclusive,
     sync::{Arc, Mutex},
     time::Duration,
 };
+use sys::{namespace::OpenNamespace, tcp};
 
 /// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
-    /// Its ports for connections from the pod.
-    pub(super) outbound: Option<RangeInclusive<u16>>,
-    /// Its ports for connections to the pod.
-    pub(super) inbound: Option<RangeInclusive<u16>>,
-    /// The port of the agent that answers DNS queries; `None` if it does not run.
-    pub(super) agent: Option<u16>,
-    /// Upstream resolvers, one per address family.
-    pub(super) name_servers: Vec<SocketAddr>,
-    /// The addresses that it calls the application from, where the rules recognise such calls by them.
-    pub(super) passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
-    /// With TPROXY it calls from the client's address instead, with this mark, and the inbound ports listen transparently.
-    pub(super) transparent: Option<u32>,
-    /// The mark of all its calls, where the rules recognise them by it; those for clients come from the client's address.
-    pub(super) mark: Option<u32>,
+    pub(super) known: mesh::Proxy,
     /// Whether it listens in IPv6 too.
     pub(super) ipv6: bool,
     /// The network namespace that it calls from, where its user does not distinguish it from the application.
@@ -44,12 +32,18 @@ pub(super) struct ExpectedProxy {
 
 impl ExpectedProxy {
     fn name_server(&self, like: SocketAddr) -> SocketAddr {
-        let same = self.name_servers.iter().find(|server| server.is_ipv4() == like.is_ipv4());
-        same.copied().unwrap_or(self.name_servers[0])
+        let servers = name_servers(self.ipv6);
+        let same = servers.iter().find(|server| server.is_ipv4() == like.is_ipv4());
+        *same.unwrap_or(&servers[0])
     }
 
     fn hosts(&self) -> impl Iterator<Item = IpAddr> {
         [Ipv4Addr::UNSPECIFIED.into()].into_iter().chain(self.ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()))
+    }
+
+    /// The port of the agent that answers DNS queries; `None` if it does not run.
+    fn agent(&self) -> Option<u16> {
+        self.known.listeners.dns.map(Port::number)
     }
 }
 
@@ -75,15 +69,16 @@ pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
     for host in facts.hosts() {
-        let transparent = facts.transparent.is_some();
-        let outbound = facts.outbound.clone().into_iter().flatten();
-        let outbound = outbound.map(|port| (ConnectionDirection::Outbound, host, port, false));
-        let inbound = facts.inbound.clone().into_iter().flatten();
-        let inbound = inbound.map(|port| (ConnectionDirection::Inbound, host, port, transparent));
-        for (direction, host, port, transparent) in outbound.chain(inbound) {
-            listeners.push((direction, listen((host, port).into(), transparent)?));
+        let known = &facts.known.listeners;
+        for (direction, range, transparent) in [
+            (ConnectionDirection::Outbound, known.outbound, false),
+            (ConnectionDirection::Inbound, known.inbound, known.transparent.is_some()),
+        ] {
+            for port in range.into_iter().flat_map(|range| range.first().number()..=range.last().number()) {
+                listeners.push((direction, listen((host, port).into(), transparent)?));
+            }
         }
-        if let Some(agent) = facts.agent {
+        if let Some(agent) = facts.agent() {
             // Only the rules send queries there.
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
@@ -135,11 +130,13 @@ impl SandboxProxy {
     }
 
     fn listener_of(&self, direction: ConnectionDirection) -> u16 {
-        match direction {
-            ConnectionDirection::Outbound => self.facts.outbound.as_ref().map_or(0, |ports| *ports.start()),
-            ConnectionDirection::Inbound => self.facts.inbound.as_ref().map_or(0, |ports| *ports.start()),
-            ConnectionDirection::Names => self.facts.agent.unwrap_or(0),
-        }
+        let known = &self.facts.known.listeners;
+        let port = match direction {
+            ConnectionDirection::Outbound => known.outbound.map(PortRange::first),
+            ConnectionDirection::Inbound => known.inbound.map(PortRange::first),
+            ConnectionDirection::Names => known.dns,
+        };
+        port.map_or(0, Port::number)
     }
 
     /// Connects to the client's original destination.
@@ -149,12 +146,13 @@ impl SandboxProxy {
         client: &TcpStream,
         to: SocketAddr,
     ) -> io::Result<TcpStream> {
-        let is_own = |range: &Option<RangeInclusive<u16>>| {
-            range.as_ref().is_some_and(|range| range.contains(&to.port()))
-        };
+        let known = &self.facts.known;
+        let mark = known.mark.map(|mark| mark.value);
+        let transparent = known.listeners.transparent.map(|mark| mark.value);
+        let is_own = |range: Option<PortRange>| range.is_some_and(|range| range.contains(to.port()));
         let calls_itself = match direction {
-            ConnectionDirection::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
-            ConnectionDirection::Inbound => is_own(&self.facts.inbound),
+            ConnectionDirection::Outbound => is_own(known.listeners.outbound) && client.local_addr()? == to,
+            ConnectionDirection::Inbound => is_own(known.listeners.inbound),
             ConnectionDirection::Names => false,
         };
         if calls_itself {
@@ -162,8 +160,9 @@ impl SandboxProxy {
                 "the proxy itself was called, so there is nowhere to pass it on to",
             ));
         }
-        let own = tcp::From { address: None, transparent: self.facts.mark };
-        let from = match (direction, self.facts.transparent.or(self.facts.mark)) {
+        let own = tcp::From { address: None, transparent: mark };
+        // With TPROXY it calls from the client's address, with the mark of that; so it does where it is known by a mark.
+        let from = match (direction, transparent.or(mark)) {
             (ConnectionDirection::Outbound, _) => own,
             (ConnectionDirection::Names, _) => {
                 self.leave(direction)?;
@@ -175,11 +174,7 @@ impl SandboxProxy {
                 tcp::From { address: Some(address), transparent: Some(mark) }
             }
             (ConnectionDirection::Inbound, None) => {
-                let of_family = |(v4, v6): (Ipv4Addr, Ipv6Addr)| match to {
-                    SocketAddr::V4(_) => IpAddr::from(v4),
-                    SocketAddr::V6(_) => v6.into(),
-                };
-                let address = self.facts.passthrough.map(|both| (of_family(both), 0).into());
+                let address = known.passthrough(Family::of(to.ip())).map(|ip| SocketAddr::new(ip, 0));
                 tcp::From { address, transparent: None }
             }
         };

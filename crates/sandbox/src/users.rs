@@ -2,15 +2,15 @@
 
 use super::failure::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
-use sidecar_init::sys::{
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+use sys::{
     exec,
     fork::{self, fork},
     process,
     user::{self, IdMapRange, Subordinate},
-};
-use std::{
-    io::{self, Read, Write},
-    path::Path,
 };
 
 /// The user and the group of a process.

@@ -1,19 +1,15 @@
 //! A command in the sandbox, as if it ran directly under the caller: its streams, its signals and its exit
 //! code are the caller's.
 
-use super::users::ProcessIdentity;
-use super::{Exit, SandboxFailure, assume, report};
+use super::failure::SandboxFailure;
+use super::options::Caller;
+use super::users::{ProcessIdentity, assume};
 use nix::sys::signal::Signal;
-use sidecar_init::sys::{
+use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
+use sys::{
     exec,
     fork::{Child, fork, reap},
     signals::{Caught, Signals},
-};
-use std::{
-    ffi::{OsStr, OsString},
-    io,
-    os::unix::process::CommandExt,
-    process::Command,
 };
 
 /// The exit codes of shells for a program that does not exist, and for one that can't be started.
@@ -25,10 +21,10 @@ const NOT_STARTED: u8 = 126;
 #[error("{0} can't be started")]
 struct Unstarted(String, #[source] io::Error);
 
-/// Runs a program with an identity, and returns its exit code. Logs `watched` processes that end before it.
+/// Runs a program with its arguments and an identity, and returns its exit code. Logs `watched` processes that end before it.
 pub(super) fn run(
-    program: &OsStr,
-    arguments: &[OsString],
+    caller: &dyn Caller,
+    (program, arguments): (&OsString, &[OsString]),
     identity: ProcessIdentity,
     signals: &Signals,
     watched: &[(Child, &str)],
@@ -50,7 +46,7 @@ pub(super) fn run(
             false => error,
         };
         let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
-        report::failure(&Unstarted(program.to_string_lossy().into_owned(), error), Exit::Failed);
+        caller.report(&Unstarted(program.to_string_lossy().into_owned(), error));
         code
     };
     let command = fork(work).map_err(|error| SandboxFailure::Start("the command", error))?;

@@ -4,16 +4,16 @@
 use super::failure::SandboxFailure;
 use mesh::DNS_PORT;
 use nix::libc;
-use sidecar_init::sys::{
-    fork,
-    link::NamespaceLinks,
-    mount,
-    namespace::{self, OpenNamespace},
-};
 use std::{
     fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     path::Path,
+};
+use sys::{
+    fork,
+    link::NamespaceLinks,
+    mount,
+    namespace::{self, OpenNamespace},
 };
 
 pub(super) const POD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -37,8 +37,13 @@ pub(super) fn lacks_ipv6() -> bool {
     socket.is_err_and(|error| error.raw_os_error() == Some(libc::EAFNOSUPPORT))
 }
 
-/// The addresses of the world's DNS servers.
-pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
+/// The addresses of the pod.
+pub fn addresses() -> Vec<IpAddr> {
+    vec![POD_V4.into(), POD_V6.into()]
+}
+
+/// The addresses of the world's DNS servers, of one or both families.
+pub fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
     ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 

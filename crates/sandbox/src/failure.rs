@@ -2,8 +2,12 @@
 
 use std::io;
 
+/// The exit code of a failure.
+pub(super) const FAILED: u8 = 1;
+
+/// Why a sandbox can't be made, or has ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SandboxFailure {
+pub enum SandboxFailure {
     #[error(
         "no user namespace can be had, and without root a pod needs one; run this as root, or allow user namespaces \
          (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"

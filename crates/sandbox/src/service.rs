@@ -1,12 +1,11 @@
 //! Processes of the sandbox that serve: the world, the proxy, the demo's application.
 
-use super::Exit;
-use super::failure::SandboxFailure;
-use sidecar_init::sys::{
+use super::failure::{FAILED, SandboxFailure};
+use std::{io, thread};
+use sys::{
     fork::{Beginning, Child, fork_until_ready, leave_streams},
     namespace::OpenNamespace,
 };
-use std::{io, thread};
 
 /// Starts a process that serves in a network namespace, on threads, until the sandbox ends.
 pub(super) fn start(
@@ -20,7 +19,7 @@ pub(super) fn start(
         while begun.is_ok() {
             thread::park();
         }
-        Exit::Failed as u8
+        FAILED
     };
     fork_until_ready(work).map_err(|error| SandboxFailure::Start(name, error))
 }

@@ -2,7 +2,6 @@
 
 use super::super::serve;
 use super::{ConnectionDirection, SandboxProxy, owner};
-use sidecar_init::sys::tcp;
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -10,6 +9,7 @@ use std::{
     thread,
     time::Duration,
 };
+use sys::tcp;
 
 /// The usual limit of a DNS message over UDP with EDNS.
 const DATAGRAM: usize = 4096;
@@ -35,7 +35,7 @@ fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: Socket
     let of = name(query).map(|name| format!(" for {name}")).unwrap_or_default();
     let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
     let log = |note: &str| {
-        proxy.log_line(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent.unwrap_or(0)));
+        proxy.log_line(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent().unwrap_or(0)));
     };
     match ask(proxy, query, client) {
         Ok(answer) => {
@@ -50,8 +50,8 @@ fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec
     proxy.leave(ConnectionDirection::Outbound)?;
     let server = proxy.facts.name_server(client);
     let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
-    if let Some(mark) = proxy.facts.mark {
-        tcp::mark(&socket, mark)?;
+    if let Some(mark) = proxy.facts.known.mark {
+        tcp::mark(&socket, mark.value)?;
     }
     socket.connect(server)?;
     socket.set_read_timeout(Some(TIMEOUT))?;
@@ -63,7 +63,7 @@ fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec
 }
 
 /// The name in a DNS query (RFC 1035, 4.1.2).
-pub(in crate::cli::sandbox) fn name(query: &[u8]) -> Option<String> {
+pub(crate) fn name(query: &[u8]) -> Option<String> {
     const HEADER: usize = 12;
     let (mut rest, mut labels) = (query.get(HEADER..)?, Vec::new());
     loop {

@@ -5,13 +5,14 @@
 
 use super::proxy::{name, relay};
 use super::serve::{self, on_thread};
-use sidecar_init::sys::tcp;
 use std::{
+    collections::BTreeSet,
     io::{self, Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket},
     thread,
     time::Duration,
 };
+use sys::tcp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
@@ -27,7 +28,7 @@ const ECHO: usize = 128 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
 
 /// Listens at all addresses of one or both families, and answers on threads from then on.
-pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()> {
+pub(super) fn start(server: Server, ports: &BTreeSet<u16>, ipv6: bool) -> io::Result<()> {
     let hosts =
         [IpAddr::from(Ipv4Addr::UNSPECIFIED)].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()));
     let mut listeners = Vec::new();

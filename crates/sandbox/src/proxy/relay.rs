@@ -4,12 +4,12 @@
 //! forwarded while the other continues. A reset is forwarded as a reset.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sidecar_init::sys::tcp;
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, TcpStream},
     os::fd::AsFd,
 };
+use sys::tcp;
 
 const BUFFER: usize = 128 * 1024;
 
@@ -17,7 +17,7 @@ const BUFFER: usize = 128 * 1024;
 ///
 /// # Errors
 /// When a side resets its connection or can't be reached any more. The other one is reset too, once both are closed.
-pub(in crate::cli::sandbox) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     let done = forward(one, other);
     if done.is_err() {
         tcp::reset_at_end(one);
@@ -125,8 +125,8 @@ fn now(done: io::Result<usize>) -> io::Result<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecar_init::sys::{link::NamespaceLinks, namespace};
     use std::{net::TcpListener, thread};
+    use sys::{link::NamespaceLinks, namespace};
 
     /// A connection in a new network namespace, which ends with it.
     fn pair() -> (TcpStream, TcpStream) {

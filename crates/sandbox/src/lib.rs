@@ -1,0 +1,166 @@
+//! A temporary pod: the rules at work, with a proxy behind them and test servers around it.
+//!
+//! Three processes are involved. The first one remains in the caller's namespaces: it forwards signals and ends with the exit
+//! code of the second. That is process 1 of a PID namespace; when either of them ends, for any reason, the kernel ends all
+//! others and frees both network namespaces. The servers (the world) and the proxy are its children. The namespaces have no
+//! names, so nothing can be left behind.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod demo;
+mod failure;
+mod network;
+mod options;
+mod proxy;
+mod scenario;
+mod serve;
+mod server;
+mod service;
+mod users;
+
+pub use failure::SandboxFailure;
+pub use network::{addresses, name_servers};
+pub use options::{Caller, RunAs, SandboxOptions};
+
+use command_line::columns;
+use demo::Demo;
+use diagnose::fold;
+use failure::FAILED;
+use mesh::CapturePolicy;
+use scenario::Scenario;
+use server::{DnsAnswer, Server};
+use service::start;
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Write},
+    os::fd::AsFd,
+};
+use sys::{
+    fork::{Child, end_with_parent, fork, pipe},
+    namespace::{self, OpenNamespace},
+    signals::Signals,
+};
+use users::{ProcessIdentity, Users, assume};
+
+/// Makes a sandbox, waits until it ends, and returns its exit code.
+///
+/// # Errors
+/// When it can't be made, or its state can't be read any more.
+pub fn run(mut options: SandboxOptions<'_>, caller: &dyn Caller) -> Result<u8, SandboxFailure> {
+    let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
+    let users = users::enter(&*options.capture)?;
+    if options.capture.ipv6() && network::lacks_ipv6() {
+        tracing::warn!(target: "sandbox", "the kernel has no IPv6, so that the pod has IPv4 alone");
+        options.capture = options.capture.ipv4_alone();
+    }
+    if users.shared {
+        // The rules recognise answers of the DNS agent by its user.
+        options.capture = options.capture.without_dns();
+    }
+    if let (true, RunAs::Proxy | RunAs::Root) = (users.shared, options.run_as) {
+        return Err(SandboxFailure::OneUser(if options.run_as == RunAs::Root { "root" } else { "proxy" }));
+    }
+    if users.shared && options.by_iptables {
+        return Err(SandboxFailure::OneUserBackend);
+    }
+    network::leave()?;
+    let (alive, ours) = pipe().map_err(SandboxFailure::Lost)?;
+    let mut ours = Some(ours);
+    let first = fork(|| {
+        drop(ours.take());
+        let done = end_with_parent(&alive).map_err(SandboxFailure::Lost);
+        done.and_then(|()| inside(&options, caller, users, &signals)).unwrap_or_else(|failure| {
+            caller.report(&failure);
+            FAILED
+        })
+    });
+    let first = first.map_err(|error| SandboxFailure::Start("the sandbox", error))?;
+    let code = command::supervise(first, &signals, !options.program.is_empty(), &[]);
+    drop(ours);
+    code.map_err(SandboxFailure::Lost)
+}
+
+/// What the first process of the sandbox does.
+fn inside(
+    options: &SandboxOptions<'_>,
+    caller: &dyn Caller,
+    users: Users,
+    signals: &Signals,
+) -> Result<u8, SandboxFailure> {
+    let capture = &*options.capture;
+    let world = network::create(capture.ipv6())?;
+    // No failure above leads here, but rules on the machine would do too much harm to rely on that.
+    if namespace::is_host() != Some(false) {
+        return Err(SandboxFailure::Machine);
+    }
+    caller.set_rules(capture).map_err(SandboxFailure::Rules)?;
+    let program = options.program.split_first();
+    let scenarios = if program.is_none() { scenario::scenarios(capture, &users) } else { Vec::new() };
+    let mut ports = BTreeSet::from(WORLD_PORTS);
+    ports.extend(scenarios.iter().filter_map(Scenario::port_in_the_world));
+    let of_world = start("the test server", &world, || serve_world(&ports, capture.ipv6()))?;
+    if let Some(program) = program {
+        let log = io::stderr().as_fd().try_clone_to_owned().map_err(SandboxFailure::Lost)?.into();
+        let proxy = options.has_proxy.then(|| start_proxy(capture, users, &world, log)).transpose()?;
+        if users.shared {
+            warn_of_shared_user(options.has_proxy, users.app);
+        }
+        let identity = match options.run_as {
+            RunAs::App => users.app,
+            RunAs::Proxy => users.proxy,
+            RunAs::Root => users.root,
+        };
+        let watched = [Some((of_world, "the test server")), proxy.map(|proxy| (proxy, "the proxy"))];
+        let watched: Vec<_> = watched.into_iter().flatten().collect();
+        return command::run(caller, program, identity, signals, &watched);
+    }
+    let (reader, writer) = pipe().map_err(SandboxFailure::Lost)?;
+    start_proxy(capture, users, &world, writer)?;
+    demo::run(&Demo { caller, options, users }, &scenarios, &world, reader)
+}
+
+/// The ports of the world's servers, DNS aside.
+const WORLD_PORTS: [u16; 14] =
+    [7, 80, 443, 3000, 3128, 3306, 5432, 6379, 8000, 8080, 8443, 9080, 9090, 27017];
+
+fn serve_world(ports: &BTreeSet<u16>, ipv6: bool) -> io::Result<()> {
+    server::start(Server::World, ports, ipv6)?;
+    let names = DnsAnswer { v4: network::WORLD_V4, v6: ipv6.then_some(network::WORLD_V6) };
+    server::start_names(&network::name_servers(ipv6), names)
+}
+
+fn start_proxy(
+    capture: &dyn CapturePolicy,
+    users: Users,
+    world: &OpenNamespace,
+    log: File,
+) -> Result<Child, SandboxFailure> {
+    let expected = proxy::ExpectedProxy {
+        known: capture.proxy(),
+        ipv6: capture.ipv6(),
+        world: match users.shared {
+            true => Some(world.try_clone().map_err(SandboxFailure::Lost)?),
+            false => None,
+        },
+    };
+    let pod = OpenNamespace::own().map_err(SandboxFailure::Lost)?;
+    start("the proxy", &pod, || assume(users.proxy).and_then(|()| proxy::start(expected, log)))
+}
+
+fn warn_of_shared_user(has_proxy: bool, app: ProcessIdentity) {
+    let proxy = match has_proxy {
+        true => "so it makes its own calls from outside the pod, and DNS queries are not captured",
+        false => {
+            "so its calls come back to it, unless they leave another way, and DNS queries are not captured"
+        }
+    };
+    let text = format!(
+        "sandbox: only one user is available here, {}, which is the application's and the proxy's: the rules can't tell them \
+         apart, {proxy}; for several users, install newuidmap (Debian: uidmap) and give yourself numbers in /etc/subuid and \
+         /etc/subgid, or run this as root\n",
+        app.0
+    );
+    let _ = io::stderr().write_all(fold(&text, 2, columns::of_line(&io::stderr())).as_bytes());
+}

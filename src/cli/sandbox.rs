@@ -1,0 +1,142 @@
+//! `sidecar-init sandbox`: the rules at work in a temporary pod, which the crate `sandbox` makes.
+
+use super::host::System;
+use super::manifest::{self, Subject};
+use super::run::{self, Logging, Run};
+use super::{Exit, logging::Stdout, report, start_logging};
+use mesh::settings::Topic;
+use mesh::sources::{Given, Host, Raw, SettingReader, Source};
+use mesh::{CapturePolicy, Mesh, quoted};
+use mesh::{Problems, Setting};
+use rules::{Gid, Uid};
+use sandbox::{Caller, RunAs, SandboxOptions};
+use sidecar_init::engine::Choice;
+use std::{error::Error, ffi::OsString, io, net::IpAddr, net::SocketAddr, process};
+
+/// A call with its settings, resolved.
+struct SandboxCall<'a> {
+    run: Run,
+    logging: Logging,
+    warnings: Vec<String>,
+    options: SandboxOptions<'a>,
+}
+
+/// Runs the command. Once there is a sandbox, the process ends here with its exit code.
+pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
+    let subject = manifest::only(subjects)?;
+    let SandboxCall { run, logging, warnings, options } = resolve(subject, trailing)?;
+    start_logging(&subject.raw, &logging, Stdout::Answer)?;
+    let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
+    for warning in of_form.chain(&warnings) {
+        tracing::warn!(target: "sandbox", "{warning}");
+    }
+    if let Some(skip) = options.skip {
+        tracing::warn!(target: "sandbox", "nothing of this pod is ever captured: {skip}");
+    }
+    match sandbox::run(options, &run) {
+        Ok(code) => process::exit(i32::from(code)),
+        Err(failure) => Ok(report::failure(&failure, Exit::Failed)),
+    }
+}
+
+impl Caller for Run {
+    fn set_rules(&self, capture: &dyn CapturePolicy) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.session(capture.owner())?.apply(&capture.desired())?;
+        Ok(())
+    }
+
+    fn print(&self, text: &str) -> bool {
+        report::whole(text) == Exit::Done
+    }
+
+    fn report(&self, failure: &dyn Error) {
+        report::failure(failure, Exit::Failed);
+    }
+}
+
+fn resolve<'a>(subject: &'a Subject, program: &'a [OsString]) -> Result<SandboxCall<'a>, Problems> {
+    let raw = match subject.title {
+        None => with_defaults(&subject.raw, subject.raw.mesh()),
+        Some(_) => subject.raw.clone(),
+    };
+    let mut reader = SettingReader::new(&raw, subject.before.clone());
+    let (run, logging) = run::read(&mut reader);
+    let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
+    let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
+    if program.is_empty() && has_proxy == Some(false) {
+        let text = "none needs a command after --: the demo shows the built-in proxy at work";
+        reader.whole(&Source::Flag(Setting::SandboxProxy.row().long), text);
+    }
+    if program.is_empty() && run_as.is_some() {
+        let text = "is about a command, and there is none after --";
+        reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
+    }
+    let capture = mesh::configure(&mut reader, &SandboxPod, false);
+    let warnings = reader.finish()?;
+    let options = SandboxOptions {
+        capture,
+        by_iptables: matches!(run.backend, Choice::Iptables(_)),
+        has_proxy: has_proxy.unwrap_or(true),
+        run_as: run_as.unwrap_or(RunAs::App),
+        program,
+        command: equivalent_command(&raw, subject),
+        dialect: subject.dialect(),
+        skip: subject.skip(),
+    };
+    Ok(SandboxCall { run, logging, warnings, options })
+}
+
+/// The flags, with the injector's defaults for those that are not given.
+fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
+    let is_given = |setting: &Setting| raw.get(*setting).is_some();
+    let given = |(setting, value, unless): &(Setting, &str, &[Setting])| {
+        let counts = !unless.iter().any(is_given);
+        counts.then(|| (*setting, Given { value: (*value).to_owned(), source: Source::Default(*setting) }))
+    };
+    raw.clone().over(Raw::of(mesh.injector_defaults().iter().filter_map(given)))
+}
+
+/// The flags that would set the same rules elsewhere.
+fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
+    let mut words = String::from("sidecar-init apply");
+    let has_manifest = subject.title.is_some();
+    if has_manifest {
+        let file = raw.get(Setting::Filename).map_or("", |given| given.value.as_str());
+        words += &format!(" -f {}", quoted(file));
+    }
+    // The manifest gives the pod's settings, flags are added to them.
+    let is_shown = |(setting, given): &(Setting, &Given)| {
+        setting.row().topic == Topic::Capture && (!has_manifest || matches!(given.source, Source::Flag(_)))
+    };
+    for (setting, given) in raw.iter().filter(is_shown) {
+        let (row, value) = (setting.row(), quoted(&given.value));
+        match (row.short, row.long) {
+            (Some(short), _) => words += &format!(" -{short} {value}"),
+            (None, "") => words = format!("{}={value} {words}", row.variables[0]),
+            (None, long) if given.value == "true" => words += &format!(" --{long}"),
+            (None, long) => words += &format!(" --{long}={value}"),
+        }
+    }
+    words
+}
+
+/// The pod that does not exist yet.
+struct SandboxPod;
+
+impl Host for SandboxPod {
+    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
+        System::Any.user(name)
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
+        System::Any.group(name)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(sandbox::addresses())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(sandbox::name_servers(true).iter().map(SocketAddr::ip).collect())
+    }
+}
