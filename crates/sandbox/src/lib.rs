@@ -65,13 +65,13 @@ pub fn run(mut options: SandboxOptions<'_>, caller: &dyn Caller) -> Result<u8, S
     if users.shared && options.by_iptables {
         return Err(SandboxFailure::OneUserBackend);
     }
-    network::leave()?;
+    let mounts = network::leave()?;
     let (alive, ours) = pipe().map_err(SandboxFailure::Lost)?;
     let mut ours = Some(ours);
     let first = fork(|| {
         drop(ours.take());
         let done = end_with_parent(&alive).map_err(SandboxFailure::Lost);
-        done.and_then(|()| inside(&options, caller, users, &signals)).unwrap_or_else(|failure| {
+        done.and_then(|()| inside(&options, mounts, caller, users, &signals)).unwrap_or_else(|failure| {
             caller.report(&failure);
             FAILED
         })
@@ -85,12 +85,13 @@ pub fn run(mut options: SandboxOptions<'_>, caller: &dyn Caller) -> Result<u8, S
 /// What the first process of the sandbox does.
 fn inside(
     options: &SandboxOptions<'_>,
+    mounts: bool,
     caller: &dyn Caller,
     users: Users,
     signals: &Signals,
 ) -> Result<u8, SandboxFailure> {
     let capture = &*options.capture;
-    let world = network::create(capture.ipv6())?;
+    let world = network::create(capture.ipv6(), mounts)?;
     // No failure above leads here, but rules on the machine would do too much harm to rely on that.
     if namespace::is_host() != Some(false) {
         return Err(SandboxFailure::Machine);

@@ -47,16 +47,25 @@ pub fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
     ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 
-/// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace.
-pub(super) fn leave() -> Result<(), SandboxFailure> {
+/// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace. Returns whether mounts
+/// stay inside.
+pub(super) fn leave() -> Result<bool, SandboxFailure> {
     namespace::enter_new()
         .and_then(|()| mount::leave())
-        .and_then(|()| fork::new_process_namespace())
+        .and_then(|private| fork::new_process_namespace().map(|()| private))
         .map_err(SandboxFailure::Leave)
 }
 
-/// Connects the current network namespace to a new one, which is the world.
-pub(super) fn create(ipv6: bool) -> Result<OpenNamespace, SandboxFailure> {
+/// Connects the current network namespace to a new one, which is the world. Where `mounts` stay inside, `/proc` and
+/// `/etc/resolv.conf` become the pod's own.
+pub(super) fn create(ipv6: bool, mounts: bool) -> Result<OpenNamespace, SandboxFailure> {
+    if mounts {
+        cover_files(ipv6);
+    }
+    connect(ipv6).map_err(SandboxFailure::Network)
+}
+
+fn cover_files(ipv6: bool) {
     // The machine's `/proc` numbers processes by its own PID namespace.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
@@ -66,7 +75,6 @@ pub(super) fn create(ipv6: bool) -> Result<OpenNamespace, SandboxFailure> {
     if let Err(error) = mount::cover(Path::new("/etc/resolv.conf"), &servers) {
         tracing::debug!(target: "sandbox", "/etc/resolv.conf stays as it is: {error}");
     }
-    connect(ipv6).map_err(SandboxFailure::Network)
 }
 
 fn connect(ipv6: bool) -> io::Result<OpenNamespace> {

@@ -11,10 +11,17 @@ use std::{
     path::Path,
 };
 
-/// Moves this process into a new mount namespace. Later mounts are private to it.
-pub fn leave() -> io::Result<()> {
+/// Moves this process into a new mount namespace, and returns whether later mounts are private to it. They are not in a chroot
+/// whose root is no mount point: the mount that holds it cannot be reached, and passes on to others what is mounted below it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn leave() -> io::Result<bool> {
     unshare(CloneFlags::CLONE_NEWNS)?;
-    mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE)
+    match mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(false),
+        done => done.map(|()| true),
+    }
 }
 
 /// Makes `/proc` show the process namespace that we are in.
@@ -62,7 +69,7 @@ mod tests {
         let path = file.clone();
         let seen = thread::spawn(move || {
             // From here on, mounts and umask are those of the thread alone.
-            leave().expect("CAP_SYS_ADMIN");
+            assert!(leave().expect("CAP_SYS_ADMIN"), "the root directory is a mount point");
             umask(Mode::from_bits_truncate(0o077));
             cover(&path, "above").expect("it can be covered");
             let mode = fs::metadata(&path).expect("it is there").permissions().mode();

@@ -1,7 +1,9 @@
 //! The tour: every connection goes as the rules say, whoever calls and whatever is captured.
 
 use crate::cli::sandbox::support::{EVERYBODY, RunAs, USER, sandbox};
-use crate::support::program::Outcome;
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, Outcome, Run};
+use std::process::Command;
 
 /// Runs a tour that must find nothing wrong with so many connections.
 fn tour(who: RunAs, flags: &[&str], connections: usize) -> String {
@@ -28,6 +30,19 @@ fn without_flags_it_shows_both_families() {
         assert_eq!(text.contains("Only one user is available here"), who == RunAs::One, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
+}
+
+/// A root directory that is no mount point, as debootstrap makes one, cannot be made private.
+#[test]
+fn it_works_in_a_chroot_without_a_trace_outside() {
+    let folder = Folder::new("chroot");
+    let script = "cd \"$1\" && mkdir bin dev etc lib lib64 proc sys usr mnt && cp /etc/passwd /etc/resolv.conf etc && \
+        for name in bin dev lib lib64 proc sys usr; do mount --rbind /$name $name; done && cp \"$2\" tool && \
+        before=$(cat /proc/self/mountinfo) && chroot . /tool sandbox && test \"$before\" = \"$(cat /proc/self/mountinfo)\"";
+    let mut call = Command::new("unshare");
+    call.args(["--mount", "--propagation=shared", "sh", "-c", script, "sh"]).arg(&*folder).arg(BINARY);
+    let text = call.outcome().with(0, "a tour in a chroot").stdout;
+    assert!(text.contains("All 7 connections went as the rules say."), "{text}");
 }
 
 #[test]
