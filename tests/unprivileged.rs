@@ -5,13 +5,12 @@
 /// What these share with the tests that need root.
 #[expect(dead_code, reason = "the tests that need root use all of it")]
 mod support {
-    pub(crate) mod catalogue;
     pub(crate) mod configurations;
     pub(crate) mod flags;
     pub(crate) mod program;
     pub(crate) mod random;
 
-    pub(crate) use testkit::{folder, scope};
+    pub(crate) use testkit::{folder, scenarios as catalogue, scope};
 }
 
 /// The engine on a backend in memory.

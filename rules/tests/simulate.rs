@@ -6,7 +6,8 @@
 use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{Direction, Packet, Routing, Trace, Verdict, View, ViewChain, walk};
 use rules::{Action, ConnState, Family, Gid, Hook, Policy, Protocol, Uid, parse};
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
+use testkit::scenarios::Case;
 
 /// The pod's own address in all cases.
 const POD: &str = "10.44.0.7";
@@ -68,9 +69,7 @@ fn tproxy(port: u16) -> Verdict {
 
 /// Walks each packet through the scenario's rules for IPv4.
 fn scenario(name: &str, cases: &[(Packet, Verdict)]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).join("v4.rules");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    check(&text, cases);
+    check(&Case::named(name).text("v4.rules").expect("rules"), cases);
 }
 
 /// Walks each packet through a listing.
@@ -120,8 +119,7 @@ fn tproxy_hands_over_and_the_proxys_calls_to_its_pod_come_in_again() {
 /// never comes about.
 #[test]
 fn tproxy_takes_the_answer_to_a_forwarded_connection_for_the_proxys() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/tproxy-all-inbound/v4.rules");
-    let text = std::fs::read_to_string(path).expect("the scenario");
+    let text = Case::named("tproxy-all-inbound").text("v4.rules").expect("rules");
     let view = View::of_listing(parse::listing(&text, Family::V4).expect("valid"));
     let answer = Packet {
         direction: Direction::Inbound { interface: "eth0".to_owned(), local: false },

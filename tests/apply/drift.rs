@@ -3,7 +3,7 @@
 //! The scenarios are those of the catalogue beside the rule model. Every rule is a victim in turn, or a
 //! sample of them; every chain, jump, policy rule, route and address always is.
 
-use crate::support::catalogue::{self, Case};
+use crate::support::catalogue::Case;
 use crate::support::rows::rows;
 use std::env;
 
@@ -280,7 +280,7 @@ fn sample(victims: &[Victim]) -> impl Iterator<Item = &Victim> {
 
 /// The flags of a scenario of the catalogue.
 fn flags(name: &str) -> Vec<String> {
-    Case::read(&catalogue::folder().join(name)).flags()
+    Case::named(name).flags()
 }
 
 /// The environment counts for `check` as it does for the command that set the rules.

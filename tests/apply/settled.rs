@@ -54,9 +54,8 @@ fn check(name: &str, output: Outcome, says: &str) {
 }
 
 fn settles(variant: &str) {
-    for folder in scenarios(|_| true) {
-        let name = format!("{} ({variant})", folder.display());
-        let case = Case::read(&folder);
+    for case in scenarios(|_| true) {
+        let name = format!("{} ({variant})", case.name());
         let call = Call { pod: Namespace::new(), case: &case, variant };
         let sets = if case.mesh().is_some() { "apply" } else { "istio-iptables" };
         check(&name, call.with_capture(sets), "rules are in place");

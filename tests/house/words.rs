@@ -166,6 +166,7 @@ fn read(path: &str) -> Option<String> {
     match ending {
         "md" | "svg" => Some(text()),
         "txt" if path.starts_with("docs/") => Some(text()),
+        "cases" => Some(text()),
         "json" if path.starts_with("docs/schemas/") || path.starts_with("rules/scenarios/") => Some(text()),
         "html" if is_of_page => Some(text()),
         "js" if is_of_page => {

@@ -1,12 +1,13 @@
 //! A verdict does not change when rules are written down and read back: scenarios of the catalogue, and random
 //! configurations, each with random packets. In process; the differential tests do the same by way of the kernel.
 
+use crate::support::catalogue;
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
 use mesh::{CapturePolicy, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
-use std::{fs, net::SocketAddr, path::Path};
+use std::net::SocketAddr;
 
 const PACKETS: usize = 20;
 
@@ -89,28 +90,17 @@ fn random_configurations() {
 
 #[test]
 fn scenarios() {
-    let catalogue = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios");
     let mut random = Random::new(12);
-    let mut tried = 0;
-    for folder in fs::read_dir(catalogue).expect("the catalogue") {
-        let folder = folder.expect("an entry").path();
-        if !folder.is_dir() {
-            continue;
-        }
-        let case = fs::read_to_string(folder.join("case.json")).expect("case.json");
-        let case: serde_json::Value = serde_json::from_str(&case).expect("JSON");
-        let named = case.get("mesh").map(|mesh| mesh.as_str().and_then(|name| name.parse().ok()));
-        let mesh: Mesh = named.map(|mesh| mesh.expect("a mesh")).unwrap_or_default();
+    for case in catalogue::scenarios(|_| true) {
+        let mesh: Mesh = case.mesh().map(|name| name.parse().expect("a mesh")).unwrap_or_default();
         for (family, file) in [(Family::V4, "v4.rules"), (Family::V6, "v6.rules")] {
-            let Ok(text) = fs::read_to_string(folder.join(file)) else { continue };
+            let Some(text) = case.text(file) else { continue };
             let rules = parse::restore(&text, family).expect("a golden is ours");
             let packets: Vec<Packet> = (0..100).map(|_| packet(&mut random, family)).collect();
             let routing = Routing { local_marks: vec![Mark::whole(1337)], addresses: Vec::new() };
-            check(&rules, mesh, &routing, &packets, &folder.display().to_string());
-            tried += 1;
+            check(&rules, mesh, &routing, &packets, case.name());
         }
     }
-    assert!(tried > 40, "the catalogue has shrunk");
 }
 
 /// What `iptables-save` prints in a pod that the init container of Istio 1.20 has set up with its usual flags. It
@@ -147,8 +137,7 @@ COMMIT
 
 #[test]
 fn a_listing_of_istio_means_what_our_rules_mean() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios/istio-init-container/v4.rules");
-    let text = fs::read_to_string(file).expect("the scenario of the same flags");
+    let text = catalogue::Case::named("istio-init-container").text("v4.rules").expect("rules");
     let ours = View::of_rules(&parse::restore(&text, Family::V4).expect("a golden is ours"));
     let theirs = View::of_listing(parse::listing(ISTIO, Family::V4).expect("a listing"));
     let mut random = Random::new(13);

@@ -2,8 +2,6 @@
 
 pub(crate) mod address;
 pub(crate) mod case;
-#[expect(dead_code, reason = "the tests that need no rights use the rest")]
-pub(crate) mod catalogue;
 pub(crate) mod configurations;
 pub(crate) mod flags;
 pub(crate) mod mounts;
@@ -17,4 +15,4 @@ pub(crate) mod setting;
 pub(crate) mod terminal;
 pub(crate) mod traffic;
 
-pub(crate) use testkit::{folder, scope, wait};
+pub(crate) use testkit::{folder, scenarios as catalogue, scope, wait};

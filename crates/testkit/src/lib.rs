@@ -1,4 +1,4 @@
-//! What the tests of several crates share: goldens, folders, waiting, a played API server of Kubernetes, and certificates.
+//! What the tests of several crates share: goldens, scenarios, folders, waiting, a played API server, and certificates.
 //!
 //! Only a dependency of tests: what fails here is a test, so everything panics with what was expected.
 
@@ -13,6 +13,7 @@ pub mod http;
 #[cfg(feature = "cluster")]
 pub mod monitoring;
 pub mod running;
+pub mod scenarios;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod seccomp;

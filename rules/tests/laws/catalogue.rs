@@ -12,43 +12,34 @@ use rules::{
 };
 use std::{
     fmt::Write,
-    fs,
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
+    path::Path,
 };
+use testkit::scenarios::{self as catalogue, Case};
 
-fn scenarios() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let entries = fs::read_dir(folder).expect("the catalogue").map(|entry| entry.expect("an entry").path());
-    let mut scenarios: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-    scenarios.sort();
-    assert!(scenarios.len() > 100, "{scenarios:?}");
-    scenarios
-}
-
-fn name(scenario: &Path) -> &str {
-    scenario.file_name().and_then(|name| name.to_str()).expect("a name")
+fn scenarios() -> Vec<Case> {
+    catalogue::scenarios(|_| true)
 }
 
 /// The rules of a scenario for this family, as they are written; nothing where it sets none.
-fn written(scenario: &Path, family: Family) -> String {
+fn written(scenario: &Case, family: Family) -> String {
     let file = match family {
         Family::V4 => "v4.rules",
         Family::V6 => "v6.rules",
     };
-    fs::read_to_string(scenario.join(file)).unwrap_or_default()
+    scenario.text(file).unwrap_or_default()
 }
 
 /// Kuma marks its rules by comments that begin alike.
-fn owner(scenario: &Path) -> Ownership {
-    let comment_prefix = name(scenario).starts_with("kuma").then_some("kuma/mesh/transparent/proxy/");
+fn owner(scenario: &Case) -> Ownership {
+    let comment_prefix = (scenario.mesh() == Some("kuma")).then_some("kuma/mesh/transparent/proxy/");
     Ownership { comment_prefix, ..EVERYBODY }
 }
 
-fn checked(scenario: &Path, family: Family) -> Checked {
+fn checked(scenario: &Case, family: Family) -> Checked {
     let rules = parse::restore(&written(scenario, family), family)
-        .unwrap_or_else(|error| panic!("{}: {error}", name(scenario)));
-    check(rules, &owner(scenario)).unwrap_or_else(|violations| panic!("{}: {violations:?}", name(scenario)))
+        .unwrap_or_else(|error| panic!("{}: {error}", scenario.name()));
+    check(rules, &owner(scenario)).unwrap_or_else(|violations| panic!("{}: {violations:?}", scenario.name()))
 }
 
 fn golden(file: &str, text: &str) {
@@ -60,7 +51,7 @@ fn rules_read_back_to_the_letter() {
     for scenario in scenarios() {
         for family in Family::BOTH {
             let rules = checked(&scenario, family);
-            assert_eq!(iptables::restore(&rules), written(&scenario, family), "{}", name(&scenario));
+            assert_eq!(iptables::restore(&rules), written(&scenario, family), "{}", scenario.name());
         }
     }
 }
@@ -75,10 +66,10 @@ fn rules_are_planned_and_planned_away() {
             let there = plan::plan(&none, &desired, &owner)
                 .iter()
                 .fold(none.clone(), |state, change| state.after(change));
-            assert!(plan::plan(&there, &desired, &owner).is_empty(), "{}", name(&scenario));
+            assert!(plan::plan(&there, &desired, &owner).is_empty(), "{}", scenario.name());
             let back =
                 plan::plan(&there, &none, &owner).iter().fold(there, |state, change| state.after(change));
-            assert!(plan::plan(&back, &none, &owner).is_empty(), "{}", name(&scenario));
+            assert!(plan::plan(&back, &none, &owner).is_empty(), "{}", scenario.name());
         }
     }
 }
@@ -101,13 +92,13 @@ fn the_native_table_is_that_of_the_scenario() {
     let mut compared = 0;
     for scenario in scenarios() {
         let [v4, v6] = Family::BOTH.map(|family| checked(&scenario, family));
-        let expected = fs::read_to_string(scenario.join("table.nft")).expect("a table");
+        let expected = scenario.text("table.nft").expect("a table");
         let called = expected.split_whitespace().nth(2).unwrap_or("sidecar_init");
         let table = nft::table(called, &v4, (!v6.rules().statements.is_empty()).then_some(&v6));
         let text = table.map(|table| script(&table)).unwrap_or_default();
-        assert!(rules_of(&text) <= rules_of(&expected), "{}\n{text}", name(&scenario));
+        assert!(rules_of(&text) <= rules_of(&expected), "{}\n{text}", scenario.name());
         if [&text, &expected].iter().all(|text| !text.contains("\tset ")) {
-            assert_eq!(without_comments(&text), without_comments(&expected), "{}", name(&scenario));
+            assert_eq!(without_comments(&text), without_comments(&expected), "{}", scenario.name());
             compared += 1;
         }
     }
@@ -122,7 +113,7 @@ fn shadowed_rules() {
             let rules = checked(&scenario, family);
             for found in shadowed(rules.rules(), &mut Work::new(1_000_000)) {
                 let [rule, by] = [found.rule, found.by].map(iptables::statement);
-                writeln!(text, "{}: {rule}\n  by {by}", name(&scenario)).expect("memory");
+                writeln!(text, "{}: {rule}\n  by {by}", scenario.name()).expect("memory");
             }
         }
     }
@@ -234,7 +225,7 @@ fn verdicts() {
             for (what, packet) in packets(family) {
                 let verdict = walk(&made, &routing, &packet, &mut ()).verdict;
                 let as_listed = walk(&listed, &routing, &packet, &mut ()).verdict;
-                assert_eq!(verdict, as_listed, "{}: {what}", name(&scenario));
+                assert_eq!(verdict, as_listed, "{}: {what}", scenario.name());
                 line.push(match verdict {
                     Verdict::Pass => '-',
                     Verdict::Drop => 'x',
@@ -257,7 +248,7 @@ fn verdicts() {
                 }
                 .expect("memory");
             }
-            writeln!(text, "{line} {} {family}", name(&scenario)).expect("memory");
+            writeln!(text, "{line} {} {family}", scenario.name()).expect("memory");
         }
     }
     golden("verdicts.txt", &text);
@@ -265,8 +256,7 @@ fn verdicts() {
 
 #[test]
 fn pictures() {
-    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/tproxy-dual-stack");
-    let graph = graph(&checked(&scenario, Family::V4));
+    let graph = graph(&checked(&Case::named("tproxy-dual-stack"), Family::V4));
     golden("graph.svg", &svg(&graph));
     golden("graph.dot", &dot(&graph));
     golden("graph.mmd", &mermaid(&graph));

@@ -1,9 +1,8 @@
 //! The texts of the scenario catalogue are accepted by `iptables-restore --test` and `ip6tables-restore
 //! --test` of both variants.
 
+use crate::support::catalogue::scenarios;
 use crate::support::rows::rows;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
@@ -17,27 +16,18 @@ rows! {
 
 /// Feeds every scenario's `file` to the variant; panics with all that it refuses.
 fn check(variant: Variant, family: Family, file: &str) {
-    let texts = texts(file);
-    assert!(!texts.is_empty(), "no scenario has a {file}");
     let namespace = Namespace::new();
     let restore = variant.program(family, "-restore");
-    let refused: Vec<String> = texts.iter().filter_map(|path| refusal(&namespace, &restore, path)).collect();
+    let mut tried = 0;
+    let refused: Vec<String> = scenarios(|_| true)
+        .iter()
+        .filter_map(|case| {
+            let text = case.text(file)?;
+            tried += 1;
+            let output = namespace.output(&restore, &["--test", "--noflush", "-w"], &text);
+            (!output.succeeded()).then(|| format!("  {}: {}", case.name(), output.stderr.trim()))
+        })
+        .collect();
+    assert!(tried > 50, "{tried} scenarios have {file}");
     assert!(refused.is_empty(), "{restore} refuses\n{}", refused.join("\n"));
-}
-
-fn refusal(namespace: &Namespace, restore: &str, path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let output = namespace.output(restore, &["--test", "--noflush", "-w"], &text);
-    let complaint = &output.stderr;
-    (!output.succeeded()).then(|| format!("  {}: {}", path.display(), complaint.trim()))
-}
-
-fn texts(file: &str) -> Vec<PathBuf> {
-    let catalogue = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios");
-    let folders = fs::read_dir(&catalogue).unwrap_or_else(|error| panic!("{}: {error}", catalogue.display()));
-    let folders = folders.map(|entry| entry.expect("the catalogue can be listed").path());
-    let mut texts: Vec<PathBuf> =
-        folders.map(|folder| folder.join(file)).filter(|path| path.is_file()).collect();
-    texts.sort();
-    texts
 }

@@ -1,10 +1,9 @@
 //! What our batch leaves in the kernel is what `nft -f` of our script leaves there.
 
 use crate::apply::native::support::{in_namespace, list, native, networks, ports, ruleset, script};
-use crate::support::catalogue::{self, Case};
+use crate::support::catalogue;
 use crate::support::program::{BINARY, stdout};
 use serde_json::Value;
-use std::fs;
 
 fn check(name: &str, flags: &[&str]) {
     let script = script(flags);
@@ -27,9 +26,8 @@ fn check(name: &str, flags: &[&str]) {
 
 #[test]
 fn every_scenario_is_the_same_by_script_and_by_batch() {
-    for folder in catalogue::scenarios(|mesh| mesh.is_none()) {
-        let case = Case::read(&folder);
-        let script = fs::read_to_string(folder.join("table.nft")).expect("table.nft");
+    for case in catalogue::scenarios(|mesh| mesh.is_none()) {
+        let script = case.text("table.nft").expect("table.nft");
         let by_nft = in_namespace(|| {
             stdout("nft", &["-f", "-"], &script);
             ruleset()
@@ -42,7 +40,7 @@ fn every_scenario_is_the_same_by_script_and_by_batch() {
             stdout("env", &call.iter().map(String::as_str).collect::<Vec<_>>(), "");
             ruleset()
         });
-        assert_eq!(by_nft, by_batch, "{}", folder.display());
+        assert_eq!(by_nft, by_batch, "{}", case.name());
     }
 }
 

@@ -13,7 +13,6 @@ use rules::{
     simulate::{Packet, View, walk},
 };
 use sidecar_init::backend::nftables::{Nftables, Refusal, bytecode};
-use std::fs;
 
 pub(crate) const NAME: &str = "t";
 
@@ -71,10 +70,9 @@ fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
 
 #[test]
 fn every_scenario_is_read_back_as_it_was_written() {
-    for folder in catalogue::scenarios(|mesh| mesh.is_none()) {
+    for case in catalogue::scenarios(|mesh| mesh.is_none()) {
         let rules = |file: &str, family| {
-            let text = fs::read_to_string(folder.join(file)).ok()?;
-            let rules = rules::parse::restore(&text, family).expect("a scenario");
+            let rules = rules::parse::restore(&case.text(file)?, family).expect("a scenario");
             Some(rules::check::check(rules, &EVERYBODY).expect("lawful"))
         };
         let v4 = rules("v4.rules", Family::V4).expect("rules");

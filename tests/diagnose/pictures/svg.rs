@@ -166,12 +166,11 @@ fn svg(case: &Case, command: &[&str], packet: Option<&str>) -> String {
 
 #[test]
 fn pictures_of_all_scenarios_can_be_read() {
-    for folder in scenarios(|mesh| mesh.is_none()) {
-        let case = Case::read(&folder);
-        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
-        check(&name, &svg(&case, &["render"], None));
+    for case in scenarios(|mesh| mesh.is_none()) {
+        let name = case.name();
+        check(name, &svg(&case, &["render"], None));
         let lit = svg(&case, &["explain", "--source", "10.0.0.1"], Some("10.96.0.10:443"));
-        check(&name, &lit);
+        check(name, &lit);
         assert_eq!(lit.matches("class=\"t-lit\"").count(), 1, "{name} shows one way");
         assert!(number(&lit, "height") <= 300.0, "{name} shows more than the packet's part");
     }
@@ -179,8 +178,7 @@ fn pictures_of_all_scenarios_can_be_read() {
 
 #[test]
 fn faults_are_found() {
-    let case = Case::read(&scenarios(|mesh| mesh.is_none())[0]);
-    let svg = svg(&case, &["render"], None);
+    let svg = svg(&scenarios(|mesh| mesh.is_none())[0], &["render"], None);
     for (from, to) in [
         ("Where the pod", "Where the pod ".repeat(9)),
         ("<text x=\"166\"", "<text x=\"400\"".to_owned()),

@@ -204,8 +204,8 @@ fn is_shown(part: TrafficPart, packet: &Packet, proxy: &Proxy, own: &[IpAddr]) -
 #[test]
 fn rows_walked_in_order_tell_what_becomes_of_packets() {
     let (mut met, mut by_order) = (BTreeSet::new(), BTreeMap::<Mesh, usize>::new());
-    for folder in scenarios(|_| true) {
-        let (config, own) = configuration(&Case::read(&folder));
+    for case in scenarios(|_| true) {
+        let (config, own) = configuration(&case);
         met.insert(config.mesh());
         let picture = picture::of(&config, &Dialect::default());
         let pod = PodContext::new(own.clone(), Some(&*config));
@@ -217,7 +217,7 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
                 let Some(flow) = picture.flow_of(packet) else { continue };
                 let verdict =
                     FlowDisposition::from(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
-                let place = folder.display();
+                let place = case.name();
                 assert_eq!(flow.disposition(), verdict, "{place}: {packet:?}\n{flow:?}");
                 let is_of = |panel: &&Panel| panel.flows().iter().any(|other| std::ptr::eq(other, flow));
                 let panel = picture.panels().iter().find(is_of).expect("an arrow is of a panel");
@@ -237,7 +237,7 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
         }
         for flow in picture.panels().iter().flat_map(Panel::shown) {
             let is_taken = taken.iter().any(|known| std::ptr::eq(*known, flow));
-            assert!(is_taken, "{}: no packet takes {flow:?}", folder.display());
+            assert!(is_taken, "{}: no packet takes {flow:?}", case.name());
         }
     }
     assert_eq!(met, Mesh::ALL.iter().copied().collect(), "each mesh has scenarios");

@@ -13,7 +13,7 @@ use std::{
 mod accessibility;
 mod answers;
 mod browser;
-#[path = "../../../../tests/support/catalogue.rs"]
+#[path = "../../../../crates/testkit/src/scenarios.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
 mod hosting;
