@@ -1,7 +1,7 @@
 //! The page shows what the binary prints.
 
 use crate::browser::Browser;
-use crate::catalogue::{Case, scenarios};
+use crate::catalogue::scenarios;
 use crate::page::{Input, Part, Shown};
 use crate::{ROOT, program};
 use std::{
