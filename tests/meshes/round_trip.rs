@@ -4,6 +4,7 @@
 use crate::support::catalogue;
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
+use crate::support::scope;
 use mesh::{CapturePolicy, Mesh};
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
@@ -74,15 +75,15 @@ fn packet(random: &mut Random, family: Family) -> Packet {
 
 #[test]
 fn random_configurations() {
-    let mut random = Random::new(11);
-    for turn in 0..1_000 {
+    let mut random = Random::new(scope::seed());
+    for turn in 0..scope::runs(1_000, 250) {
         let configuration = Configuration::random(&mut random);
         let config = configuration.resolve(random.of(&["REDIRECT", "TPROXY"]));
         for family in Family::BOTH {
             let packets: Vec<Packet> = (0..PACKETS).map(|_| packet(&mut random, family)).collect();
             let marks = config.proxy().listeners.transparent.filter(|_| config.captures_inbound());
             let routing = Routing { local_marks: marks.into_iter().collect(), addresses: Vec::new() };
-            let printed = format!("{turn}: {:?}", configuration.parts);
+            let printed = format!("TEST_SEED={}, {turn}: {:?}", scope::seed(), configuration.parts);
             check(&configurations::rules(&config, family), Mesh::Istio, &routing, &packets, &printed);
         }
     }
