@@ -132,7 +132,7 @@ fn answers_about_flags_are_of_their_forms() {
 
 #[test]
 fn answers_about_a_namespace_are_of_their_forms() {
-    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+    for backend in crate::support::setting::backends() {
         let namespace = Namespace::new();
         let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
         let check = [&["check"], &flags[1..]].concat();

@@ -180,48 +180,6 @@ fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
 }
 
 #[test]
-fn my_readiness_probe() {
-    check(
-        &["--as", "external", "--destination", "8080"],
-        "captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports",
-    );
-    check(
-        &["--as", "external", "--destination", "15090"],
-        "not captured: goes to 10.44.0.7:15090 as it was sent, because -d leaves port 15090 alone",
-    );
-}
-
-#[test]
-fn dns_to_a_node_local_resolver() {
-    let ask = ["--proto", "udp", "--destination", "169.254.20.10:53", "--redirect-dns", "--dns-servers"];
-    check(
-        &[&ask[..], &["169.254.20.10"]].concat(),
-        "captured: goes to the agent's DNS port 15053, because --redirect-dns captures DNS queries",
-    );
-    check(
-        &[&ask[..], &["10.96.0.10"]].concat(),
-        "not captured: goes to 169.254.20.10:53 as it was sent, because what redirects is not for udp",
-    );
-}
-
-#[test]
-fn traffic_to_an_excluded_cidr_by_an_included_port() {
-    check(
-        &["-x", "10.1.0.0/16", "-q", "443", "--destination", "10.1.2.3:443"],
-        "not captured: goes to 10.1.2.3:443 as it was sent, because -x leaves 10.1.0.0/16 alone",
-    );
-}
-
-#[test]
-fn a_call_from_a_process_that_runs_as_uid_1337() {
-    check(
-        &["--uid", "1337", "--gid", "1000", "--destination", "10.0.0.5:443"],
-        "not captured: goes to 10.0.0.5:443 as it was sent, because user 1337 is the proxy's (--proxy-uid), whose \
-         own calls are never captured",
-    );
-}
-
-#[test]
 fn a_listing_of_another_program() {
     let listing = "*nat\n-A OUTPUT -p tcp -m set --match-set mesh dst -j REDIRECT --to-ports 4140\nCOMMIT\n";
     let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", "--destination"];
@@ -308,43 +266,6 @@ fn a_picture_shows_the_packets_way() {
     }
 }
 
-#[test]
-fn the_matrix_shows_usual_packets() {
-    let lists = ["-x", "10.1.0.0/16,10.2.0.0/16", "-o", "9090", "-d", "15090", "-c", "eth1"];
-    let text = stdout_of(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
-    let row = |label: &str| -> Vec<&str> {
-        let line =
-            text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {text}"));
-        line[label.len()..].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
-    };
-    let (out, inside) = ("captured by 15001", "captured by 15006");
-    assert_eq!(row("From the pod to"), ["app tcp", "app udp", "proxy tcp", "proxy udp"]);
-    assert_eq!(row("itself 10.44.0.7"), ["passes", "passes", inside, "passes"]);
-    assert_eq!(row("anywhere else"), [out, "passes", "passes", "passes"]);
-    for label in ["loopback 127.0.0.1", "10.1.0.0/16 +1 (-x)", "port 9090 (-o)", "by eth1 (-c)"] {
-        assert_eq!(row(label), ["passes"; 4], "{label}");
-    }
-    assert_eq!(row("From outside to"), ["tcp", "udp"]);
-    for label in ["port 15090 (-d)", "port 15008 (-e)", "at eth1 (-c)"] {
-        assert_eq!(row(label), ["passes"; 2], "{label}");
-    }
-    assert_eq!(row("any other port"), [inside, "passes"]);
-    assert_eq!(row("captured by 15001"), ["goes to the proxy's outbound port 15001"]);
-    assert_eq!(row("(-x)"), ["excluded networks: --istio-service-exclude-cidr"]);
-    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
-}
-
-/// A flag without a letter is told once, and apart from what it means.
-#[test]
-fn the_matrix_tells_long_flags_apart_from_their_meaning() {
-    let ports = ["--inbound-ports-to-ignore", "4190,4191"];
-    let words = ["explain", "--mesh", "linkerd", "--pod-ips", "10.44.0.7", "--matrix"];
-    let text = stdout_of(&[&words[..], &ports].concat());
-    let legend: Vec<&str> = text.lines().rev().take(2).collect();
-    let meaning = format!("{:18}excluded inbound ports", "");
-    assert_eq!(legend, [meaning.as_str(), "(--inbound-ports-to-ignore)"], "{text}");
-}
-
 /// The key is what stands in the row, however long the name is by which the pod says it.
 #[test]
 fn the_legend_of_a_pods_matrix_is_aligned() {
@@ -359,46 +280,6 @@ fn the_legend_of_a_pods_matrix_is_aligned() {
     let named = format!("{:19}traffic.sidecar.istio.io/excludeInboundPorts", "");
     let of_option = legend.iter().position(|line| line.starts_with("(-d) ")).expect("a key");
     assert_eq!(legend[of_option + 1], named, "{text}");
-}
-
-/// What stands in a cell is what the packet's own explanation says.
-#[test]
-fn included_lists_dns_and_virtual_machines_are_rows() {
-    let lists = [
-        "-i",
-        "10.0.0.0/8",
-        "-x",
-        "10.0.0.0/9",
-        "-q",
-        "443",
-        "-b",
-        "80",
-        "-k",
-        "br+",
-        "--redirect-dns",
-        "--dns-servers",
-        "10.0.0.10",
-        "--pod-ips",
-        "10.44.0.7",
-    ];
-    let text = stdout_of(&[&["explain"], &lists[..], &["--matrix"]].concat());
-    for line in [
-        "10.0.0.0/8 (-i)        -> 15001  passes    passes     passes",
-        "10.0.0.0/9 (-x)        passes    passes    passes     passes",
-        "port 443 (-q)          -> 15001  passes    passes     passes",
-        "DNS at 10.0.0.10       -> 15053  -> 15053  passes     passes",
-        "DNS elsewhere          passes    passes    passes     passes",
-        "port 80 (-b)     -> 15006  passes",
-        "out of br+ (-k)  passes    passes",
-        "any other port   passes    passes",
-        "-> 15053  captured: goes to the agent's DNS port 15053",
-    ] {
-        assert!(
-            text.lines().any(|shown| shown.split_whitespace().eq(line.split_whitespace())),
-            "{line}: {text}"
-        );
-    }
-    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
 #[test]

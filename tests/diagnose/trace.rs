@@ -2,6 +2,7 @@
 
 use crate::support::namespace;
 use crate::support::program::BINARY;
+use crate::support::setting::backends;
 use crate::support::wait;
 
 use namespace::{Namespace, join};
@@ -22,7 +23,6 @@ const TABLE: &str = "sidecar_init_trace";
 const LISTENS: &str = "listening to NFLOG group 1337";
 const WITHOUT: &str = "no rule here reports, so the kernel traces packets";
 const TRACES: &str = "tracing packets by the table inet sidecar_init_trace";
-const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
 /// A pod and a peer at 10.77.0.3 and fd77::3.
 fn pods() -> (Namespace, Namespace) {
@@ -88,7 +88,7 @@ fn field<'a>(packet: &'a Value, name: &str) -> Vec<&'a str> {
 
 #[test]
 fn rules_that_report_are_told_packet_by_packet() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for (to, source) in [("10.77.0.3:443", "10.77.0.2"), ("[fd77::3]:443", "fd77::2")] {
             let (pod, _peer) = pods();
             apply(&pod, &["--backend", backend, "--iptables-trace-logging"]);

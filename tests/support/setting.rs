@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use super::scope;
+
 /// What holds the rules: one of the two implementations of iptables, or our own table of nf_tables.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Variant {
@@ -18,6 +20,21 @@ impl Variant {
             Variant::Legacy => "legacy",
             Variant::Nft => "nft",
             Variant::Native => "native",
+        }
+    }
+
+    /// Those that a test goes through: of iptables the legacy variant too where everything is tried.
+    pub(crate) fn tried() -> &'static [Variant] {
+        let all = &[Variant::Native, Variant::Nft, Variant::Legacy];
+        if scope::all() { all } else { &all[..2] }
+    }
+
+    /// The name that `--backend` knows it by.
+    pub(crate) fn backend(self) -> &'static str {
+        match self {
+            Variant::Legacy => "iptables-legacy",
+            Variant::Nft => "iptables-nft",
+            Variant::Native => "nftables",
         }
     }
 
@@ -39,6 +56,11 @@ impl Variant {
         };
         format!("{stem}-{}{action}", self.name())
     }
+}
+
+/// The names of the backends that a test goes through.
+pub(crate) fn backends() -> impl Iterator<Item = &'static str> {
+    Variant::tried().iter().map(|variant| variant.backend())
 }
 
 /// The address family that the traffic of a test belongs to. The pod itself always has both.

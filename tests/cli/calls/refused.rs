@@ -3,6 +3,7 @@
 
 use super::{apart, preview, settings};
 use crate::support::program::{BINARY, Outcome, Run, bare};
+use crate::support::scope;
 use mesh::settings::SettingKind;
 use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
@@ -150,7 +151,8 @@ fn an_argument_that_is_no_text() {
 #[test]
 fn a_line_break_in_any_value() {
     for row in settings() {
-        for value in ["80\n-A OUTPUT -j ACCEPT", "\n", "80\r", "true\n", "eth0\u{85}", "\u{1b}[31m"] {
+        let values = vec!["80\n-A OUTPUT -j ACCEPT", "\n", "80\r", "true\n", "eth0\u{85}", "\u{1b}[31m"];
+        for value in scope::of(values, 2) {
             let flag = format!("--{}={value}", row.long);
             let complaint = format!(
                 "{value:?} contains a line break, a control character or bytes that are not UTF-8; remove them"

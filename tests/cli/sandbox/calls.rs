@@ -2,8 +2,10 @@
 
 use crate::cli::sandbox::support::{Programs, RunAs};
 use crate::support::program::Run;
+use crate::support::scope;
 use crate::support::wait::TIMEOUT;
 use std::{
+    any::type_name,
     env,
     io::{Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
@@ -17,33 +19,27 @@ pub(crate) const WORLD: [IpAddr; 2] =
 pub(crate) const POD: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1))];
 
-/// Runs `work` inside of sandboxes: each with these flags, called by one of these. `test` is the name of the test that
-/// calls this, and that is called again inside. Gives what each told on standard error.
-pub(crate) fn inside(test: &str, callers: &[RunAs], flags: &[&[&str]], work: impl Fn()) -> Vec<String> {
+/// Runs `work`, a closure in the test itself, inside of sandboxes: a sample of those with each of these flags, called by each
+/// of these users. The test is called again inside. Gives what each said on standard error.
+pub(crate) fn inside<W: Fn()>(callers: &[RunAs], flags: &[&[&str]], work: W) -> Vec<String> {
     if env::var_os(INSIDE).is_some() {
         work();
         return Vec::new();
     }
+    let (_, path) = type_name::<W>().split_once("::").expect("a crate");
+    let test = path.trim_end_matches("::{{closure}}");
     let programs = Programs::get();
-    let mut printed = Vec::new();
-    for who in callers {
-        for flags in flags {
-            let mut call = programs.call(*who);
-            call.args(*flags).arg("--").arg(programs.folder.join("inside"));
-            let ended = call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome();
-            // A name that no test has would let all pass.
-            let ran = ended.stdout.contains("test result: ok. 1 passed");
-            assert!(
-                ended.code == Some(0) && ran,
-                "{who:?} {flags:?}: {:?}\n{}\n{}",
-                ended.code,
-                ended.stdout,
-                ended.stderr
-            );
-            printed.push(ended.stderr);
-        }
-    }
-    printed
+    let each = callers.iter().flat_map(|who| flags.iter().map(move |flags| (who, flags)));
+    let run = |(who, flags): (&RunAs, &&[&str])| {
+        let mut call = programs.call(*who);
+        call.args(*flags).arg("--").arg(programs.folder.join("inside"));
+        let ended = call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome();
+        // A name that no test has would let all pass.
+        let ran = ended.stdout.contains("test result: ok. 1 passed");
+        assert!(ended.code == Some(0) && ran, "{who:?} {flags:?} {test}: {ended:#?}");
+        ended.stderr
+    };
+    scope::of(each.collect(), 3).into_iter().map(run).collect()
 }
 
 /// A connection that does not wait for ever.

@@ -89,7 +89,7 @@ fn tproxy_keeps_the_client_s_address() {
 
 #[test]
 fn every_backend_does() {
-    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+    for backend in crate::support::setting::backends() {
         tour(RunAs::Root, &["--backend", backend], 7);
     }
 }

@@ -3,6 +3,7 @@
 use crate::cli::sandbox::calls::{WORLD, accept, call, inbound, inside, listen};
 use crate::cli::sandbox::support::{EVERYBODY, RunAs};
 use crate::support::rows::rows;
+use crate::support::scope;
 use nix::{
     libc::linger,
     sys::socket::{SockaddrIn, getsockopt, setsockopt, sockopt},
@@ -71,54 +72,45 @@ fn delivered(mebibytes: u64, family: usize) {
 }
 
 rows! {
-    a_gibibyte_goes_out_and_comes_back: inside("sandbox::traffic::a_gibibyte_goes_out_and_comes_back", &[RunAs::Root], &[&[]], || echoed(1024, 0));
-    a_gibibyte_arrives: inside("sandbox::traffic::a_gibibyte_arrives", &[RunAs::Root], &[&[]], || delivered(1024, 0));
+    a_gibibyte_goes_out_and_comes_back: inside(&[RunAs::Root], &[&[]], || echoed(scope::runs(1024, 128), 0));
+    a_gibibyte_arrives: inside(&[RunAs::Root], &[&[]], || delivered(scope::runs(1024, 128), 0));
 }
 
 #[test]
 fn less_does_in_every_mode_and_family_for_everybody() {
-    inside(
-        "sandbox::traffic::less_does_in_every_mode_and_family_for_everybody",
-        &EVERYBODY,
-        BOTH_MODES,
-        || {
-            for family in [0, 1] {
-                echoed(16, family);
-                delivered(16, family);
-            }
-        },
-    );
+    inside(&EVERYBODY, BOTH_MODES, || {
+        for family in [0, 1] {
+            echoed(16, family);
+            delivered(16, family);
+        }
+    });
 }
 
 #[test]
-fn two_hundred_connections_at_once() {
-    let printed = inside(
-        "sandbox::traffic::two_hundred_connections_at_once",
-        &[RunAs::Root, RunAs::One],
-        BOTH_MODES,
-        || {
-            let listener = listen(WORLD[0], 9000);
-            let outbound: Vec<TcpStream> = (0..200).map(|_| call((WORLD[0], 7))).collect();
-            let inbound: Vec<_> = (0..100).map(|_| inbound(0, &listener)).collect();
-            let pairs = outbound.iter().map(|stream| (stream, stream));
-            let pairs: Vec<_> = pairs.chain(inbound.iter().map(|(near, far)| (near, far))).collect();
-            // All are open, and each has bytes on its way, before any is read.
-            for (number, &(mut near, _)) in (0..).zip(&pairs) {
-                near.write_all(&block(number)[..4096]).expect("written");
-            }
-            for (number, &(near, mut far)) in (0..).zip(&pairs) {
-                near.shutdown(Shutdown::Write).expect("open");
-                let mut came = Vec::new();
-                far.read_to_end(&mut came).expect("all of it");
-                assert!(came == block(number)[..4096], "connection {number}");
-            }
-        },
-    );
+fn hundreds_of_connections_at_once() {
+    let out = scope::runs(200, 50);
+    let printed = inside(&[RunAs::Root, RunAs::One], BOTH_MODES, || {
+        let listener = listen(WORLD[0], 9000);
+        let outbound: Vec<TcpStream> = (0..out).map(|_| call((WORLD[0], 7))).collect();
+        let inbound: Vec<_> = (0..out / 2).map(|_| inbound(0, &listener)).collect();
+        let pairs = outbound.iter().map(|stream| (stream, stream));
+        let pairs: Vec<_> = pairs.chain(inbound.iter().map(|(near, far)| (near, far))).collect();
+        // All are open, and each has bytes on its way, before any is read.
+        for (number, &(mut near, _)) in (0..).zip(&pairs) {
+            near.write_all(&block(number)[..4096]).expect("written");
+        }
+        for (number, &(near, mut far)) in (0..).zip(&pairs) {
+            near.shutdown(Shutdown::Write).expect("open");
+            let mut came = Vec::new();
+            far.read_to_end(&mut came).expect("all of it");
+            assert!(came == block(number)[..4096], "connection {number}");
+        }
+    });
     for printed in printed {
-        assert_eq!(printed.matches("outbound 10.9.0.2:7 -> 15001, from uid ").count(), 200, "{printed}");
+        assert_eq!(printed.matches("outbound 10.9.0.2:7 -> 15001, from uid ").count(), out, "{printed}");
         assert_eq!(
             printed.matches("inbound 10.9.0.1:9000 -> 15006, from 10.9.0.2:").count(),
-            100,
+            out / 2,
             "{printed}"
         );
     }
@@ -126,45 +118,35 @@ fn two_hundred_connections_at_once() {
 
 #[test]
 fn one_direction_may_end_before_the_other() {
-    inside(
-        "sandbox::traffic::one_direction_may_end_before_the_other",
-        &[RunAs::Root, RunAs::One],
-        BOTH_MODES,
-        || {
-            for family in [0, 1] {
-                let listener = listen(WORLD[family], 9000);
-                let (mut near, mut far) = inbound(family, &listener);
-                near.write_all(b"question").expect("written");
-                near.shutdown(Shutdown::Write).expect("open");
-                let mut question = String::new();
-                far.read_to_string(&mut question).expect("to its end");
-                far.write_all(b"answer").expect("the other direction is open");
-                drop(far);
-                let mut answer = String::new();
-                near.read_to_string(&mut answer).expect("to its end");
-                assert_eq!((question.as_str(), answer.as_str()), ("question", "answer"));
-            }
-        },
-    );
+    inside(&[RunAs::Root, RunAs::One], BOTH_MODES, || {
+        for family in [0, 1] {
+            let listener = listen(WORLD[family], 9000);
+            let (mut near, mut far) = inbound(family, &listener);
+            near.write_all(b"question").expect("written");
+            near.shutdown(Shutdown::Write).expect("open");
+            let mut question = String::new();
+            far.read_to_string(&mut question).expect("to its end");
+            far.write_all(b"answer").expect("the other direction is open");
+            drop(far);
+            let mut answer = String::new();
+            near.read_to_string(&mut answer).expect("to its end");
+            assert_eq!((question.as_str(), answer.as_str()), ("question", "answer"));
+        }
+    });
 }
 
 #[test]
 fn a_reset_is_passed_on_through_both() {
-    inside(
-        "sandbox::traffic::a_reset_is_passed_on_through_both",
-        &[RunAs::Root, RunAs::One],
-        BOTH_MODES,
-        || {
-            let listener = listen(WORLD[0], 9000);
-            for client_resets in [true, false] {
-                let (near, far) = inbound(0, &listener);
-                let (resets, mut other) = if client_resets { (near, far) } else { (far, near) };
-                reset(resets);
-                let error = other.read(&mut [0]).expect_err("no orderly end");
-                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-            }
-        },
-    );
+    inside(&[RunAs::Root, RunAs::One], BOTH_MODES, || {
+        let listener = listen(WORLD[0], 9000);
+        for client_resets in [true, false] {
+            let (near, far) = inbound(0, &listener);
+            let (resets, mut other) = if client_resets { (near, far) } else { (far, near) };
+            reset(resets);
+            let error = other.read(&mut [0]).expect_err("no orderly end");
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        }
+    });
 }
 
 fn reset(stream: TcpStream) {
@@ -174,7 +156,7 @@ fn reset(stream: TcpStream) {
 
 #[test]
 fn whoever_is_not_there_resets() {
-    let printed = inside("sandbox::traffic::whoever_is_not_there_resets", &[RunAs::Root], &[&[]], || {
+    let printed = inside(&[RunAs::Root], &[&[]], || {
         let mut stream = call((WORLD[0], 4));
         let error = stream.read(&mut [0]).expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -190,7 +172,7 @@ fn whoever_is_not_there_resets() {
 /// Whoever does not read holds up the writer, over all that is between them.
 #[test]
 fn nothing_piles_up() {
-    inside("sandbox::traffic::nothing_piles_up", &[RunAs::Root], &[&[]], || {
+    inside(&[RunAs::Root], &[&[]], || {
         let listener = listen(WORLD[0], 9000);
         let (mut near, far) = inbound(0, &listener);
         near.set_write_timeout(Some(std::time::Duration::from_secs(2))).expect("a time");
@@ -216,44 +198,37 @@ fn nothing_piles_up() {
     });
 }
 
-fn seen_as(test: &str, flags: &[&str], clients: [&str; 2]) {
-    inside(test, &EVERYBODY, &[flags], || {
-        for (family, client) in clients.into_iter().enumerate() {
-            let listener = listen(WORLD[family], 9000);
-            let (_near, far) = inbound(family, &listener);
-            assert_eq!(far.peer_addr().expect("connected").ip().to_string(), client);
-        }
-    });
+fn seen_as(clients: [&str; 2]) {
+    for (family, client) in clients.into_iter().enumerate() {
+        let listener = listen(WORLD[family], 9000);
+        let (_near, far) = inbound(family, &listener);
+        assert_eq!(far.peer_addr().expect("connected").ip().to_string(), client);
+    }
 }
 
 rows! {
-    the_application_sees_the_address_of_the_proxy: seen_as("sandbox::traffic::the_application_sees_the_address_of_the_proxy", &[], ["127.0.0.6", "::6"]);
-    with_tproxy_it_sees_the_client_s: seen_as("sandbox::traffic::with_tproxy_it_sees_the_client_s", &["-m", "TPROXY"], ["10.9.0.2", "fd09::2"]);
+    the_application_sees_the_address_of_the_proxy: inside(&EVERYBODY, &[&[]], || seen_as(["127.0.0.6", "::6"]));
+    with_tproxy_it_sees_the_client_s: inside(&EVERYBODY, &[&["-m", "TPROXY"]], || seen_as(["10.9.0.2", "fd09::2"]));
 }
 
 /// A proxy of one's own: this test.
 #[test]
 fn the_ports_are_left_to_whoever_wants_them() {
-    let printed = inside(
-        "sandbox::traffic::the_ports_are_left_to_whoever_wants_them",
-        &EVERYBODY,
-        &[&["--proxy", "none"]],
-        || {
-            let proxy = TcpListener::bind("0.0.0.0:15001").expect("nothing listens there");
-            let client = thread::spawn(|| {
-                let mut stream = call((WORLD[0], 80));
-                stream.write_all(b"to the world").expect("written");
-                stream.shutdown(Shutdown::Write).expect("open");
-            });
-            let mut taken = accept(&proxy);
-            let mut output = String::new();
-            taken.read_to_string(&mut output).expect("all of it");
-            client.join().expect("it has called");
-            let original = getsockopt(&taken, sockopt::OriginalDst).expect("the kernel knows");
-            let original = SocketAddr::V4(SockaddrIn::from(original).into());
-            assert_eq!((output.as_str(), original), ("to the world", SocketAddr::new(WORLD[0], 80)));
-        },
-    );
+    let printed = inside(&EVERYBODY, &[&["--proxy", "none"]], || {
+        let proxy = TcpListener::bind("0.0.0.0:15001").expect("nothing listens there");
+        let client = thread::spawn(|| {
+            let mut stream = call((WORLD[0], 80));
+            stream.write_all(b"to the world").expect("written");
+            stream.shutdown(Shutdown::Write).expect("open");
+        });
+        let mut taken = accept(&proxy);
+        let mut output = String::new();
+        taken.read_to_string(&mut output).expect("all of it");
+        client.join().expect("it has called");
+        let original = getsockopt(&taken, sockopt::OriginalDst).expect("the kernel knows");
+        let original = SocketAddr::V4(SockaddrIn::from(original).into());
+        assert_eq!((output.as_str(), original), ("to the world", SocketAddr::new(WORLD[0], 80)));
+    });
     for printed in printed {
         assert!(!printed.contains("proxy: "), "{printed}");
     }

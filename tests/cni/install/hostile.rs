@@ -3,12 +3,12 @@
 
 use crate::cni::install::node::{Node, Running, types};
 use crate::support::program::Run;
+use crate::support::scope;
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,
     path::Path,
     process::Command,
-    time::{Duration, Instant},
 };
 
 const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
@@ -51,8 +51,8 @@ fn peak(running: &Running) -> u64 {
 
 #[test]
 fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
-    for (what, form, printed) in FORMS {
-        for name in ["00-x.conflist", "00-x.conf"] {
+    for (what, form, printed) in scope::of(FORMS.to_vec(), 2) {
+        for name in scope::of(vec!["00-x.conflist", "00-x.conf"], 1) {
             let node = Node::new();
             let path = node.configurations().join(name);
             form(&path);
@@ -64,9 +64,7 @@ fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
                 |line: &str| line.contains("passed over") && line.contains(name) && line.contains(printed);
             running.until(what, || running.log().lines().any(is_warning));
             assert!(peak(&running) < 50_000, "{what}: {} kB", peak(&running));
-            let start = Instant::now();
             assert_eq!(running.end(), Some(0), "{what}");
-            assert!(start.elapsed() < Duration::from_secs(20), "{what}: {:?}", start.elapsed());
             node.succeed("uninstall", &[]);
             assert_eq!(node.read("10-a.conflist"), LIST, "{what}");
             fs::remove_file(path).expect("it is still there");

@@ -5,6 +5,7 @@ use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, tex
 use crate::support::mounts::mount;
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
+use crate::support::scope;
 use serde_json::json;
 use std::{
     fs::{self, File},
@@ -56,7 +57,7 @@ fn replaced(path: &Path, form: Form) {
 
 #[test]
 fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
-    for (what, form) in FORMS {
+    for (what, form) in scope::of(FORMS.to_vec(), 3) {
         let (node, pod) = (Node::new(), container());
         let (configuration, path) = (node.capturing(), pod.path());
         node.does("ADD", &configuration, &path);
@@ -83,7 +84,7 @@ fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
 
 #[test]
 fn a_record_that_is_no_file_goes_with_gc() {
-    for (what, form) in FORMS {
+    for (what, form) in scope::of(FORMS.to_vec(), 3) {
         let (node, pod) = (Node::new(), container());
         node.does("ADD", &node.capturing(), &pod.path());
         replaced(&node.attachments()[0], form);
@@ -96,7 +97,7 @@ fn a_record_that_is_no_file_goes_with_gc() {
 /// What belongs to another container, or another interface of this one.
 #[test]
 fn a_neighbour_that_is_no_file_concerns_its_own_container_alone() {
-    for (what, form) in FORMS {
+    for (what, form) in scope::of(FORMS.to_vec(), 3) {
         let (node, pod) = (Node::new(), container());
         node.does("ADD", &node.capturing(), &pod.path());
         form(&node.state().join("attachments/c2@eth0@mesh.json"));
@@ -108,7 +109,7 @@ fn a_neighbour_that_is_no_file_concerns_its_own_container_alone() {
 #[test]
 fn counters_that_are_no_file_hold_up_no_call() {
     for name in ["counters.json", "counters.lock"] {
-        for (what, form) in FORMS {
+        for (what, form) in scope::of(FORMS.to_vec(), 3) {
             let (node, pod) = (Node::new(), container());
             fs::create_dir_all(node.state()).expect("a folder");
             form(&node.state().join(name));

@@ -2,7 +2,7 @@
 
 use crate::cni::plugin::runtime::{Answer, Node, container, feed, rules, run, says, start, variables};
 use crate::support::namespace::Namespace;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const VERBS: [&str; 5] = ["ADD", "CHECK", "DEL", "GC", "STATUS"];
 
@@ -205,15 +205,4 @@ fn what_is_no_namespace_of_a_container_is_refused() {
     says(&error, &["has no address", "comes after those that give"]);
     assert_eq!(rules(&empty), "");
     assert!(node.attachments().is_empty());
-}
-
-#[test]
-fn errors_are_in_the_version_of_the_configuration() {
-    let (node, pod) = (Node::new(), container());
-    let mut configuration = node.configuration(&json!({"timeout": ""}));
-    for version in ["0.3.1", "1.0.0"] {
-        configuration["cniVersion"] = json!(version);
-        let error: Value = node.call("ADD", &configuration, &pod.path()).refused(7);
-        assert_eq!(error["cniVersion"], version);
-    }
 }

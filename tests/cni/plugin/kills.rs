@@ -3,6 +3,7 @@
 use crate::cni::plugin::runtime::{Node, container, rules, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
+use crate::support::scope;
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -55,7 +56,8 @@ fn what_a_killed_add_leaves_goes_with_del() {
     let made = rules(&pod);
     assert!(made.contains("sidecar_init") && calls.len() > 50, "{calls:?}");
     let mut found = [0, 0];
-    for (name, count) in &calls {
+    let all = calls.len();
+    for (name, count) in &scope::of(calls, 25) {
         node.does("DEL", &configuration, &path);
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "before {name} {count}");
         let kill = format!("inject={name}:signal=KILL:when={count}");
@@ -78,5 +80,6 @@ fn what_a_killed_add_leaves_goes_with_del() {
         }
     }
     let [none, whole] = found;
-    assert!(none > 20 && whole > 5, "none {none}, whole {whole} of {}", calls.len());
+    let enough = if scope::all() { none > 20 && whole > 5 } else { none > 2 && whole > 0 };
+    assert!(enough, "none {none}, whole {whole} of {all}");
 }

@@ -2,13 +2,13 @@
 //! checked and removed: while another agent rewrites the node's network configuration again and again, and again while
 //! somebody holds the lock that all programs of iptables share.
 //!
-//! `CNI_CONTAINERS` sets how many there are (default 250).
+//! `CNI_CONTAINERS` sets how many there are (default 250, of which a short run takes 40).
 
 use crate::cni::plugin::runtime::{Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
 use crate::support::random::number;
-use crate::support::{mounts::in_mount_namespace, wait::until};
+use crate::support::{mounts::in_mount_namespace, scope, wait::until};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 use std::{
@@ -63,9 +63,6 @@ fn attach(pods: &[Namespace]) {
     assert!(node.attachments().is_empty());
 }
 
-/// How often the other agent writes.
-const REWRITES: usize = 500;
-
 /// Does `work` while an agent rewrites the network configuration that the plugin is installed into.
 fn while_rewritten(work: impl FnOnce()) {
     let node = Node::new();
@@ -87,9 +84,10 @@ fn while_rewritten(work: impl FnOnce()) {
         .arg("--bin-dir")
         .arg(&programs);
     let watcher = Running(install.stderr(Stdio::null()).spawn().expect("the program starts"));
+    let rewrites = scope::runs(500, 100);
     thread::scope(|scope| {
         scope.spawn(|| {
-            for number in 1..=REWRITES {
+            for number in 1..=rewrites {
                 written(number);
                 thread::sleep(Duration::from_millis(5));
             }
@@ -99,7 +97,7 @@ fn while_rewritten(work: impl FnOnce()) {
     let holds_all = || {
         let text = fs::read_to_string(&file).expect("the file is there");
         let conflist: Value = serde_json::from_str(&text).unwrap_or_default();
-        conflist["plugins"][0]["bridge"] == format!("cni{REWRITES}")
+        conflist["plugins"][0]["bridge"] == format!("cni{rewrites}")
             && conflist["plugins"][1]["type"] == "sidecar-cni"
     };
     until("both agents' last words are in the file", holds_all);
@@ -108,7 +106,7 @@ fn while_rewritten(work: impl FnOnce()) {
 
 #[test]
 fn all_are_captured_whoever_holds_the_lock_of_iptables() {
-    let count = number("CNI_CONTAINERS", 250);
+    let count = number("CNI_CONTAINERS", scope::runs(250, 40));
     let pods: Vec<Namespace> = (0..count).map(|_| container()).collect();
     while_rewritten(|| attach(&pods));
     in_mount_namespace(|| {

@@ -5,6 +5,7 @@ use crate::cni::plugin::pods::annotated;
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
+use crate::support::setting::backends;
 use serde_json::json;
 use std::{env, fs};
 
@@ -94,8 +95,6 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
-
 /// A container with addresses of both families.
 fn both_families() -> Namespace {
     let pod = container();
@@ -137,7 +136,7 @@ fn last_reason(node: &Node) -> String {
 #[test]
 fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
     for kind in &KINDS {
-        for backend in BACKENDS {
+        for backend in backends() {
             let (node, pod, other) = (Node::new(), both_families(), both_families());
             let case = format!("{} by {backend}", kind.mesh);
             let before = everything(&pod);

@@ -5,6 +5,7 @@ use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
 use crate::support::rows::rows;
+use crate::support::scope;
 use serde_json::{Value, json};
 use std::{fs, thread};
 
@@ -37,8 +38,8 @@ fn rounds(count: usize, more: &Value, programs: Option<&str>) {
 }
 
 rows! {
-    add_and_del_at_once_leave_rules_with_their_record_or_nothing: rounds(300, &json!({}), None);
-    add_and_del_at_once_by_the_programs_of_iptables: rounds(25, &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
+    add_and_del_at_once_leave_rules_with_their_record_or_nothing: rounds(scope::runs(300, 30), &json!({}), None);
+    add_and_del_at_once_by_the_programs_of_iptables: rounds(scope::runs(25, 10), &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
 }
 
 /// Each DEL may see the record of the other attachment.
@@ -49,7 +50,7 @@ fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
     let mut second = node.capturing();
     second["name"] = json!("second");
     let networks = [node.capturing(), second];
-    for round in 0..100 {
+    for round in 0..scope::runs(100, 15) {
         networks.iter().for_each(|network| drop(node.does("ADD", network, &path)));
         thread::scope(|scope| {
             for network in &networks {

@@ -205,6 +205,7 @@ impl Sandbox<'_> {
 }
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     let containerd = Containerd::new("containerd", json!({}));
     let annotations = [INJECTED, (INBOUND_PORTS, "8080"), (NOT_OUTBOUND_PORTS, "5432")];
@@ -266,6 +267,7 @@ const OF_MESHES: [OfMesh; 3] = [
 ];
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_of_each_mesh_is_captured_by_its_own_words_until_it_is_stopped() {
     let containerd = Containerd::new("containerd-mesh", json!({}));
     for (name, proxy, annotations, cases) in OF_MESHES {
@@ -280,6 +282,7 @@ fn a_pod_of_each_mesh_is_captured_by_its_own_words_until_it_is_stopped() {
 }
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_that_was_not_injected_is_left_alone() {
     let containerd = Containerd::new("containerd-plain", json!({}));
     let sandbox = containerd.sandbox("plain", &[(INBOUND_PORTS, "8080")]);
@@ -293,6 +296,7 @@ fn a_pod_that_was_not_injected_is_left_alone() {
 
 /// Where the network captures every container, a pod's annotations win, setting by setting.
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_says_more_than_its_network() {
     let capture = json!({ "istio-inbound-ports": "*", "istio-local-outbound-ports-exclude": 5432 });
     let containerd = Containerd::new("containerd-both", json!({ "capture": capture }));
@@ -306,6 +310,7 @@ fn a_pod_says_more_than_its_network() {
 }
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_with_a_bad_annotation_does_not_start() {
     let containerd = Containerd::new("containerd-bad", json!({}));
     let pod = containerd.pod("bad", &[INJECTED, (INBOUND_PORTS, "8080,http")]);
@@ -322,6 +327,7 @@ fn a_pod_with_a_bad_annotation_does_not_start() {
 
 /// After a restart of the machine, or when somebody has removed it, the namespace is gone before the pod is.
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_goes_whose_namespace_is_gone() {
     let containerd = Containerd::new("containerd-gone", json!({}));
     let stage = &containerd.stage;
@@ -341,6 +347,7 @@ fn a_pod_goes_whose_namespace_is_gone() {
 }
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn the_node_is_asked_and_swept() {
     let containerd = Containerd::new("containerd-node", json!({}));
     let [stays, goes] = ["stays", "goes"].map(|name| containerd.sandbox(name, &[INJECTED]));

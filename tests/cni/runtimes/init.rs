@@ -55,6 +55,7 @@ fn run(sandbox: &Sandbox<'_>, containerd: &Containerd, init: &Container, image: 
 }
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_pod_whose_init_image_is_ours_is_captured() {
     const LINKERDS: &str = include_str!("../../support/pods/linkerd-injected.yaml");
     const KUMAS: &str = include_str!("../../support/pods/kuma-injected.yaml");

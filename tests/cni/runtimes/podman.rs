@@ -111,12 +111,15 @@ fn lives(podman: &Podman) {
 }
 
 rows! {
+    #[ignore = "needs a container runtime"]
     a_container_is_captured_until_it_is_removed: lives(&Podman::new("podman", "sidecar-init", V4));
+    #[ignore = "needs a container runtime"]
     a_container_with_ipv6_alone_is_captured_until_it_is_removed: lives(&Podman::new("podman-v6", "sidecar-cni", V6));
 }
 
 /// Its rules are those of its namespace, and go with the last attachment.
 #[test]
+#[ignore = "needs a container runtime"]
 fn a_container_stays_captured_while_one_network_is_left() {
     let podman = Podman::new("podman-two", "sidecar-cni", V4);
     let id = podman.start("one");
@@ -132,6 +135,7 @@ fn a_container_stays_captured_while_one_network_is_left() {
 }
 
 #[test]
+#[ignore = "needs a container runtime"]
 fn the_node_is_asked_and_swept() {
     let podman = Podman::new("podman-node", "sidecar-cni", V4);
     let [stays, goes] = ["stays", "goes"].map(|name| Attachment::of(&podman.stage, &podman.start(name)));

@@ -207,7 +207,7 @@ fn rules_of_others_are_followed() {
             None,
         ),
     ];
-    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+    for backend in crate::support::setting::backends() {
         for (script, beside_nftables, beside_iptables) in &cases {
             let pod = pod_with(backend, &["-i", "*", "-b", "*"]);
             pod.load(script);

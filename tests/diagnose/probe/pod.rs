@@ -5,8 +5,6 @@ use crate::support::program::{BINARY, Outcome};
 use mesh::Setting;
 use serde_json::Value;
 
-pub(crate) const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
-
 /// What is captured: settings and their values.
 pub(crate) type Scenario = &'static [(Setting, &'static str)];
 

@@ -1,9 +1,10 @@
 //! Where a proxy listens already, where there is no way out, where IPv6 is off; and what others notice of a probe.
 
-use crate::diagnose::probe::pod::{BACKENDS, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
+use crate::diagnose::probe::pod::{DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
 use crate::support::rows::rows;
+use crate::support::setting::backends;
 use mesh::Setting;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::{
@@ -25,7 +26,7 @@ fn proxy(pod: &Pod) -> (Vec<TcpListener>, UdpSocket) {
 }
 
 fn with_a_proxy(scenario: Scenario) {
-    for backend in BACKENDS {
+    for backend in backends() {
         let pod = Pod::with(scenario, backend);
         let listening = proxy(&pod);
         let found = pod.probe(&[]);
@@ -79,7 +80,7 @@ const LISTENER_EXCLUDED: Scenario = &[
 
 #[test]
 fn a_call_to_the_port_of_a_transparent_listener_may_pass() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let found = Pod::with(LISTENER_EXCLUDED, backend).probe(&[]);
         found.all_right(backend);
         let right = found.with_outcome("right");
@@ -89,7 +90,7 @@ fn a_call_to_the_port_of_a_transparent_listener_may_pass() {
 
 #[test]
 fn without_a_way_out_it_says_so_and_proves_the_rest() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let alone = Namespace::new();
         let call = |command: &str, more: &[&str]| {
             let flags = flags(DEFAULT);
@@ -116,7 +117,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
 
 #[test]
 fn with_ipv6_off_ipv4_is_proven() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let pod = Pod::new(DEFAULT);
         pod.inside.set("ipv6/conf/all/disable_ipv6", "1");
         pod.apply(backend);
@@ -132,7 +133,7 @@ fn with_ipv6_off_ipv4_is_proven() {
 /// while others probe.
 #[test]
 fn again_and_at_the_same_time_right_rules_stay_right() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let pod = Pod::with(DNS, backend);
         for _ in 0..5 {
             let found = std::thread::scope(|scope| {

@@ -2,6 +2,7 @@
 //! sees its own namespaces alone.
 
 use crate::support::program::{BINARY, Outcome, Run};
+use crate::support::scope;
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -99,8 +100,9 @@ fn text(value: &Value) -> String {
 /// As many as a large node has, of four meshes; namespaces come and go meanwhile.
 #[test]
 fn a_large_node_is_read_whole() {
+    let of_each = scope::runs(60, 8);
     let lines = r#"
-for number in $(seq 1 60); do
+for number in $(seq 1 ALL); do
     for mesh in istio linkerd kuma ambient; do made "$mesh-$number"; done
     "$B" apply --network-namespace "istio-$number" --pod-ips 10.1.2.3 -b '*' -i '*' --backend nftables
     "$B" apply --network-namespace "linkerd-$number" --mesh linkerd --pod-ips 10.1.2.3 --backend nftables
@@ -112,7 +114,7 @@ for number in $(seq 1 10); do made "empty-$number"; done
 for round in 1 2 3; do "$B" status --all --format json; echo; done
 kill $!
 "#;
-    let printed = script(lines).success().stdout;
+    let printed = script(&lines.replace("ALL", &of_each.to_string())).success().stdout;
     let documents = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
     let documents: Vec<Value> =
         documents.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}: {printed}"));
@@ -121,7 +123,7 @@ kill $!
         let rows = document["namespaces"].as_array().expect("rows");
         for mesh in ["istio", "linkerd", "kuma", "ambient"] {
             let of_mesh = rows.iter().filter(|row| row["meshes"] == serde_json::json!([mesh])).count();
-            assert_eq!(of_mesh, 60, "{mesh}: {document}");
+            assert_eq!(of_mesh, of_each, "{mesh}: {document}");
         }
         let is_empty = |row: &&Value| row["name"].as_str().is_some_and(|name| name.starts_with("empty-"));
         assert!(rows.iter().filter(is_empty).all(|row| row["state"] == "not-captured"), "{document}");

@@ -2,7 +2,7 @@
 
 use crate::apply::stage::state;
 use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::setting::{Family, Variant};
+use crate::support::setting::{Family, Variant, backends};
 use crate::support::traffic::{Call, Identity, Listener, Protocol, Socket};
 use crate::takeover::upstream;
 use serde_json::Value;
@@ -10,8 +10,6 @@ use std::sync::mpsc::channel;
 
 const APPLICATION: Identity = Identity { uid: 1000, gid: 1000 };
 const PROXY: Identity = Identity { uid: 1337, gid: 1337 };
-
-const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
 /// Everything captured but a few ports and networks.
 const FLAGS: [&str; 13] = [
@@ -98,7 +96,7 @@ fn nothing_is_told_of_nothing() {
 
 #[test]
 fn what_is_captured_and_left_alone_and_who_listens() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let pod = pod();
         succeed(&pod, &[&["apply", "--backend", backend], &FLAGS[..]].concat());
         let before = state(&pod);
@@ -155,7 +153,7 @@ fn what_is_captured_and_left_alone_and_who_listens() {
 /// Both families, TPROXY and DNS, with all that routing has to do.
 #[test]
 fn everything_and_what_is_missing_of_it() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let pod = pod();
         let flags = [
             "--pod-ips",

@@ -153,7 +153,7 @@ fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
 
 #[test]
 fn without_ipv6_its_packets_meet_no_rule() {
-    for variant in crate::meshes::ambient::scene::BACKENDS {
+    for &variant in Variant::tried() {
         let mut scene = Scene::new(variant, Family::V6, &["--ipv6=false"]);
         scene.listen(Protocol::Tcp, SERVICE, 80);
         scene.listen(Protocol::Udp, RESOLVER, 53);

@@ -1,7 +1,6 @@
 //! `check` holds a pod against what was asked for, rule by rule in their order, and its policy rule and route in each family.
 //! Istio's agent compares chains without the order of their rules, so that one behind the wrong one passes for right.
 
-use crate::meshes::ambient::scene::{BACKENDS, backend};
 use crate::support::namespace::Namespace;
 use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
@@ -22,7 +21,7 @@ impl Place {
     /// Runs the binary, which has to end with this code, and returns all that it says.
     fn run(&self, words: &[&str], code: i32) -> String {
         let path = self.pod.path();
-        let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", backend(self.variant)];
+        let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", self.variant.backend()];
         let output = binary(words).args(place).outcome();
         output.with(code, &format!("{} {words:?}", self.variant.name())).text()
     }
@@ -60,7 +59,7 @@ impl Place {
 
 #[test]
 fn a_rule_that_has_moved_is_found_and_put_back() {
-    for variant in BACKENDS {
+    for &variant in Variant::tried() {
         let place = Place::new(variant);
         for family in Family::BOTH {
             place.move_rule(family);
@@ -71,7 +70,7 @@ fn a_rule_that_has_moved_is_found_and_put_back() {
 
 #[test]
 fn a_policy_rule_and_a_route_are_missed_in_each_family() {
-    for variant in BACKENDS {
+    for &variant in Variant::tried() {
         let place = Place::new(variant);
         // Texts of IPv4 are no part of those of IPv6.
         let families = [("-4", "", "-6 "), ("-6", "-6 ", "")];

@@ -1,23 +1,20 @@
-//! The same packets through the agent's rules and ours: one end for each, by the walk through both. The agent's text for
-//! iptables is read as it is; what it and we load into nf_tables is read back from the kernel.
+//! The same packets through the agent's rules and ours: one end for each, by the walk through what it and we load into
+//! nf_tables, read back from the kernel. Those of iptables are equal letter for letter (`upstream.rs`).
 
-use crate::meshes::ambient::agent::{Options, for_iptables, for_nft};
+use crate::meshes::ambient::agent::{Options, for_nft};
 use crate::meshes::ambient::scene::{config, tables_of};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
-use crate::support::setting;
+use crate::support::scope;
 use mesh::RuleReason;
 use mesh::{Capture, CapturePolicy};
 use rules::nft::LiveTable;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
-use rules::{ConnState, Family, Gid, Protocol, Uid, parse, render};
+use rules::{ConnState, Family, Gid, Protocol, Uid, render};
 use std::net::{IpAddr, SocketAddr};
 
 /// Packets tried in each family of each configuration.
 const PACKETS: usize = 60;
-
-const FAMILIES: [(Family, setting::Family); 2] =
-    [(Family::V4, setting::Family::V4), (Family::V6, setting::Family::V6)];
 
 /// A packet that may meet any of the rules.
 fn packet(random: &mut Random, given: &Options, family: Family) -> Packet {
@@ -104,31 +101,6 @@ impl Ends {
     }
 }
 
-/// The agent's text as listings spell it.
-fn listed(text: &str) -> String {
-    text.replace("* ", "*").replace("--to-port ", "--to-ports ")
-}
-
-#[test]
-fn every_packet_ends_as_by_the_agents_rules_of_iptables() {
-    let mut random = Random::new(crate::support::random::number("AMBIENT_SEED", 1));
-    let mut met = Ends::default();
-    for _ in 0..crate::support::random::number("AMBIENT_PAIRS", 300) {
-        let given = Options::random(&mut random);
-        let config = config(&given.flags());
-        for (family, of_text) in FAMILIES {
-            let text = match given.families().any(|given| given == of_text) {
-                true => listed(&for_iptables(&given, of_text)),
-                false => String::new(),
-            };
-            let theirs = View::of_listing(parse::listing(&text, family).expect("a listing"));
-            let ours = View::of_rules(config.rules(family).rules());
-            compare(&mut random, &given, family, &[("the agent's", &theirs), ("ours", &ours)], &mut met);
-        }
-    }
-    met.are_all_met();
-}
-
 /// Tables of so many configurations stand in the kernel at the same time, each pair under names of its own: loading and
 /// reading them one by one would be mostly waiting.
 const AT_ONCE: usize = 50;
@@ -160,7 +132,7 @@ fn every_packet_ends_as_by_the_agents_rules_of_nf_tables() {
         .map(|given| (given.clone(), config(&given.flags())))
         .collect();
     let pod = Namespace::new();
-    for some in configurations.chunks(AT_ONCE) {
+    for some in scope::of(configurations, AT_ONCE).chunks(AT_ONCE) {
         let texts = some.iter().enumerate().map(|(at, (given, capture))| tables(at, given, capture));
         let text = format!("flush ruleset\n{}", texts.collect::<String>());
         pod.load(&text);

@@ -17,8 +17,6 @@ use sidecar_init::engine::{self, Choice, Options, Summary};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-pub(crate) const BACKENDS: [Variant; 3] = [Variant::Native, Variant::Nft, Variant::Legacy];
-
 pub(crate) const APP: Identity = Identity { uid: 1000, gid: 1000 };
 
 /// Addresses of both families.
@@ -60,15 +58,6 @@ impl Place {
     }
 }
 
-/// How the binary names a backend.
-pub(crate) fn backend(variant: Variant) -> &'static str {
-    match variant {
-        Variant::Native => "nftables",
-        Variant::Nft => "iptables-nft",
-        Variant::Legacy => "iptables-legacy",
-    }
-}
-
 pub(crate) struct Scene {
     pub(crate) variant: Variant,
     pub(crate) family: Family,
@@ -106,7 +95,7 @@ impl Scene {
     /// Runs the binary for the pod.
     pub(crate) fn run(&self, words: &[&str]) -> Outcome {
         let path = self.pod.path();
-        let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", backend(self.variant)];
+        let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", self.variant.backend()];
         binary(words).args(place).outcome()
     }
 
@@ -179,9 +168,9 @@ pub(crate) fn live(namespace: &Namespace) -> [View; 2] {
 
 /// Plays a scene with each backend in each family.
 pub(crate) fn everywhere(play: impl Fn(Variant, Family)) {
-    for variant in BACKENDS {
+    for variant in Variant::tried() {
         for family in Family::BOTH {
-            play(variant, family);
+            play(*variant, family);
         }
     }
 }

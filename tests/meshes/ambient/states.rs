@@ -1,7 +1,6 @@
 //! States in which Istio's agent stops half-way, fails, or leaves something behind: what was set before, what others have
 //! set, and what is missing.
 
-use crate::meshes::ambient::scene::{BACKENDS, backend};
 use crate::support::namespace::Namespace;
 use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
@@ -30,9 +29,9 @@ fn routing(pod: &Namespace, family: Family) -> String {
 /// The agent leaves the rules for IPv6, and its routing.
 #[test]
 fn ipv6_that_is_switched_off_goes_and_comes_back() {
-    for variant in BACKENDS {
+    for &variant in Variant::tried() {
         let pod = Namespace::new();
-        let apply = ["apply", "--backend", backend(variant)];
+        let apply = ["apply", "--backend", variant.backend()];
         run(&pod, &apply, 0);
         run(&pod, &[&apply[..], &["--ipv6=false"]].concat(), 0);
         let v6 = rules(&pod, variant, Family::V6);
@@ -51,9 +50,9 @@ fn ipv6_that_is_switched_off_goes_and_comes_back() {
 
 #[test]
 fn another_probe_address_takes_the_place_of_the_one_before() {
-    for variant in BACKENDS {
+    for &variant in Variant::tried() {
         let pod = Namespace::new();
-        run(&pod, &["apply", "--backend", backend(variant)], 0);
+        run(&pod, &["apply", "--backend", variant.backend()], 0);
         run(&pod, &["apply", "--probe-address", "10.0.0.1,fd00::1"], 0);
         for (family, [before, after]) in
             Family::BOTH.into_iter().zip([["169.254.7.127", "10.0.0.1"], ["fd16:9254:7127", "fd00::1"]])
@@ -81,7 +80,7 @@ fn what_others_have_put_into_our_chains_goes_and_theirs_stay() {
             say("-t nat -A PREROUTING -j OTHERS");
             say("-t mangle -A OUTPUT -p tcp --dport 7 -j ACCEPT");
         }
-        run(&pod, &["apply", "--backend", backend(variant)], 0);
+        run(&pod, &["apply", "--backend", variant.backend()], 0);
         run(&pod, &["check"], 0);
         for family in Family::BOTH {
             let saved = pod.stdout(&variant.program(family, "-save"), &[]);
@@ -118,7 +117,7 @@ fn cleaning_ends_well_whatever_is_gone_already() {
     let pod = Namespace::new();
     for variant in [Variant::Native, Variant::Nft] {
         for lost in 0..losses.len() {
-            run(&pod, &["apply", "--backend", backend(variant)], 0);
+            run(&pod, &["apply", "--backend", variant.backend()], 0);
             for (program, words) in &losses[..=lost] {
                 pod.stdout(program, words);
             }

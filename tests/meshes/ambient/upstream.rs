@@ -6,6 +6,7 @@ use crate::meshes::ambient::scene::{apply, config};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::rows::rows;
+use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 use sidecar_init::backend::CommitStep;
 
@@ -32,13 +33,13 @@ fn emptied(namespace: &Namespace, variant: Variant) {
     }
 }
 
-/// Tries as many configurations as it is told, in both families. All share two namespaces: making one takes longer than
+/// Tries a share of so many configurations, in both families. All share two namespaces: making one takes longer than
 /// all that is done in it.
 fn check(variant: Variant, seed: u64, count: u64) {
     let mut random = Random::new(seed);
     let (theirs, ours) = (Namespace::new(), Namespace::new());
-    for _ in 0..count {
-        let given = Options::random(&mut random);
+    let all = (0..count).map(|_| Options::random(&mut random)).collect();
+    for given in scope::of(all, 8) {
         for namespace in [&theirs, &ours] {
             emptied(namespace, variant);
         }

@@ -54,23 +54,6 @@ impl Scene {
         Scene { pod, printed, views, routing: routing(setting.family, marks) }
     }
 
-    /// Makes the call and says where it landed, in words that are the same wherever it is made again.
-    pub(crate) fn verdict(&self, packet: &Packet) -> String {
-        let Landed { arrivals, answered } = land(&self.pod, packet);
-        // Ports that callers have are the kernel's choice.
-        let arrivals = arrivals.iter().map(|arrival| {
-            let Arrival { listener, peer, local, original } = arrival;
-            format!("{listener:?} at {local}, called from {}, meant for {original:?}", peer.ip())
-        });
-        let answered = answered.map(|from| from.ip()).map_err(|error| error.kind());
-        format!("{:?}, answered: {answered:?}", arrivals.collect::<Vec<_>>())
-    }
-
-    /// What is set, for a message.
-    pub(crate) fn printed(&self) -> String {
-        format!("{}\n{}", self.printed, self.pod.rules())
-    }
-
     /// Makes the call and compares.
     pub(crate) fn try_packet(&self, packet: &Packet) -> Result<(), Disagreement> {
         let setting = self.pod.setting;

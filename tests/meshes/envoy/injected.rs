@@ -37,7 +37,9 @@ const CONFIG: &str = "policy: enabled\ndefaultTemplates: [envoy]\n";
 const MESH: &str = "defaultConfig: {proxyMetadata: {ISTIO_DUAL_STACK: 'true'}}\n";
 
 rows! {
+    #[ignore = "needs Envoy"]
     an_injected_pod_has_its_traffic_captured_by_redirect: check(Mode::Redirect);
+    #[ignore = "needs Envoy"]
     an_injected_pod_has_its_traffic_captured_by_tproxy: check(Mode::Tproxy);
 }
 

@@ -35,6 +35,7 @@ macro_rules! on_every_stage {
     )+};
     (@tests $scene:ident $($name:ident: $variant:ident $mode:ident,)+) => {$(
         #[test]
+        #[ignore = "needs Envoy"]
         fn $name() {
             use crate::{meshes::envoy::{stage::Stage}, support::setting::{Mode, Variant}};
             super::$scene(&Stage::new(Variant::$variant, Mode::$mode));

@@ -109,11 +109,7 @@ pub(crate) fn dial(
 
 /// What the heads of the two configurations tell to call.
 fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
-    let backend = match variant {
-        Variant::Legacy => "iptables-legacy",
-        Variant::Nft => "iptables-nft",
-        Variant::Native => "nftables",
-    };
+    let backend = variant.backend();
     let servers = format!("{RESOLVER},{RESOLVER_V6}");
     let output = Command::new("timeout")
         .env_clear()

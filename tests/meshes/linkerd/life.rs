@@ -97,7 +97,7 @@ fn networks_of_both_families_go_to_their_own() {
 
 #[test]
 fn real_connections_end_as_the_rules_say_whatever_holds_them() {
-    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+    for backend in crate::support::setting::backends() {
         let pod = Namespace::new();
         pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\naddr add fd77::2/64 dev eth0\n\
                 link set eth0 up\nlink set far up\nroute add default dev eth0\nroute add ::/0 dev eth0\n");
