@@ -59,7 +59,7 @@ pub(crate) struct Pod {
 impl Pod {
     /// A pod without rules.
     pub(crate) fn new(setting: Setting) -> Pod {
-        let (inside, outside) = (Namespace::new(), Namespace::new());
+        let (inside, outside) = joined();
         connect(&inside, &outside);
         let (notes, noted) = channel();
         let proxy = proxy(setting, &inside, &notes);
@@ -84,16 +84,7 @@ impl Pod {
 
     /// Puts a virtual machine behind the pod, on the pod's NIC `vm0`, for which the pod forwards.
     pub(crate) fn attach_vm(&mut self) {
-        let vm = Namespace::new();
-        join(
-            (&self.inside, "vm0", ["10.79.0.1/24", "fd79::1/64"]),
-            (&vm, "eth0", ["10.79.0.2/24", "fd79::2/64"]),
-        );
-        vm.ip("route add default via 10.79.0.1\nroute add default via fd79::1");
-        self.inside.set("ipv4/ip_forward", "1");
-        self.inside.set("ipv6/conf/all/forwarding", "1");
-        self.outside.ip("route add 10.79.0.0/24 via 10.77.0.2\nroute add fd79::/64 via fd77::2");
-        self.vm = Some(vm);
+        self.vm = Some(machine_behind(&self.inside, &self.outside));
     }
 
     /// Sets the rules for both families in the setting's variant and mode; `flags` come on top.
@@ -146,10 +137,30 @@ impl Pod {
     }
 }
 
-fn connect(inside: &Namespace, outside: &Namespace) {
-    join((inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]), (outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]));
-    join((inside, "net1", ["10.78.0.2/24", "fd78::2/64"]), (outside, "net1", ["10.78.0.1/24", "fd78::1/64"]));
+/// A virtual machine behind a pod, which forwards for it.
+pub(crate) fn machine_behind(inside: &Namespace, outside: &Namespace) -> Namespace {
+    let vm = Namespace::new();
+    join((inside, "vm0", ["10.79.0.1/24", "fd79::1/64"]), (&vm, "eth0", ["10.79.0.2/24", "fd79::2/64"]));
+    vm.ip("route add default via 10.79.0.1\nroute add default via fd79::1");
+    inside.set("ipv4/ip_forward", "1");
+    inside.set("ipv6/conf/all/forwarding", "1");
+    outside.ip("route add 10.79.0.0/24 via 10.77.0.2\nroute add fd79::/64 via fd77::2");
+    vm
+}
+
+/// The namespaces of a pod and of what is outside, joined at `eth0`, over which the pod's traffic leaves.
+pub(crate) fn joined() -> (Namespace, Namespace) {
+    let (inside, outside) = (Namespace::new(), Namespace::new());
+    join(
+        (&inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
+        (&outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]),
+    );
     inside.ip("route add default via 10.77.0.1\nroute add default via fd77::1");
+    (inside, outside)
+}
+
+fn connect(inside: &Namespace, outside: &Namespace) {
+    join((inside, "net1", ["10.78.0.2/24", "fd78::2/64"]), (outside, "net1", ["10.78.0.1/24", "fd78::1/64"]));
     for place in [Place::Service, Place::Elsewhere, Place::Resolver] {
         let [v4, v6] = Family::BOTH.map(|family| place.ip(family));
         outside.ip(&format!("addr add {v4} dev lo\naddr add {v6} dev lo nodad"));

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use super::folder::Folder;
 
@@ -93,16 +93,23 @@ pub(crate) fn stdout_of(arguments: &[&str]) -> String {
 
 /// Runs a program with this standard input, whatever its exit status.
 pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Outcome {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("starting `{program}` failed ({error}): is it installed?"));
+    fed(Command::new(program).args(arguments), input)
+}
+
+/// Runs a command with this standard input, whatever its exit status.
+pub(crate) fn fed(command: &mut Command, input: impl AsRef<[u8]>) -> Outcome {
+    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    finish(
+        started.unwrap_or_else(|error| panic!("starting {command:?} failed ({error}): is it installed?")),
+        input,
+    )
+}
+
+/// Gives a child its standard input and waits for its end.
+pub(crate) fn finish(mut child: Child, input: impl AsRef<[u8]>) -> Outcome {
     // A program that stops reading early says why by its exit status.
-    let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_bytes());
-    child.wait_with_output().unwrap_or_else(|error| panic!("waiting for `{program}` failed: {error}")).into()
+    let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_ref());
+    child.wait_with_output().expect("it ends").into()
 }
 
 /// Runs a program that must succeed, and returns what it printed.

@@ -2,12 +2,12 @@
 
 use crate::cni::install::node::{Node, Running, program};
 use crate::support::namespace::Namespace;
-use crate::support::program::Run;
+use crate::support::program::{Run, fed};
 use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    process::{Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 use testkit::monitoring::{Exporter, check};
@@ -61,17 +61,9 @@ impl Scene {
             ),
             self.node.path("state").display()
         );
-        let mut child = Command::new(self.node.plugin())
-            .env("CNI_COMMAND", verb)
-            .envs(variables.iter().copied())
-            .env("CNI_PATH", self.node.programs())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the plugin starts");
-        child.stdin.take().expect("a pipe").write_all(configuration.as_bytes()).expect("written");
-        child.wait().expect("it ends").success()
+        let mut command = Command::new(self.node.plugin());
+        command.env("CNI_COMMAND", verb).envs(variables.iter().copied());
+        fed(command.env("CNI_PATH", self.node.programs()), configuration).succeeded()
     }
 
     fn get(&self, path: &str) -> String {

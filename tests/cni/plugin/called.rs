@@ -1,26 +1,13 @@
 //! How the program knows that a runtime calls it.
 
 use crate::cni::plugin::runtime::{Answer, Node};
-use crate::support::program::{BINARY, Outcome};
-use std::{
-    io::Write,
-    os::unix::fs::symlink,
-    path::Path,
-    process::{Command, Stdio},
-};
+use crate::support::program::{BINARY, Outcome, fed};
+use std::{os::unix::fs::symlink, path::Path, process::Command};
 
 fn run(program: &Path, arguments: &[&str], command: Option<&str>) -> Outcome {
     let mut called = Command::new(program);
     called.args(arguments).env_clear().envs(command.map(|command| ("CNI_COMMAND", command)));
-    let mut child = called
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    // A command line reads nothing.
-    let _ = child.stdin.take().expect("a pipe").write_all(b"{}");
-    child.wait_with_output().expect("it ends").into()
+    fed(&mut called, "{}")
 }
 
 #[test]

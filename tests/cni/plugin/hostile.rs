@@ -4,15 +4,14 @@
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text, variables};
 use crate::support::mounts::mount;
 use crate::support::namespace::Namespace;
-use crate::support::program::{BINARY, Outcome};
+use crate::support::program::{BINARY, Outcome, fed};
 use crate::support::scope;
 use serde_json::json;
 use std::{
     fs::{self, File},
-    io::Write,
     os::unix::fs::symlink,
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -158,8 +157,7 @@ fn del_succeeds_where_the_record_can_not_be_removed_and_gc_forgets_it_later() {
 #[test]
 fn rules_that_two_attachments_share_do_not_get_lost_on_a_read_only_folder() {
     let (node, pod) = (Node::new(), container());
-    let mut other = node.capturing();
-    other["name"] = json!("second");
+    let other = node.second();
     node.does("ADD", &node.capturing(), &pod.path());
     node.does("ADD", &other, &pod.path());
     let made = rules(&pod);
@@ -173,18 +171,9 @@ fn rules_that_two_attachments_share_do_not_get_lost_on_a_read_only_folder() {
 /// A call that may write files of so many bytes.
 fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Outcome {
     let path = pod.path();
-    let mut child = Command::new("prlimit")
-        .args([&format!("--fsize={bytes}"), BINARY])
-        .envs(variables("c1", &path))
-        .env("CNI_COMMAND", verb)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("prlimit");
-    let input = node.capturing().to_string();
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends").into()
+    let mut command = Command::new("prlimit");
+    command.args([&format!("--fsize={bytes}"), BINARY]).envs(variables("c1", &path)).env("CNI_COMMAND", verb);
+    fed(&mut command, node.capturing().to_string())
 }
 
 #[test]

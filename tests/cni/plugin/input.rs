@@ -1,7 +1,8 @@
 //! Bad input: the right number, valid JSON, everything that is wrong at once, and no rule touched.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, feed, rules, run, says, start, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, start, variables};
 use crate::support::namespace::Namespace;
+use crate::support::program::finish;
 use serde_json::json;
 
 const VERBS: [&str; 5] = ["ADD", "CHECK", "DEL", "GC", "STATUS"];
@@ -32,7 +33,7 @@ fn what_is_no_json_object_is_refused() {
         }
     }
     for bytes in [&b"\xff\xfe{}"[..], b"{\"name\":\"\xff\"}", b"\0"] {
-        feed(start("ADD", &variables("c1", &pod.path())), bytes).refused(6);
+        finish(start("ADD", &variables("c1", &pod.path())), bytes).refused(6);
     }
     assert_eq!(rules(&pod), "");
 }

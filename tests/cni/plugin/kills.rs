@@ -2,40 +2,24 @@
 
 use crate::cni::plugin::runtime::{Node, container, rules, variables};
 use crate::support::namespace::Namespace;
-use crate::support::program::BINARY;
+use crate::support::program::{BINARY, Outcome, fed};
 use crate::support::scope;
 use serde_json::Value;
-use std::{
-    collections::HashMap,
-    fs,
-    io::Write,
-    process::{Command, ExitStatus, Stdio},
-};
+use std::{collections::HashMap, fs, process::Command};
 
-fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> ExitStatus {
+fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> Outcome {
     let path = pod.path();
-    let mut child = Command::new("strace")
-        .args(["-f", "-qq"])
-        .args(options)
-        .arg(BINARY)
-        .envs(variables("c1", &path))
-        .env("CNI_COMMAND", "ADD")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("strace");
-    let input = node.capturing().to_string();
-    // One that was killed early reads nothing.
-    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-    child.wait().expect("it ends")
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq"]).args(options).arg(BINARY);
+    command.envs(variables("c1", &path)).env("CNI_COMMAND", "ADD");
+    fed(&mut command, node.capturing().to_string())
 }
 
 /// The calls from the moment on that the namespace is entered, before which nothing is done: each by its name, and how
 /// many of that name there have been with it.
 fn calls(node: &Node, pod: &Namespace) -> Vec<(String, usize)> {
     let log = node.folder.join("calls");
-    assert!(add_under_strace(node, pod, &["-o", crate::cni::plugin::runtime::text(&log)]).success());
+    assert!(add_under_strace(node, pod, &["-o", crate::cni::plugin::runtime::text(&log)]).succeeded());
     let text = fs::read_to_string(&log).expect("a log");
     let mut counts: HashMap<(String, String), usize> = HashMap::new();
     let count = |line: &str| {
@@ -61,7 +45,7 @@ fn what_a_killed_add_leaves_goes_with_del() {
         node.does("DEL", &configuration, &path);
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "before {name} {count}");
         let kill = format!("inject={name}:signal=KILL:when={count}");
-        if add_under_strace(&node, &pod, &["-o", "/dev/null", "-e", &kill]).success() {
+        if add_under_strace(&node, &pod, &["-o", "/dev/null", "-e", &kill]).succeeded() {
             continue;
         }
         let now = rules(&pod);

@@ -1,12 +1,9 @@
 //! A configured kubeconfig: what `sidecar-node` tells of a pod counts, and what it can't tell fails the call.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, feed, rules, says, variables};
-use crate::support::program::{BINARY, Outcome};
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, says, variables};
+use crate::support::program::{BINARY, Outcome, fed};
 use serde_json::{Value, json};
-use std::{
-    fs,
-    process::{Command, Stdio},
-};
+use std::{fs, process::Command};
 
 /// A folder with the plugin and a program beside it that stands for `sidecar-node`. It keeps its arguments.
 struct Installed {
@@ -39,16 +36,9 @@ impl Installed {
             "kubeconfig": "/etc/cni/kubeconfig", "timeout": "8s",
             "runtimeConfig": { "io.kubernetes.cri.pod-annotations": annotations },
         }));
-        let child = Command::new(self.node.folder.join("sidecar-cni"))
-            .env_clear()
-            .envs(variables("c1", namespace))
-            .env("CNI_COMMAND", "ADD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the plugin starts");
-        feed(child, configuration.to_string().as_bytes())
+        let mut command = Command::new(self.node.folder.join("sidecar-cni"));
+        command.env_clear().envs(variables("c1", namespace)).env("CNI_COMMAND", "ADD");
+        fed(&mut command, configuration.to_string())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pods of every mesh, each in its own words: what ADD sets is found by CHECK and removed by DEL, whatever the pod and its
 //! configuration say by then, and nothing is set beside another mesh.
 
-use crate::cni::plugin::pods::annotated;
+use crate::cni::plugin::pods::{annotated, both_families, captures};
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
@@ -94,13 +94,6 @@ const KINDS: [Kind; 4] = [
         wrong: &[("istio.io/reroute-virtual-interfaces", "a/b"), ("sidecar-init/probe-address", "here")],
     },
 ];
-
-/// A container with addresses of both families.
-fn both_families() -> Namespace {
-    let pod = container();
-    pod.ip("link set lo up\naddr add fd00::3/128 dev lo nodad");
-    pod
-}
 
 /// All that rules and routing are. A table of iptables (legacy) that is there and empty is no rule: to list it makes it.
 fn everything(pod: &Namespace) -> String {
@@ -269,18 +262,6 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
     assert!(node.attachments().is_empty());
 }
 
-#[track_caller]
-fn means(node: &Node, configuration: &serde_json::Value, flags: &[&str]) {
-    let (pod, other) = (both_families(), both_families());
-    node.does("ADD", configuration, &pod.path());
-    other.stdout(BINARY, &[&["apply", "--backend=nftables"], flags].concat());
-    assert_eq!(rules(&pod), rules(&other), "{configuration:#}");
-    // What is compared with is read from what ADD has written.
-    node.does("CHECK", configuration, &pod.path());
-    node.does("DEL", configuration, &pod.path());
-    assert_eq!(rules(&pod), "", "{configuration:#}");
-}
-
 /// As linkerd's own plugin reads them: ports skipped inbound are added to those of the node, all else is replaced.
 #[test]
 fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
@@ -293,7 +274,7 @@ fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
     let flags = |inbound: &'static str, outbound: &'static str| {
         ["--mesh=linkerd", "-p4143", "-o4140", "-u2105", "--ipv6=false", inbound, outbound]
     };
-    means(
+    captures(
         &node,
         &annotated(&node, &[seen], &defaults),
         &flags("--inbound-ports-to-ignore=4191,4190,9000", "--outbound-ports-to-ignore=443,6443"),
@@ -303,22 +284,22 @@ fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
         ("config.linkerd.io/skip-inbound-ports", "7000,8000-8002"),
         ("config.linkerd.io/skip-outbound-ports", "3306"),
     ];
-    means(
+    captures(
         &node,
         &annotated(&node, &given, &defaults),
         &flags("--inbound-ports-to-ignore=4191,4190,9000,7000,8000-8002", "--outbound-ports-to-ignore=3306"),
     );
     // Our own annotation says what the flag says.
     let given = [seen, ("sidecar-init/inbound-ports-to-ignore", "4190,4191,7000")];
-    means(
+    captures(
         &node,
         &annotated(&node, &given, &defaults),
         &flags("--inbound-ports-to-ignore=4190,4191,7000", "--outbound-ports-to-ignore=443,6443"),
     );
     // Whose pod is another mesh's, or Istio's, of that the defaults of linkerd say nothing.
     let [istio, _, kuma, _] = &KINDS;
-    means(&node, &annotated(&node, istio.says, &defaults), istio.flags);
-    means(&node, &annotated(&node, kuma.says, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
+    captures(&node, &annotated(&node, istio.says, &defaults), istio.flags);
+    captures(&node, &annotated(&node, kuma.says, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
 }
 
 #[test]
@@ -328,9 +309,9 @@ fn a_network_captures_every_container_for_its_mesh() {
         "mesh": "linkerd", "proxy-uid": 2105, "inbound-ports-to-ignore": "4190,4191",
     } });
     let flags = |inbound: &'static str| ["--mesh=linkerd", "-p4143", "-o4140", "-u2105", inbound];
-    means(&node, &node.configuration(&capture), &flags("--inbound-ports-to-ignore=4190,4191"));
+    captures(&node, &node.configuration(&capture), &flags("--inbound-ports-to-ignore=4190,4191"));
     let given = [("config.linkerd.io/skip-inbound-ports", "7000")];
-    means(&node, &annotated(&node, &given, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
+    captures(&node, &annotated(&node, &given, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
 }
 
 /// A runtime does not tell that the pod has an init container for the rules: it comes after the plugin.

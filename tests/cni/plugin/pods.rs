@@ -15,16 +15,24 @@ pub(crate) fn annotated(node: &Node, annotations: &[(&str, &str)], more: &Value)
     configuration
 }
 
+/// A container with addresses of both families.
+pub(crate) fn both_families() -> Namespace {
+    let pod = container();
+    pod.ip("link set lo up\naddr add fd00::3/128 dev lo nodad");
+    pod
+}
+
 /// What `sidecar-init apply` makes with flags.
 fn made_by(flags: &[&str]) -> String {
-    let pod = container();
+    let pod = both_families();
     pod.stdout(crate::support::program::BINARY, &[&["apply", "--backend", "nftables"], flags].concat());
     rules(&pod)
 }
 
+/// What ADD sets is what the flags set; CHECK finds it equal, and DEL removes it.
 #[track_caller]
-fn captures(node: &Node, configuration: &Value, flags: &[&str]) {
-    let pod = container();
+pub(crate) fn captures(node: &Node, configuration: &Value, flags: &[&str]) {
+    let pod = both_families();
     node.does("ADD", configuration, &pod.path());
     assert_eq!(rules(&pod), made_by(flags), "{configuration:#}");
     node.does("CHECK", configuration, &pod.path());

@@ -47,9 +47,7 @@ rows! {
 fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
     let (node, pod) = (Node::new(), container());
     let path = pod.path();
-    let mut second = node.capturing();
-    second["name"] = json!("second");
-    let networks = [node.capturing(), second];
+    let networks = [node.capturing(), node.second()];
     for round in 0..scope::runs(100, 15) {
         networks.iter().for_each(|network| drop(node.does("ADD", network, &path)));
         thread::scope(|scope| {
@@ -90,8 +88,7 @@ fn without_a_record_rules_of_an_init_container_stay_and_so_do_those_that_another
     assert_eq!(rules(&pod), made);
 
     let pod = container();
-    let mut other = node.capturing();
-    other["name"] = json!("second");
+    let other = node.second();
     node.does("ADD", &other, &pod.path());
     let made = rules(&pod);
     node.does("DEL", &node.capturing(), &pod.path());

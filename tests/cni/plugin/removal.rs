@@ -70,11 +70,7 @@ fn rules_that_we_did_not_add_stay() {
 #[test]
 fn rules_stay_until_the_last_attachment_of_a_container_goes() {
     let (node, pod) = added();
-    let other = {
-        let mut other = node.capturing();
-        other["name"] = json!("second");
-        other
-    };
+    let other = node.second();
     node.does("ADD", &other, &pod.path());
     let made = rules(&pod);
     node.does("DEL", &node.capturing(), &pod.path());
@@ -92,9 +88,7 @@ fn only_what_is_valid_is_remembered() {
     for container in ["c1", "c2", "c3", "c4"] {
         run("ADD", &variables(container, &pod.path()), &input).well();
     }
-    let mut other = node.capturing();
-    other["name"] = json!("second");
-    node.does("ADD", &other, &pod.path());
+    node.does("ADD", &node.second(), &pod.path());
     let attachment =
         |container: &str, interface: &str| json!({"containerID": container, "ifname": interface});
     for (key, valid, left) in [

@@ -2,11 +2,10 @@
 
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
-use crate::support::program::{BINARY, Outcome};
+use crate::support::program::{BINARY, Outcome, finish};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -71,6 +70,11 @@ impl Node {
         self.configuration(&json!({"capture": serde_json::from_str::<Value>(CAPTURE).expect("JSON")}))
     }
 
+    /// The same of another network.
+    pub(crate) fn second(&self) -> Value {
+        self.configuration(&json!({"name": "second", "capture": self.capturing()["capture"]}))
+    }
+
     /// Calls a verb for the container `c1`.
     pub(crate) fn call(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
         run(verb, &variables("c1", namespace), &configuration.to_string())
@@ -113,14 +117,7 @@ pub(crate) fn start(verb: &str, variables: &[(&str, &str)]) -> Child {
 }
 
 pub(crate) fn run(verb: &str, variables: &[(&str, &str)], input: &str) -> Outcome {
-    feed(start(verb, variables), input.as_bytes())
-}
-
-/// Gives a call its input and waits for its end.
-pub(crate) fn feed(mut child: Child, input: &[u8]) -> Outcome {
-    // One that has read enough closes its end.
-    let _ = child.stdin.take().expect("a pipe").write_all(input);
-    child.wait_with_output().expect("it ends").into()
+    finish(start(verb, variables), input)
 }
 
 /// What a call says to a runtime.

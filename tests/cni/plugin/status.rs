@@ -1,13 +1,9 @@
 //! STATUS: whether ADD could serve here.
 
 use crate::cni::plugin::runtime::{Answer, Node, run, says};
-use crate::support::program::Outcome;
+use crate::support::program::{BINARY, Outcome, fed};
 use serde_json::json;
-use std::{
-    fs,
-    io::Write,
-    process::{Command, Stdio},
-};
+use std::{fs, process::Command};
 
 #[test]
 fn a_node_that_can_serve_says_so_and_nothing_is_left_of_the_trial() {
@@ -42,17 +38,9 @@ fn a_state_directory_that_can_not_be_written_is_told() {
 /// Calls by a user without this capability.
 fn without(capability: &str, node: &Node) -> Outcome {
     let set = format!("--bounding-set=-{capability}");
-    let mut child = Command::new("setpriv")
-        .args([&set, "--inh-caps=-all", crate::support::program::BINARY])
-        .env("CNI_COMMAND", "STATUS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("setpriv");
-    let input = node.capturing().to_string();
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends").into()
+    let mut command = Command::new("setpriv");
+    command.args([&set, "--inh-caps=-all", BINARY]).env("CNI_COMMAND", "STATUS");
+    fed(&mut command, node.capturing().to_string())
 }
 
 #[test]

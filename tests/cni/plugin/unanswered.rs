@@ -1,11 +1,10 @@
 //! An ADD whose result does not reach the runtime has failed, and has undone what it did.
 
 use crate::cni::plugin::runtime::{Node, container, rules, variables};
-use crate::support::program::{BINARY, Outcome};
+use crate::support::program::{BINARY, Outcome, finish};
 use serde_json::json;
 use std::{
     fs::File,
-    io::Write,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -15,9 +14,8 @@ fn add(redirection: &str, stdout: Stdio, input: &str, path: &str) -> Outcome {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("exec \"$0\" {redirection}"), BINARY]).env_clear();
     command.envs(variables("c1", path)).env("CNI_COMMAND", "ADD");
-    let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn().expect("sh");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends").into()
+    let child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn();
+    finish(child.expect("sh"), input)
 }
 
 /// A pipe whose reader is gone.

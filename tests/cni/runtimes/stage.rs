@@ -5,18 +5,18 @@
 //! dropped, when the test process ends in whatever way, and when the time is over. Mounts and network devices go with
 //! them. Control groups alone are the machine's own; those that were made here have the stage's name.
 
+use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
-use crate::support::program::Outcome;
+use crate::support::program::{Outcome, fed};
 use crate::support::wait::poll;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use std::{
-    env, fs,
+    fs,
     fs::File,
-    io::{BufRead, BufReader, Write},
-    ops::Deref,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{self, Child, Command, Stdio},
     thread,
@@ -44,14 +44,11 @@ pub(crate) struct Stage {
     pub(crate) folder: Folder,
 }
 
-/// A folder that goes when it is dropped.
-pub(crate) struct Folder(PathBuf);
-
 impl Stage {
     /// A stage whose first process is this program; what it says goes to a file. Each test needs a name of its own.
     pub(crate) fn new(name: &str, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        let folder = Folder::new(name);
         let name = format!("sidecar-init-{name}-{}", process::id());
-        let folder = Folder::new(env::temp_dir().join(&name));
         let program = prepare(&folder);
         let log = File::create(folder.join("first.log")).expect("a file in a folder of our own");
         let mut keeper = Command::new("setpriv")
@@ -75,19 +72,10 @@ impl Stage {
 
     /// Runs a program on the stage, with these variables on top of ours.
     pub(crate) fn output(&self, call: &[&str], variables: &[(&str, &str)], input: &str) -> Outcome {
-        let mut child = Command::new("timeout")
-            .args(["--signal=KILL", TIMEOUT, "nsenter", "--mount", "--net", "--pid", "--target"])
-            .arg(self.first.to_string())
-            .args(call)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("starting `timeout` failed: {error}"));
-        // A program that stops reading early says why by its exit status.
-        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
-        child.wait_with_output().expect("it is our child").into()
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", TIMEOUT, "nsenter", "--mount", "--net", "--pid", "--target"]);
+        command.arg(self.first.to_string()).args(call).envs(variables.iter().copied());
+        fed(&mut command, input)
     }
 
     /// What a program prints that must succeed.
@@ -133,33 +121,6 @@ impl Drop for Stage {
         }
         remove_cgroups(&self.name);
         assert!(gone.is_some() || thread::panicking(), "a process on the stage does not end");
-    }
-}
-
-impl Folder {
-    fn new(path: PathBuf) -> Self {
-        fs::create_dir(&path).unwrap_or_else(|error| panic!("making {} failed: {error}", path.display()));
-        Self(path)
-    }
-
-    /// A path in it, for the command line.
-    pub(crate) fn file(&self, name: &str) -> String {
-        self.join(name).to_str().expect("UTF-8").to_owned()
-    }
-}
-
-impl Deref for Folder {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let removed = fs::remove_dir_all(&self.0);
-        assert!(removed.is_ok() || thread::panicking(), "{}: {removed:?}", self.0.display());
     }
 }
 

@@ -1,6 +1,7 @@
 //! A pod with a router beside it, and the rules of a scenario.
 
-use crate::support::namespace::{Namespace, join};
+use crate::support::namespace::Namespace;
+use crate::support::pod::joined;
 use crate::support::program::{BINARY, Outcome};
 use mesh::Setting;
 use serde_json::Value;
@@ -53,12 +54,7 @@ pub(crate) struct Pod {
 impl Pod {
     /// Without rules.
     pub(crate) fn new(scenario: Scenario) -> Self {
-        let (inside, outside) = (Namespace::new(), Namespace::new());
-        join(
-            (&inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
-            (&outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]),
-        );
-        inside.ip("route add default via 10.77.0.1\nroute add default via fd77::1");
+        let (inside, outside) = joined();
         Self { inside, outside, scenario }
     }
 

@@ -2,7 +2,8 @@
 
 use crate::meshes::ambient::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, everywhere};
 use crate::meshes::ambient::ztunnel::{At, Given, MARK};
-use crate::support::namespace::{Namespace, join};
+use crate::support::namespace::Namespace;
+use crate::support::pod::machine_behind;
 use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Protocol};
@@ -138,12 +139,7 @@ fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
     const MACHINE: Place = Place::of(["10.79.0.2", "fd79::2"]);
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &["--reroute-virtual-interfaces", "vm+"]);
-        let machine = Namespace::new();
-        join(
-            (&scene.pod, "vm0", ["10.79.0.1/24", "fd79::1/64"]),
-            (&machine, "eth0", ["10.79.0.2/24", "fd79::2/64"]),
-        );
-        machine.ip("route add default via 10.79.0.1\nroute add default via fd79::1");
+        let machine = machine_behind(&scene.pod, &scene.outside);
         scene.listen(Protocol::Tcp, SERVICE, 80);
         let service = SERVICE.at(family, 80);
         let call = scene.call(Protocol::Tcp, SERVICE, 80);

@@ -5,7 +5,8 @@ use crate::meshes::ambient::scene::{
     APP, LOOPBACK, OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, STUB, Scene, config, everywhere, live,
 };
 use crate::meshes::ambient::ztunnel::{At, MARK};
-use crate::support::namespace::{Namespace, join};
+use crate::support::namespace::Namespace;
+use crate::support::pod::machine_behind;
 use crate::support::random::Random;
 use crate::support::traffic::{Call, Protocol};
 use diagnose::explain::{self, PodContext};
@@ -110,15 +111,7 @@ struct Explained {
 
 impl Explained {
     fn new(scene: Scene, flags: &[&str]) -> Explained {
-        let machine = Namespace::new();
-        join(
-            (&scene.pod, "vm0", ["10.79.0.1/24", "fd79::1/64"]),
-            (&machine, "eth0", ["10.79.0.2/24", "fd79::2/64"]),
-        );
-        machine.ip("route add default via 10.79.0.1\nroute add default via fd79::1");
-        scene.pod.set("ipv4/ip_forward", "1");
-        scene.pod.set("ipv6/conf/all/forwarding", "1");
-        scene.outside.ip("route add 10.79.0.0/24 via 10.77.0.2\nroute add fd79::/64 via fd77::2");
+        let machine = machine_behind(&scene.pod, &scene.outside);
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let config = config(&flags);
         let policy: &dyn CapturePolicy = &*config;

@@ -1,7 +1,8 @@
 //! A pod, its ztunnel, its application, and who is outside.
 
 use crate::meshes::ambient::ztunnel::{Given, Ztunnel};
-use crate::support::namespace::{Namespace, join};
+use crate::support::namespace::Namespace;
+use crate::support::pod::joined;
 use crate::support::program::{Outcome, Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
@@ -72,13 +73,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// A pod with these flags given, ztunnel listening.
     pub(crate) fn new(variant: Variant, family: Family, flags: &[&str]) -> Scene {
-        let (pod, outside) = (Namespace::new(), Namespace::new());
-        let addresses = |place: Place, lengths: [u8; 2]| {
-            [format!("{}/{}", place.0[0], lengths[0]), format!("{}/{}", place.0[1], lengths[1])]
-        };
-        let (of_pod, of_outside) = (addresses(POD, [24, 64]), addresses(OUTSIDE, [24, 64]));
-        join((&pod, "eth0", [&of_pod[0], &of_pod[1]]), (&outside, "eth0", [&of_outside[0], &of_outside[1]]));
-        pod.ip(&format!("route add default via {}\nroute add default via {}", OUTSIDE.0[0], OUTSIDE.0[1]));
+        let (pod, outside) = joined();
         for place in [SERVICE, RESOLVER, PROBE] {
             outside.ip(&format!("addr add {} dev lo\naddr add {} dev lo nodad", place.0[0], place.0[1]));
         }

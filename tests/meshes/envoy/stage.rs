@@ -6,8 +6,8 @@ use crate::support::wait::poll;
 use crate::{
     meshes::envoy::proxy::{Envoy, Launch},
     support::{
-        namespace::{Namespace, join},
-        pod::APP,
+        namespace::Namespace,
+        pod::{APP, joined},
         setting::{Family, Mode, Variant},
         traffic::{Identity, assume},
     },
@@ -47,12 +47,7 @@ impl Stage {
 
     /// One whose rules somebody else sets, before Envoy is started as is told.
     pub(crate) fn with(mode: Mode, set_rules: impl FnOnce(&Namespace), launch: Launch) -> Self {
-        let (inside, outside) = (Namespace::new(), Namespace::new());
-        join(
-            (&inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
-            (&outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]),
-        );
-        inside.ip("route add default via 10.77.0.1\nroute add default via fd77::1");
+        let (inside, outside) = joined();
         for place in ["10.99.0.1", "fd99::1", "10.96.0.10", "fd96::10"] {
             outside
                 .ip(&format!("addr add {place} dev lo {}", if place.contains(':') { "nodad" } else { "" }));
