@@ -3,6 +3,7 @@
 //! Every setting gets texts made to break out of their place: line breaks, options, quotes, negations. The
 //! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
 
+use crate::support::scope;
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh, Resolved, resolve};
@@ -157,7 +158,7 @@ fn text_order(rules: &RuleSet) -> RuleSet {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(scope::runs(1500, 300)))]
 
     #[test]
     fn one_text_in_one_setting(

@@ -2,6 +2,7 @@
 
 use crate::cli::typed::program::{commands, flags, output_of, stdout};
 use crate::support::folder::Folder;
+use crate::support::scope;
 use std::collections::BTreeSet;
 
 /// A line up to the cursor, what is proposed for its last word, and whether that is all.
@@ -57,11 +58,11 @@ type Shell = fn(&Folder, &str) -> BTreeSet<String>;
 
 fn check(name: &str, shell: Shell) {
     let folder = stage(name);
-    for (line, expected) in CASES {
+    for (line, expected) in scope::of(CASES.to_vec(), 12) {
         let expected: BTreeSet<String> = expected.iter().map(|&word| word.to_owned()).collect();
         assert_eq!(shell(&folder, line), expected, "{name}: {line:?}");
     }
-    for command in commands() {
+    for command in scope::of(commands(), 5) {
         let proposed = shell(&folder, &format!("sidecar-init {command} --"));
         let mut expected: BTreeSet<String> =
             flags(&command).into_iter().map(|(flag, _)| format!("--{flag}")).collect();

@@ -2,20 +2,19 @@
 //! nobody reads half of anything.
 
 use crate::cni::install::node::{Node, program, types};
-use crate::support::wait;
+use crate::support::{scope, wait};
 use serde_json::Value;
 use std::{
     fs,
     io::Write,
     path::Path,
     process::{Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::Duration,
 };
 
 const FILE: &str = "10-a.conflist";
-const ROUNDS: u32 = 400;
 
 /// What an agent writes in a round; long, so that writing takes its time.
 fn text(round: u32) -> String {
@@ -32,43 +31,42 @@ fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
     write(&node, &text(0));
     let running = node.start(&["--watch"]);
     running.until("the entry", || node.read(FILE).contains("sidecar-cni"));
+    let rounds = scope::runs(400, 80);
     let ends = AtomicBool::new(false);
+    let (reads, with_entry) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let path = node.configurations().join(FILE);
-    let (reads, with_entry) = thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let (mut reads, mut with_entry) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
             while !ends.load(Ordering::Acquire) {
                 // A file that is exchanged is there at any moment.
                 let seen = fs::read(&path).expect("the file is there");
                 match serde_json::from_slice::<Value>(&seen) {
                     Ok(list) => {
-                        reads += 1;
+                        reads.fetch_add(1, Ordering::Relaxed);
                         let plugins = list["plugins"].as_array().expect("plugins");
                         let ours = plugins.iter().filter(|plugin| plugin["type"] == "sidecar-cni").count();
                         assert!(plugins.len() == 2 + ours && ours <= 1);
-                        with_entry += ours;
+                        with_entry.fetch_add(ours, Ordering::Relaxed);
                     }
                     Err(error) => assert!(!is_whole_always, "{error}"),
                 }
             }
-            (reads, with_entry)
         });
-        for round in 1..=ROUNDS {
+        for round in 1..=rounds {
             write(&node, &text(round));
             thread::sleep(Duration::from_millis(u64::from(round % 4)));
         }
-        thread::sleep(Duration::from_millis(300));
+        let is_read = || reads.load(Ordering::Relaxed) > 100 && with_entry.load(Ordering::Relaxed) > 0;
+        wait::until("it is read often, and with the entry", is_read);
         ends.store(true, Ordering::Release);
-        reader.join().expect("the reader")
     });
-    assert!(reads > 100 && with_entry > 0, "{reads} reads, {with_entry} with the entry");
     running.until("the last text with the entry", || {
         let text = node.read(FILE);
-        text.contains(&format!("\"round\": {ROUNDS},")) && types(&text) == ["a", "portmap", "sidecar-cni"]
+        text.contains(&format!("\"round\": {rounds},")) && types(&text) == ["a", "portmap", "sidecar-cni"]
     });
     drop(running);
     node.succeed("uninstall", &[]);
-    assert_eq!(node.read(FILE), text(ROUNDS), "to the byte");
+    assert_eq!(node.read(FILE), text(rounds), "to the byte");
     assert_eq!(node.all().len(), 1, "nothing unfinished");
 }
 

@@ -5,6 +5,7 @@ use crate::cni::plugin::pods::{annotated, both_families, captures};
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
+use crate::support::scope;
 use crate::support::setting::backends;
 use serde_json::json;
 use std::{env, fs};
@@ -128,34 +129,33 @@ fn last_reason(node: &Node) -> String {
 
 #[test]
 fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
-    for kind in &KINDS {
-        for backend in backends() {
-            let (node, pod, other) = (Node::new(), both_families(), both_families());
-            let case = format!("{} by {backend}", kind.mesh);
-            let before = everything(&pod);
-            apply(kind, backend, &other);
-            let expected = everything(&other);
-            call(&node, "ADD", backend, kind.says, &pod).well();
-            assert_eq!(everything(&pod), expected, "{case}");
-            call(&node, "ADD", backend, kind.says, &pod).well();
-            assert_eq!(everything(&pod), expected, "{case}");
-            assert!(last_reason(&node).contains("was in place"), "{case}: {}", last_reason(&node));
-            // From here on nobody says any more of which mesh the pod is.
-            call(&node, "CHECK", backend, &[], &pod).well();
-            let tampering = match backend {
-                "iptables-legacy" => "iptables-legacy -t nat -F OUTPUT",
-                _ => "nft flush ruleset",
-            };
-            pod.stdout("sh", &["-c", tampering]);
-            says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
-            call(&node, "ADD", backend, kind.says, &pod).well();
-            assert_eq!(everything(&pod), expected, "{case}");
-            call(&node, "DEL", "nftables", &[], &pod).well();
-            assert_eq!(everything(&pod), before, "{case}");
-            assert!(node.attachments().is_empty(), "{case}");
-            call(&node, "DEL", "nftables", &[], &pod).well();
-            assert_eq!(everything(&pod), before, "{case}");
-        }
+    let cases = KINDS.iter().flat_map(|kind| backends().map(move |backend| (kind, backend)));
+    for (kind, backend) in scope::of(cases.collect(), 4) {
+        let (node, pod, other) = (Node::new(), both_families(), both_families());
+        let case = format!("{} by {backend}", kind.mesh);
+        let before = everything(&pod);
+        apply(kind, backend, &other);
+        let expected = everything(&other);
+        call(&node, "ADD", backend, kind.says, &pod).well();
+        assert_eq!(everything(&pod), expected, "{case}");
+        call(&node, "ADD", backend, kind.says, &pod).well();
+        assert_eq!(everything(&pod), expected, "{case}");
+        assert!(last_reason(&node).contains("was in place"), "{case}: {}", last_reason(&node));
+        // From here on nobody says any more of which mesh the pod is.
+        call(&node, "CHECK", backend, &[], &pod).well();
+        let tampering = match backend {
+            "iptables-legacy" => "iptables-legacy -t nat -F OUTPUT",
+            _ => "nft flush ruleset",
+        };
+        pod.stdout("sh", &["-c", tampering]);
+        says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
+        call(&node, "ADD", backend, kind.says, &pod).well();
+        assert_eq!(everything(&pod), expected, "{case}");
+        call(&node, "DEL", "nftables", &[], &pod).well();
+        assert_eq!(everything(&pod), before, "{case}");
+        assert!(node.attachments().is_empty(), "{case}");
+        call(&node, "DEL", "nftables", &[], &pod).well();
+        assert_eq!(everything(&pod), before, "{case}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support::configurations::{self, Configuration};
 use crate::support::random::Random;
+use crate::support::scope;
 use mesh::RuleReason;
 use mesh::istio::OWNERSHIP;
 use mesh::recognition::reasons;
@@ -58,7 +59,8 @@ fn compare(rules: &RuleSet, printed: &str) -> usize {
 fn rules_of_iptables_are_read_as_they_were_meant() {
     let mut random = Random::new(21);
     let mut compared = 0;
-    for turn in 0..400 {
+    let turns = scope::runs(400, 60);
+    for turn in 0..turns {
         let configuration = Configuration::random(&mut random);
         let config = configuration.resolve(random.of(&["REDIRECT", "TPROXY"]));
         let printed = format!("{turn}: {:?}", configuration.parts);
@@ -66,7 +68,7 @@ fn rules_of_iptables_are_read_as_they_were_meant() {
             compared += compare(&configurations::rules(&config, family), &printed);
         }
     }
-    assert!(compared > 10_000, "only {compared} rules");
+    assert!(compared > 25 * turns, "only {compared} rules");
 }
 
 /// Whatever is before a listing's rules, the numbers that they have counted are read.

@@ -33,7 +33,7 @@ fn by_upstream(configuration: &Configuration, variant: &str) -> Namespace {
 /// Tries its share of the configurations.
 fn check(variant: &str) {
     let seed: u64 = number("LINKERD_SEED", 1);
-    for turn in scope::of((0..number("LINKERD_PAIRS", 300) / 2).collect(), 15) {
+    for turn in scope::of((0..number("LINKERD_PAIRS", 300) / 2).collect(), 10) {
         let mut random = Random::new(seed ^ u64::from(variant == "nft") << 32 ^ turn << 33);
         let configuration = Configuration::random(&mut random);
         let flags = configuration.flags();
