@@ -5,6 +5,7 @@ use crate::oracle::configurations::Configuration;
 use crate::oracle::grammar::{FOREIGN_PORT, PORTS};
 use crate::oracle::packets::{Ears, Landing, Packet, Sent};
 use crate::oracle::question::{family, question, simulated};
+use crate::support::engine::kernel;
 use crate::support::namespace::{Namespace, join};
 use crate::support::pod::APP;
 use crate::support::program;
@@ -16,7 +17,6 @@ use mesh::{Capture, Mesh, OWNERS};
 use rules::simulate::{Outcome, Routing, Verdict, View, walk};
 use rules::{ByFamily, routing::Object};
 use serde_json::Value;
-use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::{engine, sys};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -130,7 +130,7 @@ impl Scene {
     fn read(&mut self) {
         let (views, routes, addresses) = self.pod.run(|| {
             let owner = Mesh::default().ownership().union(OWNERS);
-            let mut kernel = Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("the kernel");
+            let mut kernel = kernel(owner);
             let routes = kernel.routing().expect("routes");
             let mut view = |family| engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules");
             let views = ByFamily { v4: view(rules::Family::V4), v6: view(rules::Family::V6) };

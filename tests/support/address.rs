@@ -33,6 +33,10 @@ pub(crate) enum Place {
     Resolver,
     /// The pod's end of the link to the VM.
     VmGateway,
+    /// The VM.
+    Machine,
+    /// Where the host's own calls come from, with ambient; reached over eth0.
+    Probe,
 }
 
 impl Place {
@@ -66,6 +70,8 @@ impl Place {
             Place::Elsewhere => ["10.98.0.1", "fd98::1"],
             Place::Resolver => ["10.88.0.10", "fd88::10"],
             Place::VmGateway => ["10.79.0.1", "fd79::1"],
+            Place::Machine => ["10.79.0.2", "fd79::2"],
+            Place::Probe => ["169.254.7.127", "fd16:9254:7127:1337:ffff:ffff:ffff:ffff"],
         }
     }
 }

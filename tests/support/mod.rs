@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod case;
 pub(crate) mod configurations;
+pub(crate) mod engine;
 pub(crate) mod flags;
 pub(crate) mod mounts;
 pub(crate) mod namespace;

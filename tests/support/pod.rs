@@ -161,9 +161,14 @@ pub(crate) fn joined() -> (Namespace, Namespace) {
 
 fn connect(inside: &Namespace, outside: &Namespace) {
     join((inside, "net1", ["10.78.0.2/24", "fd78::2/64"]), (outside, "net1", ["10.78.0.1/24", "fd78::1/64"]));
-    for place in [Place::Service, Place::Elsewhere, Place::Resolver] {
+    stand_for(outside, &[Place::Service, Place::Elsewhere, Place::Resolver]);
+}
+
+/// Gives a host the addresses of these places.
+pub(crate) fn stand_for(host: &Namespace, places: &[Place]) {
+    for place in places {
         let [v4, v6] = Family::BOTH.map(|family| place.ip(family));
-        outside.ip(&format!("addr add {v4} dev lo\naddr add {v6} dev lo nodad"));
+        host.ip(&format!("addr add {v4} dev lo\naddr add {v6} dev lo nodad"));
     }
 }
 

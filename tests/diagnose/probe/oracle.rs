@@ -1,24 +1,17 @@
 //! What a walk through the rules that are there says of the calls of a probe.
 
-use crate::diagnose::probe::pod::{Pod, Scenario};
+use crate::diagnose::probe::pod::Pod;
+use crate::support::engine::{capture, kernel};
 use diagnose::explain::{self, RuleView};
 use diagnose::probe::{Call, ProbeContext, Route, calls};
-use mesh::Capture;
 use mesh::RuleReason;
 use mesh::istio::OWNERSHIP;
-use mesh::sources::{Dialect, Given, NullHost, Raw, Source};
+use mesh::sources::Dialect;
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict, walk};
 use rules::{Family, Gid, Port, Uid};
-use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::{engine, sys::route_lookup};
 use std::net::IpAddr;
-
-fn configuration(scenario: Scenario) -> Capture {
-    let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("test") };
-    let raw = Raw::of(scenario.iter().map(|(setting, value)| (*setting, given(value))));
-    mesh::resolve(&raw, &NullHost, Vec::new()).expect("the scenario is valid").capture
-}
 
 fn addresses() -> [IpAddr; 2] {
     ["10.77.0.2", "fd77::2"].map(|text| text.parse().expect("an address"))
@@ -26,7 +19,7 @@ fn addresses() -> [IpAddr; 2] {
 
 /// The calls that a probe of the pod tries, if root probes.
 pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
-    let config = configuration(pod.scenario);
+    let config = capture(pod.scenario.iter().map(|(setting, value)| (*setting, (*value).to_owned())));
     pod.inside.run(|| {
         let facts = ProbeContext {
             pod: explain::PodContext::new(addresses(), Some(&*config)),
@@ -45,8 +38,7 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
 /// Of which calls the rules that are there say otherwise than the scenario's, and what.
 pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
     let scenes = pod.inside.run(|| {
-        let mut kernel =
-            Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("a kernel with netfilter");
+        let mut kernel = kernel(OWNERSHIP);
         let routes = kernel.routing().expect("routing can be read");
         Family::BOTH.map(|family| {
             let view = engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules can be read");

@@ -1,7 +1,8 @@
 //! What becomes of a pod's traffic.
 
-use crate::meshes::ambient::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, everywhere};
+use crate::meshes::ambient::scene::{Scene, everywhere};
 use crate::meshes::ambient::ztunnel::{At, Given, MARK};
+use crate::support::address::Place;
 use crate::support::namespace::Namespace;
 use crate::support::pod::machine_behind;
 use crate::support::program::{Run, binary};
@@ -29,14 +30,20 @@ fn check(
 fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
-        scene.listen(Protocol::Tcp, POD, 8080);
-        let app = POD.at(family, 8080);
-        let call = scene.call(Protocol::Tcp, POD, 8080);
-        check(&scene, &scene.outside, &call, Some((At::Inbound, OUTSIDE, Some(app))), Some((app, OUTSIDE)));
+        scene.listen(Protocol::Tcp, Place::Pod, 8080);
+        let app = Place::Pod.at(family, 8080);
+        let call = scene.call(Protocol::Tcp, Place::Pod, 8080);
+        check(
+            &scene,
+            &scene.outside,
+            &call,
+            Some((At::Inbound, Place::Neighbour, Some(app))),
+            Some((app, Place::Neighbour)),
+        );
         // The tunnel's port is called as it is.
-        let call = scene.call(Protocol::Tcp, POD, 15008);
-        let tunnel = POD.at(family, 15008);
-        check(&scene, &scene.outside, &call, Some((At::Tunnel, OUTSIDE, Some(tunnel))), None);
+        let call = scene.call(Protocol::Tcp, Place::Pod, 15008);
+        let tunnel = Place::Pod.at(family, 15008);
+        check(&scene, &scene.outside, &call, Some((At::Tunnel, Place::Neighbour, Some(tunnel))), None);
     });
 }
 
@@ -44,19 +51,25 @@ fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address
 fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
-        scene.listen(Protocol::Tcp, SERVICE, 80);
-        scene.listen(Protocol::Tcp, POD, 8080);
-        let service = SERVICE.at(family, 80);
-        let call = scene.call(Protocol::Tcp, SERVICE, 80);
-        check(&scene, &scene.pod, &call, Some((At::Outbound, POD, Some(service))), Some((service, POD)));
+        scene.listen(Protocol::Tcp, Place::Service, 80);
+        scene.listen(Protocol::Tcp, Place::Pod, 8080);
+        let service = Place::Service.at(family, 80);
+        let call = scene.call(Protocol::Tcp, Place::Service, 80);
+        check(
+            &scene,
+            &scene.pod,
+            &call,
+            Some((At::Outbound, Place::Pod, Some(service))),
+            Some((service, Place::Pod)),
+        );
         // ztunnel's own call, by its mark alone.
         let marked = Call { mark: Some(MARK), ..call };
-        check(&scene, &scene.pod, &marked, None, Some((service, POD)));
+        check(&scene, &scene.pod, &marked, None, Some((service, Place::Pod)));
         // Bits above the mask are anybody's.
         let marked = Call { mark: Some(0xab000 | MARK), ..call };
-        check(&scene, &scene.pod, &marked, None, Some((service, POD)));
-        let itself = scene.call(Protocol::Tcp, POD, 8080);
-        check(&scene, &scene.pod, &itself, None, Some((POD.at(family, 8080), POD)));
+        check(&scene, &scene.pod, &marked, None, Some((service, Place::Pod)));
+        let itself = scene.call(Protocol::Tcp, Place::Pod, 8080);
+        check(&scene, &scene.pod, &itself, None, Some((Place::Pod.at(family, 8080), Place::Pod)));
     });
 }
 
@@ -64,18 +77,18 @@ fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
 fn queries_for_names_go_to_ztunnel_and_its_own_to_the_server() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
-        scene.listen(Protocol::Udp, RESOLVER, 53);
-        scene.listen(Protocol::Tcp, RESOLVER, 53);
-        let server = RESOLVER.at(family, 53);
+        scene.listen(Protocol::Udp, Place::Resolver, 53);
+        scene.listen(Protocol::Tcp, Place::Resolver, 53);
+        let server = Place::Resolver.at(family, 53);
         // Both from one port: only the zone tells their answers apart.
-        let from = Some(POD.at(family, 40053));
-        let query = Call { from, ..scene.call(Protocol::Udp, RESOLVER, 53) };
-        check(&scene, &scene.pod, &query, Some((At::Dns, POD, None)), None);
+        let from = Some(Place::Pod.at(family, 40053));
+        let query = Call { from, ..scene.call(Protocol::Udp, Place::Resolver, 53) };
+        check(&scene, &scene.pod, &query, Some((At::Dns, Place::Pod, None)), None);
         let own = Call { mark: Some(MARK), ..query };
-        check(&scene, &scene.pod, &own, None, Some((server, POD)));
-        check(&scene, &scene.pod, &query, Some((At::Dns, POD, None)), None);
-        let by_tcp = scene.call(Protocol::Tcp, RESOLVER, 53);
-        check(&scene, &scene.pod, &by_tcp, Some((At::Dns, POD, Some(server))), None);
+        check(&scene, &scene.pod, &own, None, Some((server, Place::Pod)));
+        check(&scene, &scene.pod, &query, Some((At::Dns, Place::Pod, None)), None);
+        let by_tcp = scene.call(Protocol::Tcp, Place::Resolver, 53);
+        check(&scene, &scene.pod, &by_tcp, Some((At::Dns, Place::Pod, Some(server))), None);
     });
 }
 
@@ -83,9 +96,9 @@ fn queries_for_names_go_to_ztunnel_and_its_own_to_the_server() {
 fn without_dns_capture_queries_go_to_the_server() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &["--dns-capture=false"]);
-        scene.listen(Protocol::Udp, RESOLVER, 53);
-        let query = scene.call(Protocol::Udp, RESOLVER, 53);
-        check(&scene, &scene.pod, &query, None, Some((RESOLVER.at(family, 53), POD)));
+        scene.listen(Protocol::Udp, Place::Resolver, 53);
+        let query = scene.call(Protocol::Udp, Place::Resolver, 53);
+        check(&scene, &scene.pod, &query, None, Some((Place::Resolver.at(family, 53), Place::Pod)));
     });
 }
 
@@ -93,26 +106,33 @@ fn without_dns_capture_queries_go_to_the_server() {
 fn the_hosts_own_calls_pass_both_ways() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
-        scene.listen(Protocol::Tcp, POD, 8080);
-        scene.listen(Protocol::Tcp, PROBE, 10250);
-        let from = Some(PROBE.at(family, 0));
-        let probe = Call { from, ..scene.call(Protocol::Tcp, POD, 8080) };
-        check(&scene, &scene.outside, &probe, None, Some((POD.at(family, 8080), PROBE)));
-        let call = scene.call(Protocol::Tcp, PROBE, 10250);
-        check(&scene, &scene.pod, &call, None, Some((PROBE.at(family, 10250), POD)));
+        scene.listen(Protocol::Tcp, Place::Pod, 8080);
+        scene.listen(Protocol::Tcp, Place::Probe, 10250);
+        let from = Some(Place::Probe.at(family, 0));
+        let probe = Call { from, ..scene.call(Protocol::Tcp, Place::Pod, 8080) };
+        check(&scene, &scene.outside, &probe, None, Some((Place::Pod.at(family, 8080), Place::Probe)));
+        let call = scene.call(Protocol::Tcp, Place::Probe, 10250);
+        check(&scene, &scene.pod, &call, None, Some((Place::Probe.at(family, 10250), Place::Pod)));
     });
 }
 
 #[test]
 fn another_probe_address_takes_the_place_of_the_usual_one() {
     everywhere(|variant, family| {
-        let mut scene = Scene::new(variant, family, &["--probe-address", "10.200.0.1,fd20::1"]);
-        scene.listen(Protocol::Tcp, POD, 8080);
-        let app = POD.at(family, 8080);
-        let probe = Call { from: Some(SERVICE.at(family, 0)), ..scene.call(Protocol::Tcp, POD, 8080) };
-        check(&scene, &scene.outside, &probe, None, Some((app, SERVICE)));
-        let usual = Call { from: Some(PROBE.at(family, 0)), ..probe };
-        check(&scene, &scene.outside, &usual, Some((At::Inbound, PROBE, Some(app))), Some((app, PROBE)));
+        let mut scene = Scene::new(variant, family, &["--probe-address", "10.99.0.1,fd99::1"]);
+        scene.listen(Protocol::Tcp, Place::Pod, 8080);
+        let app = Place::Pod.at(family, 8080);
+        let probe =
+            Call { from: Some(Place::Service.at(family, 0)), ..scene.call(Protocol::Tcp, Place::Pod, 8080) };
+        check(&scene, &scene.outside, &probe, None, Some((app, Place::Service)));
+        let usual = Call { from: Some(Place::Probe.at(family, 0)), ..probe };
+        check(
+            &scene,
+            &scene.outside,
+            &usual,
+            Some((At::Inbound, Place::Probe, Some(app))),
+            Some((app, Place::Probe)),
+        );
     });
 }
 
@@ -120,30 +140,41 @@ fn another_probe_address_takes_the_place_of_the_usual_one() {
 fn a_gateway_takes_what_arrives_and_ztunnel_still_finds_its_way_back() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &["--ingress"]);
-        scene.listen(Protocol::Tcp, POD, 8080);
-        scene.listen(Protocol::Tcp, SERVICE, 80);
-        let app = POD.at(family, 8080);
-        let call = scene.call(Protocol::Tcp, POD, 8080);
-        check(&scene, &scene.outside, &call, None, Some((app, OUTSIDE)));
+        scene.listen(Protocol::Tcp, Place::Pod, 8080);
+        scene.listen(Protocol::Tcp, Place::Service, 80);
+        let app = Place::Pod.at(family, 8080);
+        let call = scene.call(Protocol::Tcp, Place::Pod, 8080);
+        check(&scene, &scene.outside, &call, None, Some((app, Place::Neighbour)));
         // What the tunnel brings is handed over from the client's address; the answer goes to that.
-        let handed = Call { from: Some(SERVICE.at(family, 0)), mark: Some(MARK), ..call };
-        check(&scene, &scene.pod, &handed, None, Some((app, SERVICE)));
-        let service = SERVICE.at(family, 80);
-        let call = scene.call(Protocol::Tcp, SERVICE, 80);
-        check(&scene, &scene.pod, &call, Some((At::Outbound, POD, Some(service))), Some((service, POD)));
+        let handed = Call { from: Some(Place::Service.at(family, 0)), mark: Some(MARK), ..call };
+        check(&scene, &scene.pod, &handed, None, Some((app, Place::Service)));
+        let service = Place::Service.at(family, 80);
+        let call = scene.call(Protocol::Tcp, Place::Service, 80);
+        check(
+            &scene,
+            &scene.pod,
+            &call,
+            Some((At::Outbound, Place::Pod, Some(service))),
+            Some((service, Place::Pod)),
+        );
     });
 }
 
 #[test]
 fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
-    const MACHINE: Place = Place::of(["10.79.0.2", "fd79::2"]);
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &["--reroute-virtual-interfaces", "vm+"]);
         let machine = machine_behind(&scene.pod, &scene.outside);
-        scene.listen(Protocol::Tcp, SERVICE, 80);
-        let service = SERVICE.at(family, 80);
-        let call = scene.call(Protocol::Tcp, SERVICE, 80);
-        check(&scene, &machine, &call, Some((At::Outbound, MACHINE, Some(service))), Some((service, POD)));
+        scene.listen(Protocol::Tcp, Place::Service, 80);
+        let service = Place::Service.at(family, 80);
+        let call = scene.call(Protocol::Tcp, Place::Service, 80);
+        check(
+            &scene,
+            &machine,
+            &call,
+            Some((At::Outbound, Place::Machine, Some(service))),
+            Some((service, Place::Pod)),
+        );
     });
 }
 
@@ -151,12 +182,12 @@ fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
 fn without_ipv6_its_packets_meet_no_rule() {
     for &variant in Variant::tried() {
         let mut scene = Scene::new(variant, Family::V6, &["--ipv6=false"]);
-        scene.listen(Protocol::Tcp, SERVICE, 80);
-        scene.listen(Protocol::Udp, RESOLVER, 53);
-        let call = scene.call(Protocol::Tcp, SERVICE, 80);
-        check(&scene, &scene.pod, &call, None, Some((SERVICE.at(Family::V6, 80), POD)));
-        let query = scene.call(Protocol::Udp, RESOLVER, 53);
-        check(&scene, &scene.pod, &query, None, Some((RESOLVER.at(Family::V6, 53), POD)));
+        scene.listen(Protocol::Tcp, Place::Service, 80);
+        scene.listen(Protocol::Udp, Place::Resolver, 53);
+        let call = scene.call(Protocol::Tcp, Place::Service, 80);
+        check(&scene, &scene.pod, &call, None, Some((Place::Service.at(Family::V6, 80), Place::Pod)));
+        let query = scene.call(Protocol::Udp, Place::Resolver, 53);
+        check(&scene, &scene.pod, &query, None, Some((Place::Resolver.at(Family::V6, 53), Place::Pod)));
         let routing = scene.pod.stdout("ip", &["-6", "rule"]);
         assert!(!routing.contains("lookup 100"), "{routing}");
     }

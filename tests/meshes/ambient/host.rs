@@ -1,8 +1,10 @@
 //! The host's part: whose calls get the probe address, and what its table holds.
 
-use crate::meshes::ambient::scene::{APP, POD, PROBE, Scene};
+use crate::meshes::ambient::scene::Scene;
 use crate::meshes::ambient::ztunnel::At;
+use crate::support::address::Place;
 use crate::support::namespace::{Namespace, join};
+use crate::support::pod::APP;
 use crate::support::program::{Outcome, Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Listener, Protocol, Socket};
@@ -47,11 +49,11 @@ fn the_hosts_own_calls_come_from_the_probe_address_and_forwarded_ones_keep_their
     host.set("ipv6/conf/all/forwarding", "1");
     let (note, noted) = channel();
     let sockets = Family::BOTH.map(|family| {
-        let socket = Socket { protocol: Protocol::Tcp, address: POD.at(family, 8080), owner: APP };
+        let socket = Socket { protocol: Protocol::Tcp, address: Place::Pod.at(family, 8080), owner: APP };
         Listener::start(&pod, socket, (), note.clone())
     });
     let came_from = |from: &Namespace, family: Family| -> IpAddr {
-        let to = POD.at(family, 8080);
+        let to = Place::Pod.at(family, 8080);
         let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
         call.place(from).unwrap_or_else(|error| panic!("{call:?}: {error}"));
         noted.try_recv().expect("it has arrived").peer.ip()
@@ -59,11 +61,11 @@ fn the_hosts_own_calls_come_from_the_probe_address_and_forwarded_ones_keep_their
     for family in Family::BOTH {
         let own: IpAddr = ["10.77.0.1", "fd77::1"][family as usize].parse().expect("an address");
         let forwarded: IpAddr = CLIENT[family as usize].parse().expect("an address");
-        let pod = POD.ip(family).to_string();
+        let pod = Place::Pod.ip(family).to_string();
         done(&host, &[]);
         assert_eq!(came_from(&host, family), own, "no pod of the mesh");
         done(&host, &["--add", &pod]);
-        assert_eq!(came_from(&host, family), PROBE.ip(family));
+        assert_eq!(came_from(&host, family), Place::Probe.ip(family));
         assert_eq!(came_from(&client, family), forwarded);
         done(&host, &["--probe-address", "169.254.9.9,fd16::9"]);
         let other: IpAddr = ["169.254.9.9", "fd16::9"][family as usize].parse().expect("an address");
@@ -81,18 +83,18 @@ fn with_the_pods_own_rules_probes_pass_ztunnel_by() {
         for family in Family::BOTH {
             let mut scene = Scene::new(variant, family, &[]);
             // What is on the host's `lo` is its own; the address of probes must be nobody's.
-            for address in [PROBE.ip(Family::V4), PROBE.ip(Family::V6)] {
+            for address in [Place::Probe.ip(Family::V4), Place::Probe.ip(Family::V6)] {
                 scene.outside.stdout("ip", &["addr", "del", &address.to_string(), "dev", "lo"]);
             }
-            scene.listen(Protocol::Tcp, POD, 8080);
-            let app = POD.at(family, 8080);
-            let call = scene.call(Protocol::Tcp, POD, 8080);
+            scene.listen(Protocol::Tcp, Place::Pod, 8080);
+            let app = Place::Pod.at(family, 8080);
+            let call = scene.call(Protocol::Tcp, Place::Pod, 8080);
             call.place(&scene.outside).expect("through ztunnel");
             let (given, _) = scene.outcome();
             assert_eq!(given.iter().map(|given| given.at).collect::<Vec<_>>(), [At::Inbound]);
-            done(&scene.outside, &["--add", &POD.ip(family).to_string()]);
+            done(&scene.outside, &["--add", &Place::Pod.ip(family).to_string()]);
             call.place(&scene.outside).expect("straight");
-            let expected = (Vec::new(), vec![(app, PROBE.ip(family))]);
+            let expected = (Vec::new(), vec![(app, Place::Probe.ip(family))]);
             assert_eq!(scene.outcome(), expected, "{}", variant.backend());
         }
     }

@@ -8,7 +8,6 @@
 mod agent;
 mod capture;
 mod checked;
-mod explained;
 mod host;
 mod refused;
 mod same;

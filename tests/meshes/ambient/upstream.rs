@@ -2,7 +2,8 @@
 //! They are equal letter for letter.
 
 use crate::meshes::ambient::agent::{Options, for_iptables};
-use crate::meshes::ambient::scene::{apply, config};
+use crate::meshes::ambient::scene::config;
+use crate::support::engine::apply;
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::rows::rows;

@@ -1,18 +1,13 @@
 //! What is there already: upstream's rules, our own of another time, and those of others.
 
 use crate::meshes::kuma::case::Case;
-use crate::meshes::kuma::same_rules::{apply, capture, listed, program, restore};
+use crate::meshes::kuma::same_rules::{capture, listed};
 use crate::meshes::kuma::upstream;
+use crate::support::engine::{apply, clean};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
-use mesh::OWNERS;
-use mesh::kuma::OWNERSHIP;
-use sidecar_init::{
-    backend::{Kernel, Variant, iptables::Lock},
-    engine::{self, Choice},
-    sys::namespace::within,
-};
-use std::path::Path;
+use crate::support::setting::{Family, Variant};
+use mesh::Mesh;
 
 const VARIANTS: [Variant; 2] = [Variant::Nft, Variant::Legacy];
 
@@ -35,18 +30,9 @@ fn with_prose(text: &str) -> String {
     text.lines().map(|line| comment(line) + "\n").collect()
 }
 
-fn clean(namespace: &Namespace) -> usize {
-    let clean = || {
-        let mut kernel =
-            Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("it can be changed");
-        engine::clean(&mut kernel, OWNERSHIP, OWNERS).map(|summary| summary.steps.len())
-    };
-    within(Path::new(&namespace.path()), clean).expect("it can be entered").expect("it is cleaned")
-}
-
 /// All rules of a family, comments included.
-fn text(namespace: &Namespace, variant: Variant, v6: bool) -> String {
-    let text = namespace.stdout(&program(variant, v6, "save"), &[]);
+fn text(namespace: &Namespace, variant: Variant, family: Family) -> String {
+    let text = namespace.stdout(&variant.program(family, "-save"), &[]);
     text.lines().filter(|line| line.starts_with("-A")).map(|line| format!("{line}\n")).collect()
 }
 
@@ -69,25 +55,25 @@ fn what_upstream_has_set_is_taken_over_and_removed() {
     let case = full();
     for variant in VARIANTS {
         let namespace = Namespace::new();
-        for v6 in [false, true] {
-            restore(&namespace, variant, v6, FOREIGN);
-            restore(&namespace, variant, v6, &with_prose(&upstream::restore(&case, v6)));
+        for family in Family::BOTH {
+            namespace.restore(variant, family, FOREIGN);
+            namespace.restore(variant, family, &with_prose(&upstream::restore(&case, family)));
         }
-        apply(&namespace, &capture(&case), Choice::Iptables(Some(variant)));
-        for v6 in [false, true] {
-            let rules = text(&namespace, variant, v6);
-            assert!(!rules.contains("many words"), "{variant}: {rules}");
+        apply(&namespace, &capture(&case), variant);
+        for family in Family::BOTH {
+            let rules = text(&namespace, variant, family);
+            assert!(!rules.contains("many words"), "{variant:?}: {rules}");
             let fresh = Namespace::new();
-            restore(&fresh, variant, v6, FOREIGN);
-            restore(&fresh, variant, v6, &upstream::restore(&case, v6));
+            fresh.restore(variant, family, FOREIGN);
+            fresh.restore(variant, family, &upstream::restore(&case, family));
             let count = |namespace: &Namespace| {
-                listed(namespace, variant, v6).1.values().map(Vec::len).sum::<usize>()
+                listed(namespace, variant, family).values().map(Vec::len).sum::<usize>()
             };
-            assert_eq!(count(&namespace), count(&fresh), "{variant}: {rules}");
+            assert_eq!(count(&namespace), count(&fresh), "{variant:?}: {rules}");
         }
-        assert!(clean(&namespace) > 0);
-        for v6 in [false, true] {
-            assert_eq!(text(&namespace, variant, v6), LEFT, "{variant}");
+        assert!(clean(&namespace, Mesh::Kuma) > 0);
+        for family in Family::BOTH {
+            assert_eq!(text(&namespace, variant, family), LEFT, "{variant:?}");
         }
     }
 }
@@ -96,13 +82,13 @@ fn what_upstream_has_set_is_taken_over_and_removed() {
 fn upstreams_rules_are_removed_without_ever_having_been_ours() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
-        for v6 in [false, true] {
-            restore(&namespace, variant, v6, FOREIGN);
-            restore(&namespace, variant, v6, &with_prose(&upstream::restore(&full(), v6)));
+        for family in Family::BOTH {
+            namespace.restore(variant, family, FOREIGN);
+            namespace.restore(variant, family, &with_prose(&upstream::restore(&full(), family)));
         }
-        assert!(clean(&namespace) > 0);
-        for v6 in [false, true] {
-            assert_eq!(text(&namespace, variant, v6), LEFT, "{variant}");
+        assert!(clean(&namespace, Mesh::Kuma) > 0);
+        for family in Family::BOTH {
+            assert_eq!(text(&namespace, variant, family), LEFT, "{variant:?}");
         }
     }
 }
@@ -110,20 +96,18 @@ fn upstreams_rules_are_removed_without_ever_having_been_ours() {
 #[test]
 fn a_second_time_nothing_is_written_and_cleaning_leaves_nothing() {
     let capture = capture(&full());
-    for choice in
-        [Choice::Nftables, Choice::Iptables(Some(Variant::Nft)), Choice::Iptables(Some(Variant::Legacy))]
-    {
+    for &variant in Variant::tried() {
         let namespace = Namespace::new();
-        apply(&namespace, &capture, choice);
+        apply(&namespace, &capture, variant);
         let lines = || {
             let own = ["-s", "list", "ruleset"];
-            let legacy = [false, true].map(|v6| text(&namespace, Variant::Legacy, v6)).concat();
+            let legacy = Family::BOTH.map(|family| text(&namespace, Variant::Legacy, family)).concat();
             (namespace.stdout("nft", &own), legacy)
         };
         let before = lines();
-        apply(&namespace, &capture, choice);
-        assert_eq!(lines(), before, "{choice:?}");
-        assert!(clean(&namespace) > 0);
+        apply(&namespace, &capture, variant);
+        assert_eq!(lines(), before, "{variant:?}");
+        assert!(clean(&namespace, Mesh::Kuma) > 0);
         let (nft, legacy) = lines();
         assert_eq!(
             (nft.contains("kuma"), nft.contains("KUMA"), legacy.as_str()),
@@ -141,17 +125,17 @@ fn dockers_dns_stays_reachable_for_the_proxy() {
         let namespace = Namespace::new();
         let docker = "*nat\n-N DOCKER_OUTPUT\n-A OUTPUT -d 127.0.0.11/32 -j DOCKER_OUTPUT\n\
                       -A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp --dport 53 -j DNAT --to-destination 127.0.0.11:5353\nCOMMIT\n";
-        restore(&namespace, variant, false, docker);
+        namespace.restore(variant, Family::V4, docker);
         let words = ["install", "transparent-proxy", "--redirect-all-dns-traffic"];
         let ended = crate::meshes::kuma::drop_in::call(&namespace, &words, &[]);
-        assert_eq!(ended.code, Some(0), "{variant}: {}", ended.stderr);
-        let rules = text(&namespace, variant, false);
+        assert_eq!(ended.code, Some(0), "{variant:?}: {}", ended.stderr);
+        let rules = text(&namespace, variant, Family::V4);
         let jump = "proxy-dns\" -j DOCKER_OUTPUT";
-        assert!(rules.contains(jump) && !rules.contains("--zone"), "{variant}: {rules}\n{}", ended.stderr);
+        assert!(rules.contains(jump) && !rules.contains("--zone"), "{variant:?}: {rules}\n{}", ended.stderr);
         let again = crate::meshes::kuma::drop_in::call(&namespace, &words, &[]);
-        assert!(again.stderr.contains("changed=false"), "{variant}: {}", again.stderr);
-        assert!(clean(&namespace) > 0);
-        let left = text(&namespace, variant, false);
-        assert_eq!(left.matches("DOCKER_OUTPUT").count(), 2, "{variant}: {left}");
+        assert!(again.stderr.contains("changed=false"), "{variant:?}: {}", again.stderr);
+        assert!(clean(&namespace, Mesh::Kuma) > 0);
+        let left = text(&namespace, variant, Family::V4);
+        assert_eq!(left.matches("DOCKER_OUTPUT").count(), 2, "{variant:?}: {left}");
     }
 }

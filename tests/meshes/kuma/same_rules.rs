@@ -2,51 +2,16 @@
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::upstream;
+use crate::support::engine;
 use crate::support::namespace::Namespace;
 use crate::support::random::{Random, number};
 use crate::support::scope;
-use mesh::kuma::OWNERSHIP;
-use mesh::sources::{NullHost, Raw};
-use mesh::{Capture, CapturePolicy, OWNERS};
-use sidecar_init::{
-    backend::{Kernel, Variant, iptables::Lock},
-    engine::{self, Choice, Options},
-    sys::namespace::within,
-};
-use std::{collections::BTreeMap, path::Path};
+use crate::support::setting::{Family, Variant};
+use mesh::Capture;
+use std::collections::BTreeMap;
 
 pub(crate) fn capture(case: &Case) -> Capture {
-    let raw = Raw::new(case.settings(), |_| true, |_| None);
-    mesh::resolve(&raw, &NullHost, Vec::new())
-        .unwrap_or_else(|problems| panic!("{case:?}: {problems}"))
-        .capture
-}
-
-/// Sets our rules.
-pub(crate) fn apply(namespace: &Namespace, capture: &Capture, choice: Choice) {
-    let options = Options::replacing(choice, OWNERS);
-    let policy: &dyn CapturePolicy = &**capture;
-    let desired = policy.desired();
-    let set = || {
-        let mut kernel =
-            Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("it can be changed");
-        engine::apply(&mut kernel, &desired, &options).map(|_| ())
-    };
-    within(Path::new(&namespace.path()), set).expect("it can be entered").expect("the rules are set");
-}
-
-/// A program of a variant and a family.
-pub(crate) fn program(variant: Variant, v6: bool, verb: &str) -> String {
-    let infix = match variant {
-        Variant::Nft => "nft",
-        Variant::Legacy => "legacy",
-    };
-    format!("{}-{infix}-{verb}", if v6 { "ip6tables" } else { "iptables" })
-}
-
-/// Puts a text in as upstream does.
-pub(crate) fn restore(namespace: &Namespace, variant: Variant, v6: bool, text: &str) {
-    namespace.fed(&program(variant, v6, "restore"), &["--noflush"], text);
+    engine::capture(case.settings())
 }
 
 /// The rules of each chain of each table, as the program lists them, without comments and counters. Chains of tables that
@@ -54,9 +19,9 @@ pub(crate) fn restore(namespace: &Namespace, variant: Variant, v6: bool, text: &
 pub(crate) fn listed(
     namespace: &Namespace,
     variant: Variant,
-    v6: bool,
-) -> (String, BTreeMap<(String, String), Vec<String>>) {
-    let text = namespace.stdout(&program(variant, v6, "save"), &[]);
+    family: Family,
+) -> BTreeMap<(String, String), Vec<String>> {
+    let text = namespace.stdout(&variant.program(family, "-save"), &[]);
     let mut chains: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut table = String::new();
     for line in text.lines() {
@@ -72,7 +37,7 @@ pub(crate) fn listed(
             chains.entry((table.clone(), chain.to_owned())).or_default().push(without_comment(rule));
         }
     }
-    (text, chains)
+    chains
 }
 
 fn without_comment(rule: &str) -> String {
@@ -88,12 +53,11 @@ fn check(random: &mut Random, variant: Variant) {
     let case = Case::random(random);
     let capture = capture(&case);
     let (ours, theirs) = (Namespace::new(), Namespace::new());
-    apply(&ours, &capture, Choice::Iptables(Some(variant)));
-    for v6 in [false, true] {
-        restore(&theirs, variant, v6, &upstream::restore(&case, v6));
-        let (_, mine) = listed(&ours, variant, v6);
-        let (_, expected) = listed(&theirs, variant, v6);
-        assert_eq!(mine, expected, "{variant} {case:#?}");
+    engine::apply(&ours, &capture, variant);
+    for family in Family::BOTH {
+        theirs.restore(variant, family, &upstream::restore(&case, family));
+        let [mine, expected] = [&ours, &theirs].map(|namespace| listed(namespace, variant, family));
+        assert_eq!(mine, expected, "{variant:?} {case:#?}");
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::meshes::kuma::case::{Case, Dns};
 use crate::meshes::kuma::drop_in::call;
-use crate::meshes::kuma::same_rules::{apply, capture, listed, restore};
+use crate::meshes::kuma::same_rules::{capture, listed};
 use crate::meshes::kuma::upstream;
+use crate::support::engine::apply;
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
-use sidecar_init::backend::Variant;
-use sidecar_init::engine::Choice;
+use crate::support::setting::{Family, Variant};
 
 /// Rules of somebody else, among them such as upstream makes, which nothing tells for its own.
 const FOREIGN: &str = "*nat\n-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\n\
@@ -32,10 +32,10 @@ fn cases() -> [Case; 2] {
 /// A namespace with rules of others, and perhaps upstream's.
 fn namespace(case: Option<&Case>, variant: Variant) -> Namespace {
     let namespace = Namespace::new();
-    for (v6, foreign) in [(false, FOREIGN), (true, FOREIGN_V6)] {
-        restore(&namespace, variant, v6, foreign);
+    for (family, foreign) in [(Family::V4, FOREIGN), (Family::V6, FOREIGN_V6)] {
+        namespace.restore(variant, family, foreign);
         if let Some(case) = case {
-            restore(&namespace, variant, v6, &upstream::restore(case, v6));
+            namespace.restore(variant, family, &upstream::restore(case, family));
         }
     }
     namespace
@@ -44,10 +44,10 @@ fn namespace(case: Option<&Case>, variant: Variant) -> Namespace {
 /// The rules of both families, chain by chain, in the order of their words.
 fn rules(namespace: &Namespace, variant: Variant) -> Vec<String> {
     let mut found = Vec::new();
-    for v6 in [false, true] {
-        for ((table, chain), mut rules) in listed(namespace, variant, v6).1 {
+    for family in Family::BOTH {
+        for ((table, chain), mut rules) in listed(namespace, variant, family) {
             rules.sort();
-            found.extend(rules.iter().map(|rule| format!("{v6} {table} {chain} {rule}")));
+            found.extend(rules.iter().map(|rule| format!("{family:?} {table} {chain} {rule}")));
         }
     }
     found
@@ -60,13 +60,13 @@ fn nothing_of_it_is_left_and_nothing_of_others_goes() {
         for case in cases() {
             let there = namespace(Some(&case), variant);
             let fresh = namespace(None, variant);
-            apply(&fresh, &capture(&case), Choice::Iptables(Some(variant)));
-            apply(&there, &capture(&case), Choice::Iptables(Some(variant)));
-            assert_eq!(rules(&there, variant), rules(&fresh, variant), "{variant} {case:#?}");
+            apply(&fresh, &capture(&case), variant);
+            apply(&there, &capture(&case), variant);
+            assert_eq!(rules(&there, variant), rules(&fresh, variant), "{variant:?} {case:#?}");
             let there = namespace(Some(&case), variant);
             let ended = call(&there, &["uninstall", "transparent-proxy"], &[]);
-            assert_eq!(ended.code, Some(0), "{variant}: {}", ended.stderr);
-            assert_eq!(rules(&there, variant), untouched, "{variant} {case:#?}");
+            assert_eq!(ended.code, Some(0), "{variant:?}: {}", ended.stderr);
+            assert_eq!(rules(&there, variant), untouched, "{variant:?} {case:#?}");
         }
     }
 }

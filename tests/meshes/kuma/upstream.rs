@@ -5,6 +5,7 @@
 //! DNS by TCP behind it, where nothing meets it.
 
 use crate::meshes::kuma::case::{Case, Dns, Flow};
+use crate::support::setting::Family;
 
 /// The lines of a table, counted as upstream counts what it inserts.
 #[derive(Default)]
@@ -30,7 +31,8 @@ impl Chain {
 }
 
 /// The text for a family.
-pub(crate) fn restore(case: &Case, v6: bool) -> String {
+pub(crate) fn restore(case: &Case, family: Family) -> String {
+    let v6 = family == Family::V6;
     let own = |network: &&&str| network.contains(':') == v6;
     let (l, p) = if v6 { ("::1/128", "::6/128") } else { ("127.0.0.1/32", "127.0.0.6/32") };
     let (u, d) = (case.uid, case.dns_port);
