@@ -13,11 +13,9 @@ mod dns;
 mod injected;
 mod proxy;
 mod readme;
-mod recorded;
 mod restart;
 mod stage;
 mod streams;
-mod tls;
 
 /// Plays each scene, a `fn(&Stage)`, in both modes and on every backend; both families are on each stage.
 macro_rules! on_every_stage {
