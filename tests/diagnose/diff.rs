@@ -1,7 +1,7 @@
 //! `diff`: the packets whose verdict two configurations change, for people, programs and pipelines.
 
 use crate::support::folder::Folder;
-use crate::support::program::{Run, bare};
+use crate::support::program::{Outcome, Run, bare};
 use serde_json::Value;
 
 /// A pod of Istio's with these values of annotations.
@@ -16,13 +16,16 @@ fn pod(name: &str, ports: &str) -> String {
 
 /// The call's output and exit code; files in the folder by their names.
 fn diff(files: &[(&str, String)], arguments: &[&str], code: i32) -> String {
+    called(files, arguments).with(code, "the exit code says whether a verdict changes").stdout
+}
+
+fn called(files: &[(&str, String)], arguments: &[&str]) -> Outcome {
     let folder = Folder::new("diff");
     for (name, text) in files {
         folder.write(name, text);
     }
     let mut call = bare(&[&["diff"], arguments].concat());
-    call.current_dir(&*folder);
-    call.outcome().with(code, "the exit code says whether a verdict changes").stdout
+    call.current_dir(&*folder).outcome()
 }
 
 #[test]
@@ -119,13 +122,7 @@ fn programs_get_the_packets_as_data() {
 fn what_is_not_two_configurations_is_refused() {
     let check = |arguments: &[&str], expected: &str| {
         let files = [("pod.yaml", pod("web", "")), ("bad.yaml", pod("web", "x"))];
-        let folder = Folder::new("diff-refused");
-        for (name, text) in &files {
-            folder.write(name, text);
-        }
-        let mut call = bare(&[&["diff"], arguments].concat());
-        call.current_dir(&*folder);
-        let refused = call.outcome().with(2, "it is refused");
+        let refused = called(&files, arguments).with(2, "it is refused");
         assert!(refused.stderr.contains(expected), "{arguments:?}: {}", refused.stderr);
     };
     check(&[], "--filename: is needed, twice");

@@ -1,8 +1,7 @@
 //! The program, and others that read what it prints.
 
-use crate::support::program::{BINARY, Outcome, Run};
+use crate::support::program::{Outcome, PATH, Run, binary};
 use std::{
-    env,
     path::Path,
     process::{Command, Stdio},
 };
@@ -44,14 +43,7 @@ pub(crate) fn output(arguments: &[&str], folder: &Path) -> Outcome {
 
 /// The same with these variables.
 pub(crate) fn output_with(variables: &[(&str, &str)], arguments: &[&str], folder: &Path) -> Outcome {
-    Command::new(BINARY)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", env::var_os("PATH").unwrap_or_default())
-        .envs(variables.iter().copied())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .outcome()
+    binary(arguments).envs(variables.iter().copied()).current_dir(folder).outcome()
 }
 
 /// What another program says, in one piece.
@@ -59,7 +51,7 @@ pub(crate) fn output_of(program: &str, arguments: &[&str], folder: &Path) -> Str
     Command::new(program)
         .args(arguments)
         .env_clear()
-        .env("PATH", env::var_os("PATH").unwrap_or_default())
+        .env("PATH", PATH)
         .env("HOME", folder)
         .env("LC_ALL", "C.UTF-8")
         .current_dir(folder)

@@ -2,6 +2,7 @@
 //! neither holds up the installer nor costs memory.
 
 use crate::cni::install::node::{Node, Running, types};
+use crate::cni::plugin::hostile::{Form, fifo};
 use crate::support::program::Run;
 use crate::support::scope;
 use std::{
@@ -13,16 +14,9 @@ use std::{
 
 const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
-fn fifo(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
-}
-
 fn huge(path: &Path) {
     File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of 1 GiB");
 }
-
-/// Puts something at a path.
-type Form = fn(&Path);
 
 /// What may lie in the folder, and how it is told.
 const FORMS: [(&str, Form, &str); 6] = [

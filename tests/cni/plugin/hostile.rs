@@ -15,12 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-fn fifo(path: &Path) {
+pub(crate) fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
 }
 
 /// Puts something at a path.
-type Form = fn(&Path);
+pub(crate) type Form = fn(&Path);
 
 /// What may stand where a record was.
 const FORMS: [(&str, Form); 8] = [

@@ -5,7 +5,7 @@
 
 mod called;
 mod check;
-mod hostile;
+pub(crate) mod hostile;
 mod input;
 mod kills;
 mod lookup;
