@@ -17,24 +17,6 @@ fn check(more: &[&str], expected: &str) {
     assert_eq!(by_flags(&text).lines().next(), Some(expected), "{more:?}\n{text}");
 }
 
-#[test]
-fn my_app_calls_itself_by_its_service_address() {
-    check(
-        &["--as", "app", "--destination", "10.96.0.20:80"],
-        "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
-    );
-    check(
-        &["--as", "proxy", "--destination", "10.44.0.7:80"],
-        "captured: goes to the proxy's inbound port 15006, because the proxy calls its own pod, so that the call \
-         comes in through the mesh",
-    );
-    check(
-        &["--as", "app", "--destination", "10.44.0.7:80"],
-        "not captured: goes to 10.44.0.7:80 as it was sent, because the pod talks to itself, and calls of the \
-         application to itself are not captured",
-    );
-}
-
 /// A word alone is where the packet goes.
 #[test]
 fn a_bare_word() {
@@ -76,21 +58,6 @@ fn several_packets_are_answered_in_order() {
         refused.contains("2 problems") && refused.contains("\"x\"") && refused.contains("\"99999\""),
         "{refused}"
     );
-}
-
-/// The kernel sends these elsewhere than they look.
-#[test]
-fn addresses_that_stand_for_others() {
-    check(
-        &["[::ffff:10.9.9.9]:80", "-x", "10.9.9.0/24"],
-        "not captured: goes to 10.9.9.9:80 as it was sent, because -x leaves 10.9.9.0/24 alone",
-    );
-    for (called, met) in [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "[::1]:80")] {
-        let own = format!("not captured: goes to {met} as it was sent, because the pod talks to itself");
-        let text =
-            stdout_of(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
-        assert!(by_flags(&text).starts_with(&own), "{text}");
-    }
 }
 
 /// The verdict's reason, by flags alone.
@@ -237,35 +204,6 @@ fn json_has_the_verdict_the_decider_and_the_trace() {
     assert_eq!(report["basis"]["kind"], "flags");
 }
 
-#[test]
-fn a_picture_shows_the_packets_way() {
-    let ask = ["--format", "mermaid", "--destination", "10.0.0.5:443"];
-    let text = stdout_of(&[&["explain"], &POD[..], &ask].concat());
-    let title = "---\ntitle: \"captured: goes to the proxy's outbound port 15001, because -i '*' redirects all \
-                 other outbound traffic\"\n---\nflowchart LR\n";
-    assert!(text.starts_with(title), "{text}");
-    let number = |label: &str| {
-        let line = text.lines().find(|line| line.contains(label)).expect("a box of this name").trim_start();
-        line.split(['(', '[', '{']).next().expect("a box").to_owned()
-    };
-    let boxes = ["nat OUTPUT", "nat ISTIO_OUTPUT", "nat ISTIO_REDIRECT", "listener at 15001"].map(number);
-    let met = text.lines().find(|line| line.ends_with(" met")).expect("the boxes of the way");
-    let mut met: Vec<&str> = met.trim().split([' ', ',']).collect();
-    assert_eq!((met.remove(0), met.pop()), ("class", Some("met")));
-    for name in &boxes {
-        assert!(met.contains(&name.as_str()), "{name}: {text}");
-    }
-    assert_eq!(met.len(), boxes.len(), "{text}");
-    let arrows: Vec<&str> = text.lines().filter(|line| line.contains("-->")).collect();
-    let style = text.lines().find(|line| line.contains("linkStyle")).expect("the arrows of the way");
-    let bright: Vec<usize> = style.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
-    assert_eq!(bright.len(), 3, "{text}");
-    for (arrow, ends) in bright.iter().zip([[0, 1], [1, 2], [2, 3]]) {
-        let ends: Vec<bool> = ends.iter().map(|&end| arrows[*arrow].contains(&boxes[end])).collect();
-        assert_eq!(ends, [true, true], "{}", arrows[*arrow]);
-    }
-}
-
 /// The key is what stands in the row, however long the name is by which the pod says it.
 #[test]
 fn the_legend_of_a_pods_matrix_is_aligned() {
@@ -280,15 +218,6 @@ fn the_legend_of_a_pods_matrix_is_aligned() {
     let named = format!("{:19}traffic.sidecar.istio.io/excludeInboundPorts", "");
     let of_option = legend.iter().position(|line| line.starts_with("(-d) ")).expect("a key");
     assert_eq!(legend[of_option + 1], named, "{text}");
-}
-
-#[test]
-fn all_problems_of_a_packet_are_told_at_once() {
-    let ask =
-        ["--destination", "nowhere", "--proto", "sctp", "--uid", "me", "--mark", "x", "--ct-state", "old"];
-    let output = bare(&[&["explain"], &POD[..], &ask].concat()).outcome().with(2, "it must fail");
-    let text = output.stderr;
-    assert!(text.starts_with("error: 5 problems in the input"), "{text}");
 }
 
 #[test]

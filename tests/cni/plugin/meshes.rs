@@ -256,6 +256,7 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
     node.call("ADD", &to("three", kuma.says), &pod.path()).refused(100);
     node.does("DEL", &to("one", &[]), &pod.path());
     assert_eq!(everything(&pod), made);
+    node.does("CHECK", &to("two", &[]), &pod.path());
     node.does("DEL", &to("two", &[]), &pod.path());
     assert_eq!(everything(&pod), before);
     node.does("DEL", &to("three", &[]), &pod.path());

@@ -68,20 +68,6 @@ fn rules_that_we_did_not_add_stay() {
 }
 
 #[test]
-fn rules_stay_until_the_last_attachment_of_a_container_goes() {
-    let (node, pod) = added();
-    let other = node.second();
-    node.does("ADD", &other, &pod.path());
-    let made = rules(&pod);
-    node.does("DEL", &node.capturing(), &pod.path());
-    assert_eq!(rules(&pod), made);
-    node.does("CHECK", &other, &pod.path());
-    node.does("DEL", &other, &pod.path());
-    assert_eq!(rules(&pod), "");
-    assert!(node.attachments().is_empty());
-}
-
-#[test]
 fn only_what_is_valid_is_remembered() {
     let (node, pod) = (Node::new(), container());
     let input = node.capturing().to_string();

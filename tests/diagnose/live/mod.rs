@@ -218,23 +218,3 @@ fn every_table_of_iptables_counts() {
         assert!(text.starts_with(expected), "{variant}: {text}");
     }
 }
-
-#[test]
-fn rules_of_the_namespace_answer_too() {
-    let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
-    pod.ip("route add default dev eth0");
-    for variant in ["legacy", "nft"] {
-        let inside = ["--network-namespace", &pod.path()];
-        let flags = ["-i", "*", "-b", "*", "-m", "TPROXY", "--force-iptables-binary", variant];
-        binary(&[&["apply"], &inside[..], &flags].concat()).outcome().success();
-        let ask = |more: &[&str]| {
-            let output = binary(&[&["explain", "--live"], &inside[..], more].concat()).outcome().success();
-            behind_its_basis(&output.stdout, &pod)
-        };
-        let text = ask(&["--destination", "10.0.0.5:443"]);
-        assert!(text.starts_with("captured: goes to the proxy's outbound port 15001"), "{variant}: {text}");
-        let text = ask(&["--as", "external", "--destination", "8080"]);
-        assert!(text.starts_with("captured: handed unchanged to the proxy's inbound port 15006"), "{text}");
-    }
-}
