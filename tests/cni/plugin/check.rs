@@ -2,7 +2,6 @@
 //! has changed; ADD mends it.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, says};
-use crate::support::namespace::Namespace;
 use serde_json::json;
 
 const BACKENDS: [&str; 4] = ["nftables", "iptables", "iptables-nft", "iptables-legacy"];
@@ -68,26 +67,16 @@ fn tampering_with_routing_is_found() {
     says(&node.call("CHECK", &configuration, &pod.path()).refused(101), &["+", "1337", "missing"]);
 }
 
-/// Programs of iptables are called then, so this needs `PATH`.
-fn with_programs(
-    node: &Node,
-    verb: &str,
-    backend: &str,
-    pod: &Namespace,
-) -> crate::support::program::Outcome {
-    let mut configuration = node.capturing();
-    configuration["backend"] = json!(backend);
-    let (programs, path) = (std::env::var("PATH").expect("PATH"), pod.path());
-    let variables =
-        [&crate::cni::plugin::runtime::variables("c1", &path)[..], &[("PATH", &programs)]].concat();
-    crate::cni::plugin::runtime::run(verb, &variables, &configuration.to_string())
-}
-
 #[test]
 fn the_backend_is_the_one_that_was_asked_for() {
     for backend in BACKENDS {
         let (node, pod) = (Node::new(), container());
-        with_programs(&node, "ADD", backend, &pod).well();
+        let call = |verb: &str, backend: &str| {
+            let configuration =
+                node.configuration(&json!({"backend": backend, "capture": node.capturing()["capture"]}));
+            node.call_with_programs(verb, &configuration, &pod.path()).well()
+        };
+        call("ADD", backend);
         let native = rules(&pod).contains("sidecar_init");
         let legacy = pod.stdout("iptables-legacy-save", &[]).contains("ISTIO_OUTPUT");
         let nft = pod.stdout("iptables-nft-save", &[]).contains("ISTIO_OUTPUT");
@@ -97,10 +86,10 @@ fn the_backend_is_the_one_that_was_asked_for() {
             _ => [false, false, true],
         };
         assert_eq!([native, legacy, nft], expected, "{backend}");
-        with_programs(&node, "CHECK", backend, &pod).well();
+        call("CHECK", backend);
         // The one that ADD took counts.
-        with_programs(&node, "CHECK", "nftables", &pod).well();
-        with_programs(&node, "DEL", backend, &pod).well();
+        call("CHECK", "nftables");
+        call("DEL", backend);
         let left = rules(&pod) + &pod.stdout("iptables-legacy-save", &[]);
         assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{backend}: {left}");
     }

@@ -2,13 +2,13 @@
 //! configuration say by then, and nothing is set beside another mesh.
 
 use crate::cni::plugin::pods::{annotated, both_families, captures};
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, says};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
 use crate::support::scope;
 use crate::support::setting::backends;
 use serde_json::json;
-use std::{env, fs};
+use std::fs;
 
 /// A pod of a mesh.
 struct Kind {
@@ -113,9 +113,7 @@ fn everything(pod: &Namespace) -> String {
 /// A call for a pod of these words, with whatever its network configuration says.
 fn call(node: &Node, verb: &str, backend: &str, given: &[(&str, &str)], pod: &Namespace) -> Outcome {
     let configuration = annotated(node, given, &json!({ "backend": backend }));
-    let (programs, path) = (env::var("PATH").expect("PATH"), pod.path());
-    let variables = [&variables("c1", &path)[..], &[("PATH", &programs)]].concat();
-    run(verb, &variables, &configuration.to_string())
+    node.call_with_programs(verb, &configuration, &pod.path())
 }
 
 /// Sets the rules that these flags make.

@@ -1,7 +1,7 @@
 //! The runtime's own network namespace is never changed, whatever `CNI_NETNS` leads to it, and with or without `/proc`.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text};
-use crate::support::mounts::in_mount_namespace;
+use crate::support::mounts::{in_mount_namespace, mount};
 use crate::support::namespace::Namespace;
 use std::{
     fs::{self, File},
@@ -9,11 +9,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-
-fn mount(arguments: &[&str]) {
-    let status = Command::new("mount").args(arguments).status().expect("mount");
-    assert!(status.success(), "mount {arguments:?}");
-}
 
 /// A file that a namespace is mounted on, as runtimes keep them.
 fn named(node: &Node, name: &str, namespace: &str) -> PathBuf {

@@ -90,7 +90,6 @@ fn a_network_that_captures_does_so_for_every_container() {
         let pod = container();
         let path = pod.path();
         let mut variables = variables("c1", &path);
-        variables.retain(|(name, _)| *name != "CNI_ARGS");
         variables.push(("CNI_ARGS", arguments));
         run("ADD", &variables, &configuration.to_string()).well();
         assert_eq!(rules(&pod), made_by(&flags), "{arguments:?}");
@@ -144,7 +143,6 @@ fn without_a_pods_name_only_the_network_can_capture() {
     let path = pod.path();
     for arguments in ["", "K8S_POD_NAME=web"] {
         let mut variables = variables("c1", &path);
-        variables.retain(|(name, _)| *name != "CNI_ARGS");
         variables.push(("CNI_ARGS", arguments));
         run("ADD", &variables, &annotated(&node, &[INJECTED], &json!({})).to_string()).well();
     }

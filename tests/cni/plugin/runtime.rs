@@ -5,7 +5,7 @@ use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, finish};
 use serde_json::{Value, json};
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -78,6 +78,13 @@ impl Node {
     /// Calls a verb for the container `c1`.
     pub(crate) fn call(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
         run(verb, &variables("c1", namespace), &configuration.to_string())
+    }
+
+    /// The same with the machine's programs, among them those of iptables.
+    pub(crate) fn call_with_programs(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
+        let programs = env::var("PATH").expect("PATH");
+        let variables = [&variables("c1", namespace)[..], &[("PATH", &programs)]].concat();
+        run(verb, &variables, &configuration.to_string())
     }
 
     /// The same, which has to end well; what it answered.
