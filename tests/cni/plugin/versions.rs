@@ -92,19 +92,6 @@ fn what_the_plugins_before_have_said_is_passed_on_to_the_byte() {
 }
 
 #[test]
-fn a_result_of_another_version_takes_the_configurations() {
-    let (node, pod) = (Node::new(), container());
-    let mut configuration = node.configuration(&json!({}));
-    configuration["cniVersion"] = json!("0.3.1");
-    let address = "10.1.2.3/24";
-    configuration["prevResult"] =
-        json!({"cniVersion": "1.0.0", "ips": [{"address": address, "interface": 0}]});
-    let answer: Value = serde_json::from_str(&node.does("ADD", &configuration, &pod.path())).expect("JSON");
-    let ips = json!([{"address": address, "interface": 0, "version": "4"}]);
-    assert_eq!(answer, json!({"cniVersion": "0.3.1", "ips": ips}));
-}
-
-#[test]
 fn without_plugins_before_the_result_is_empty_and_valid() {
     let (node, pod) = (Node::new(), container());
     for version in VERSIONS {

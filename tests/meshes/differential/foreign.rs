@@ -176,11 +176,7 @@ fn check(variant: Variant, of: Family) {
 
 fn compare(pod: &Pod, views: &[View], routing: &Routing, packet: &Packet, name: &str) {
     let simulated = packet.simulated(pod.setting.family);
-    let start = std::time::Instant::now();
     let landed = land(pod, packet);
-    if start.elapsed().as_secs() > 1 {
-        println!("SLOW {name} {packet:?} {landed:?}");
-    }
     for view in views {
         let outcome = walk(view, routing, &simulated, &mut ());
         assert!(
