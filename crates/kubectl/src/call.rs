@@ -155,52 +155,18 @@ impl KubectlCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
-    use std::{collections::BTreeSet, fs, path::Path};
-
-    type Rule = (String, String, String, String);
-
-    /// What the roles of the manifest allow: role, group, resource, verb.
-    fn granted() -> BTreeSet<Rule> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker/kubectl/clusterrole.yaml");
-        let text = fs::read_to_string(path).expect("a manifest");
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
-        let mut rules = BTreeSet::new();
-        for document in &documents {
-            let role = document["metadata"]["name"].as_str().expect("a name");
-            for rule in document["rules"].as_array().into_iter().flatten() {
-                let list = |name: &str| {
-                    let items = rule[name].as_array().expect("a list").iter();
-                    items.map(|item| item.as_str().expect("a text").to_owned()).collect::<Vec<_>>()
-                };
-                for (group, resource) in list("apiGroups")
-                    .iter()
-                    .flat_map(|group| list("resources").into_iter().map(move |r| (group, r)))
-                {
-                    rules.extend(
-                        list("verbs")
-                            .into_iter()
-                            .map(|verb| (role.to_owned(), group.clone(), resource.clone(), verb)),
-                    );
-                }
-            }
-        }
-        rules
-    }
+    use std::collections::BTreeSet;
+    use testkit::cluster::{Rule, granted};
 
     #[test]
     fn roles_grant_what_the_calls_need_and_no_more() {
-        let needed: BTreeSet<Rule> = CallKind::all()
+        let needed: BTreeSet<(String, Rule)> = CallKind::all()
             .flat_map(|kind| kind.rights().into_iter().map(move |right| (kind.role(), right)))
             .map(|(role, right)| {
-                (
-                    role.name().to_owned(),
-                    right.group.to_owned(),
-                    right.resource.to_owned(),
-                    right.verb.to_owned(),
-                )
+                let rule = [right.group, right.resource, right.verb].map(str::to_owned);
+                (role.name().to_owned(), rule.into())
             })
             .collect();
-        assert_eq!(granted(), needed);
+        assert_eq!(granted("kubectl/clusterrole.yaml"), needed);
     }
 }

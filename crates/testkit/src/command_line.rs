@@ -3,10 +3,68 @@
 use crate::folder::Folder;
 use std::{
     fs,
+    io::Write,
     os::unix::fs::symlink,
     path::Path,
     process::{Command, Stdio},
+    thread,
 };
+
+/// How a program ended, and what it printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Both streams, the errors last.
+    pub fn shown(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+
+    /// The same, if it ended so.
+    ///
+    /// # Panics
+    /// With both streams, if it ended otherwise.
+    #[track_caller]
+    pub fn with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}", self.shown());
+        self
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl Ended {
+    /// The document that it printed.
+    ///
+    /// # Panics
+    /// Where that is no JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Runs a command to its end.
+pub fn ended(command: &mut Command) -> Ended {
+    ended_with(command, "")
+}
+
+/// The same with this standard input.
+pub fn ended_with(command: &mut Command, input: &str) -> Ended {
+    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = started.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let output = thread::scope(|scope| {
+        // A program that ends before it has read everything, ends.
+        scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().expect("it ends")
+    });
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
 
 /// What is completed before the last word of a line, and what is proposed for it.
 pub type Case = (&'static str, &'static [&'static str]);
@@ -23,14 +81,29 @@ impl Program {
     /// # Panics
     /// Where the call is not refused.
     pub fn refused(&self, call: &str) -> String {
-        let output = Command::new(self.path)
-            .args(call.split_whitespace())
-            .env_remove("NODE_NAME")
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program starts");
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{call}: {output:?}");
-        String::from_utf8(output.stderr).expect("UTF-8")
+        let words: Vec<&str> = call.split_whitespace().collect();
+        let ended = self.run(&words);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{call}: {ended:?}");
+        ended.stderr
+    }
+
+    /// Runs it with these words.
+    pub fn run(&self, words: &[&str]) -> Ended {
+        self.run_with(words, "")
+    }
+
+    /// The same with this standard input.
+    pub fn run_with(&self, words: &[&str], input: &str) -> Ended {
+        ended_with(Command::new(self.path).args(words).env_remove("NODE_NAME").env_remove("NO_COLOR"), input)
+    }
+
+    /// What it prints with these words.
+    ///
+    /// # Panics
+    /// Where it fails.
+    #[track_caller]
+    pub fn printed(&self, words: &[&str]) -> String {
+        self.run(words).with(0).stdout
     }
 
     /// Completes lines in bash, fish and zsh as their scripts do, each shell in a folder with a file `pod.yaml`.

@@ -1,9 +1,16 @@
-//! As much of HTTP/1.1 as an API server needs, over TLS.
+//! As much of HTTP/1.1 as an API server and its clients need, over TLS, and a plain GET.
 
-use rustls::{ServerConnection, StreamOwned};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, ServerConnection, StreamOwned,
+    SupportedProtocolVersion,
+};
+use serde_json::Value;
 use std::{
     io::{self, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
 };
 
 pub type Connection = StreamOwned<ServerConnection, TcpStream>;
@@ -15,50 +22,27 @@ pub struct Request {
     pub path: String,
     /// Decoded.
     pub query: Vec<(String, String)>,
-    /// Names in small letters.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     pub body: Vec<u8>,
 }
 
 impl Request {
     /// The next one of a connection; `None` at its end.
     pub fn read(connection: &mut Connection) -> io::Result<Option<Self>> {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            if connection.read(&mut byte)? == 0 {
-                return Ok(None);
-            }
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8_lossy(&head);
-        let mut lines = head.lines();
-        let mut words = lines.next().unwrap_or_default().split(' ');
+        let Some((first, headers, body)) = message(connection)? else { return Ok(None) };
+        let mut words = first.split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let pair = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decoded(name), decoded(value))
         };
-        let header = |line: &str| {
-            let (name, value) = line.split_once(':')?;
-            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
-        };
-        let mut request = Self {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            query: query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect(),
-            headers: lines.filter_map(header).collect(),
-            body: Vec::new(),
-        };
-        let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        request.body.resize(length, 0);
-        connection.read_exact(&mut request.body)?;
-        Ok(Some(request))
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect();
+        Ok(Some(Self { method: method.to_owned(), path: path.to_owned(), query, headers, body }))
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        of_name(&self.headers, name)
     }
 
     /// All of this name.
@@ -69,6 +53,155 @@ impl Request {
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters(name).next()
     }
+}
+
+/// Headers, their names in small letters.
+pub type Headers = Vec<(String, String)>;
+
+fn of_name<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
+    headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// The first line, the headers and the body of the next message; `None` at the end.
+fn message(stream: &mut impl Read) -> io::Result<Option<(String, Headers, Vec<u8>)>> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte)? == 0 {
+            return Ok(None);
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head);
+    let mut lines = head.lines();
+    let first = lines.next().unwrap_or_default().to_owned();
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+    };
+    let headers: Headers = lines.filter_map(header).collect();
+    let length = of_name(&headers, "content-length").and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body)?;
+    Ok(Some((first, headers, body)))
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    pub status: u16,
+    headers: Headers,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// Reads one from a stream.
+    pub fn read(stream: &mut impl Read) -> io::Result<Self> {
+        let (first, headers, body) = message(stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let status = first.split(' ').nth(1).and_then(|word| word.parse().ok());
+        Ok(Self { status: status.ok_or(io::ErrorKind::InvalidData)?, headers, body })
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        of_name(&self.headers, name)
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("UTF-8")
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+}
+
+/// A connection of a client over TLS: what it sends may be cut anywhere.
+pub struct Client {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+}
+
+impl Client {
+    pub fn connect(
+        address: SocketAddr,
+        name: ServerName<'static>,
+        config: Arc<ClientConfig>,
+        limit: Duration,
+    ) -> io::Result<Self> {
+        let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(limit))?;
+        let mut stream = StreamOwned::new(connection, socket);
+        stream.conn.complete_io(&mut stream.sock)?;
+        Ok(Self { stream })
+    }
+
+    /// Sends these bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
+    }
+
+    /// The next answer.
+    pub fn read(&mut self) -> io::Result<Response> {
+        Response::read(&mut self.stream)
+    }
+
+    /// Asks, and reads the answer. The body's length is told unless a header does.
+    pub fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Response> {
+        let mut request = request_head(method, path, headers, body.len()).into_bytes();
+        request.extend_from_slice(body);
+        self.write(&request)?;
+        self.read()
+    }
+
+    /// Whether the server has ended the connection without another answer.
+    pub fn is_ended(&mut self) -> bool {
+        let mut byte = [0];
+        match self.stream.read(&mut byte) {
+            Ok(count) => count == 0,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
+        }
+    }
+
+    pub fn version(&self) -> Option<ProtocolVersion> {
+        self.stream.conn.protocol_version()
+    }
+
+    /// The server's own certificate.
+    pub fn certificate(&self) -> Vec<u8> {
+        self.stream.conn.peer_certificates().expect("a certificate")[0].to_vec()
+    }
+}
+
+/// What a client has to know to speak these versions of TLS to servers that one of the authorities has signed.
+pub fn trusting(
+    authorities: impl Iterator<Item = CertificateDer<'static>>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    authorities.for_each(|authority| roots.add(authority).expect("a certificate"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
+    Arc::new(builder.expect("versions").with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The head of a request.
+pub fn request_head(method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: webhook\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let is_framed = headers.iter().any(|(name, _)| matches!(*name, "Content-Length" | "Transfer-Encoding"));
+    if !is_framed && length > 0 {
+        head += &format!("Content-Length: {length}\r\n");
+    }
+    head + "\r\n"
 }
 
 fn decoded(text: &str) -> String {
@@ -87,6 +220,18 @@ fn decoded(text: &str) -> String {
     String::from_utf8(decoded).expect("UTF-8")
 }
 
+/// The status and the body that a plain server answers a GET with.
+pub fn get(address: impl ToSocketAddrs, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    let head = request_head("GET", path, &[("Connection", "close")], 0);
+    stream.write_all(head.as_bytes()).expect("it reads");
+    // Envoy tells no length.
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
+    (head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status"), body.to_owned())
+}
+
 /// The head of an answer, with a body of this length or of none that is known.
 pub fn head(status: u16, length: Option<usize>) -> String {
     let framing = match length {
@@ -98,8 +243,8 @@ pub fn head(status: u16, length: Option<usize>) -> String {
 
 /// A whole answer.
 pub fn answer(connection: &mut Connection, status: u16, body: &str) -> io::Result<()> {
-    connection.write_all(head(status, Some(body.len())).as_bytes())?;
-    connection.write_all(body.as_bytes())?;
+    // At once: the second of two small packets waits until the client acknowledges the first.
+    connection.write_all((head(status, Some(body.len())) + body).as_bytes())?;
     connection.flush()
 }
 

@@ -12,6 +12,7 @@ pub mod folder;
 pub mod http;
 #[cfg(feature = "cluster")]
 pub mod monitoring;
+pub mod pod_namespace;
 pub mod running;
 pub mod scenarios;
 pub mod scope;

@@ -1,8 +1,15 @@
 //! Processes that tests start.
 
+use crate::{
+    command, until,
+    wait::{TIMEOUT, poll},
+};
 use std::{
+    io::{BufRead, BufReader},
     ops::{Deref, DerefMut},
-    process::Child,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    thread,
 };
 
 /// A process that ends with its owner.
@@ -29,4 +36,96 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A program that runs, and the lines that it has logged on standard error. It is killed with its owner.
+pub struct Logged {
+    child: Running,
+    /// And whether there will be no more.
+    lines: Arc<Mutex<(Vec<String>, bool)>>,
+}
+
+impl Logged {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let lines: Arc<Mutex<(Vec<String>, bool)>> = Arc::default();
+        let read = Arc::clone(&lines);
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                read.lock().expect("no test has failed inside").0.push(line);
+            }
+            read.lock().expect("no test has failed inside").1 = true;
+        });
+        Self { child: Running(child), lines }
+    }
+
+    /// All of the log.
+    pub fn log(&self) -> String {
+        self.lines.lock().expect("no test has failed inside").0.join("\n")
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until a look at the log finds something.
+    #[track_caller]
+    pub fn until_logged<T>(&self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
+        let found = poll(TIMEOUT, || {
+            let lines = self.lines.lock().expect("no test has failed inside");
+            let found = look(&lines.0);
+            // Nothing comes any more from a program that has ended.
+            if lines.1 { Some(found) } else { found.map(Some) }
+        });
+        found.flatten().unwrap_or_else(|| panic!("{what} is not in\n{}", self.log()))
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        command("kill", &[&format!("-{name}"), &self.id().to_string()]);
+    }
+
+    /// Waits for its end, and that of its log.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the program ends", || {
+            status = self.child.try_wait().expect("a child");
+            status.is_some() && self.lines.lock().expect("no test has failed inside").1
+        });
+        status.expect("it has ended")
+    }
+
+    /// Ends it as the kubelet does, and returns its exit code.
+    #[track_caller]
+    pub fn stop(mut self) -> Option<i32> {
+        self.signal("TERM");
+        self.wait().code()
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl Logged {
+    /// The lines of JSON with this message.
+    pub fn lines(&self, message: &str) -> Vec<serde_json::Value> {
+        with_message(&self.lines.lock().expect("no test has failed inside").0, message).collect()
+    }
+
+    /// The last line with this message.
+    pub fn line(&self, message: &str) -> Option<serde_json::Value> {
+        self.lines(message).pop()
+    }
+
+    /// The first line with this message, once it is there.
+    #[track_caller]
+    pub fn until_line(&self, message: &str) -> serde_json::Value {
+        self.until_logged(message, |lines| with_message(lines, message).next())
+    }
+}
+
+#[cfg(feature = "cluster")]
+fn with_message(lines: &[String], message: &str) -> impl Iterator<Item = serde_json::Value> {
+    let read = lines.iter().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    read.filter(move |line| line["message"] == *message)
 }

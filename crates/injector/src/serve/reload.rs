@@ -127,15 +127,16 @@ mod tests {
     use super::super::files::WatchedFile;
     use super::*;
     use std::{
-        env, fs,
+        fs,
         os::unix::fs::symlink,
-        path::{Path, PathBuf},
+        path::Path,
         sync::{Arc, Mutex},
     };
+    use testkit::folder::Folder;
 
     /// A folder as Kubernetes mounts it, of two files.
     struct Mount {
-        folder: PathBuf,
+        folder: Folder,
         applied: Arc<Mutex<Vec<String>>>,
         watched: Watched,
     }
@@ -152,8 +153,7 @@ mod tests {
 
     impl Mount {
         fn new(name: &str) -> Self {
-            let folder = env::temp_dir().join(format!("injector-reload-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).expect("a folder");
+            let folder = Folder::new(&format!("reload-{name}"));
             fill(&folder, "..1", ["one", "one"]);
             let file = |name: &str| {
                 let path = folder.join(name);
@@ -186,12 +186,6 @@ mod tests {
 
         fn applied(&self) -> Vec<String> {
             self.applied.lock().expect("no test has failed inside").clone()
-        }
-    }
-
-    impl Drop for Mount {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.folder).expect("a folder");
         }
     }
 

@@ -1,8 +1,8 @@
 //! `check` before and after an installation: all findings of a cluster in one run, and no change.
 
 use super::installation::{Kubelet, NAMESPACE, WEBHOOKS, available, run};
+use crate::PROGRAM;
 use serde_json::{Value, json};
-use std::process::Command;
 use testkit::cluster::Cluster;
 use testkit::word;
 
@@ -14,18 +14,15 @@ fn check(cluster: &Cluster, flags: &[&str]) -> (Option<i32>, Vec<String>) {
 }
 
 fn check_as(kubeconfig: &str, flags: &[&str]) -> (Option<i32>, Vec<String>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["check", "-o", "json", "--kubeconfig", kubeconfig])
-        .args(flags)
-        .output()
-        .expect("the program starts");
-    let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let words = [&["check", "-o", "json", "--kubeconfig", kubeconfig], flags].concat();
+    let output = PROGRAM.run(&words);
+    let shown = output.json();
     let findings = shown["findings"].as_array().expect("findings").iter().map(|one| {
         let text = |field: &str| one[field].as_str().expect("a text");
         assert!(text("level") == "ok" || one["remedy"].is_string(), "a remedy: {one}");
         format!("{} {}: {}", text("topic"), text("level"), text("text"))
     });
-    (output.status.code(), findings.collect())
+    (output.code, findings.collect())
 }
 
 fn has(findings: &[String], text: &str) {
@@ -92,13 +89,12 @@ fn all_that_hinders_an_installation_is_found_at_once() {
 #[test]
 fn missing_rights_are_named() {
     let cluster = Cluster::start();
-    cluster.put(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": "some" }, "rules": [
-            { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] },
-            { "apiGroups": ["", "apps", "networking.k8s.io", "policy", "rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create"] }] }));
-    cluster.put(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": { "name": "some" }, "roleRef": { "kind": "ClusterRole", "name": "some" },
-        "subjects": [{ "kind": "ServiceAccount", "namespace": "default", "name": "person" }] }));
+    let grant = |rules: Value| cluster.grant("default", "person", &rules);
+    let made = ["", "apps", "networking.k8s.io", "policy", "rbac.authorization.k8s.io"];
+    grant(json!([
+        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] },
+        { "apiGroups": made, "resources": ["*"], "verbs": ["create"] },
+    ]));
     let account = cluster.account("default", "person");
     let (code, findings) = check_as(word(&account), &[]);
     assert_eq!(code, Some(3));
@@ -110,9 +106,7 @@ fn missing_rights_are_named() {
     assert!(!findings.iter().any(|one| one.contains("create deployments")), "{findings:#?}");
     // Who may write any role and bind it needs none of its rights; one of the two is not enough.
     for (verbs, is_named) in [(json!(["escalate"]), true), (json!(["bind", "escalate"]), false)] {
-        cluster.put(&json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": { "name": "some" }, "rules": [
-                { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": verbs }] }));
+        grant(json!([{ "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": verbs }]));
         let (_, findings) = check_as(word(&account), &[]);
         let text = "watch nodes (to grant it in ClusterRole sidecar-injector)";
         assert_eq!(findings.iter().any(|one| one.contains(text)), is_named, "{findings:#?}");
@@ -164,11 +158,8 @@ fn an_installation_that_works_is_found_to_work_and_is_not_changed() {
     {
         assert!(output.contains(line), "{line}: {output}");
     }
-}
 
-#[test]
-fn the_rights_of_the_operator_were_not_asked_for() {
-    let (cluster, _kubelet) = installed();
+    // The rights of the operator were not asked for.
     let account = "system:serviceaccount:sidecar-injector:sidecar-injector-environment";
     let (code, findings) = check(&cluster, &["--operator"]);
     assert_eq!(code, Some(0), "{findings:#?}");
@@ -197,7 +188,7 @@ fn all_that_is_broken_is_found_at_once() {
     has(&findings, "pod-security warn: namespace shop enforces baseline");
     has(&findings, "injection warn: a pod in namespace shop (dry run) was injected, but refused: ");
 
-    kubelet.end("sidecar-injector");
+    kubelet.0.clear();
     available(&cluster, "sidecar-injector", false);
     let mut configuration = cluster.find(WEBHOOKS, "", "sidecar-injector").expect("it");
     configuration["webhooks"][0]["clientConfig"]["caBundle"] = "bm8=".into();
@@ -215,6 +206,15 @@ fn all_that_is_broken_is_found_at_once() {
     has(&findings, "roles fail: system:serviceaccount:sidecar-injector:sidecar-injector may not ");
     has(&findings, "injection fail: a pod in namespace shop (dry run) was refused: ");
 
+    cluster
+        .put(&json!({ "apiVersion": "v1", "kind": "Secret", "data": { "ca.crt": "bm8=", "ca.key": "bm8=" },
+        "metadata": { "name": "sidecar-injector-ca", "namespace": NAMESPACE } }));
+    let (_, findings) = check(&cluster, &[]);
+    let secret = "certificates fail: Secret sidecar-injector/sidecar-injector-ca ";
+    has(&findings, &format!("{secret}can't be used: key ca.crt"));
+    cluster.remove("secrets", NAMESPACE, "sidecar-injector-ca");
+    has(&check(&cluster, &[]).1, &format!("{secret}is not there"));
+
     // The webhooks are left behind without their server.
     cluster.remove("deployments", NAMESPACE, "sidecar-injector");
     let (code, findings) = check(&cluster, &[]);
@@ -223,31 +223,9 @@ fn all_that_is_broken_is_found_at_once() {
 }
 
 #[test]
-fn a_secret_that_is_not_the_authoritys_is_found() {
-    let (cluster, mut kubelet) = installed();
-    kubelet.end("sidecar-injector");
-    cluster
-        .put(&json!({ "apiVersion": "v1", "kind": "Secret", "data": { "ca.crt": "bm8=", "ca.key": "bm8=" },
-        "metadata": { "name": "sidecar-injector-ca", "namespace": NAMESPACE } }));
-    let (code, findings) = check(&cluster, &[]);
-    assert_eq!(code, Some(3));
-    has(
-        &findings,
-        "certificates fail: Secret sidecar-injector/sidecar-injector-ca can't be used: key ca.crt",
-    );
-    cluster.remove("secrets", NAMESPACE, "sidecar-injector-ca");
-    let (_, findings) = check(&cluster, &[]);
-    has(&findings, "certificates fail: Secret sidecar-injector/sidecar-injector-ca is not there");
-}
-
-#[test]
 fn a_missing_kubeconfig_is_named_with_its_cause_once() {
-    let output = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["check", "--kubeconfig", "/nonexistent/config"])
-        .output()
-        .expect("the program starts");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), text.matches("(os error 2)").count()), (Some(1), 1), "{text}");
+    let ended = PROGRAM.run(&["check", "--kubeconfig", "/nonexistent/config"]).with(1);
+    assert_eq!(ended.stderr.matches("(os error 2)").count(), 1, "{}", ended.stderr);
 }
 
 #[test]
@@ -259,11 +237,8 @@ fn an_api_server_that_does_not_answer_is_no_finding() {
         std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
     std::fs::write(&kubeconfig, text.replace(&cluster.address.to_string(), &silent.to_string()))
         .expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["check", "--kubeconfig", word(&kubeconfig)])
-        .output()
-        .expect("the program starts");
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let ended = PROGRAM.run(&["check", "--kubeconfig", word(&kubeconfig)]).with(1);
+    assert_eq!(ended.stdout, "");
+    let text = ended.stderr;
     assert!(text.contains(&format!("the API server https://{silent}/ does not answer")), "{text}");
 }

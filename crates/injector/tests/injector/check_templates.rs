@@ -1,7 +1,7 @@
 //! `check-templates`, before the injector of a cluster is swapped.
 
+use crate::PROGRAM;
 use serde_json::{Value, json};
-use std::process::{Command, Output};
 use testkit::folder::Folder;
 
 const TEMPLATE: &str = r#"
@@ -51,14 +51,7 @@ fn pods() -> Value {
 }
 
 fn check(words: &[&str], code: i32, expected: &[&str]) {
-    let output: Output = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .arg("check-templates")
-        .args(words)
-        .output()
-        .expect("the injector");
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    let text = PROGRAM.run(&[&["check-templates"], words].concat()).with(code).shown();
     for expected in expected {
         assert!(text.contains(expected), "{words:?}: {expected} in {text}");
     }

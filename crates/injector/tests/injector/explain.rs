@@ -1,12 +1,13 @@
 //! `explain`, as somebody asks it who wonders where his proxy is.
 
+use crate::PROGRAM;
 use serde_json::Value;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
-use testkit::folder::Folder;
+use testkit::{command_line::Ended, folder::Folder};
 
 const DEPLOYMENT: &str = "\
 apiVersion: apps/v1
@@ -19,17 +20,8 @@ spec:
     spec: {containers: [{name: web, image: example/web}]}
 ";
 
-fn explain(manifest: &str, flags: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["explain", "-f"])
-        .arg(manifest)
-        .args(flags)
-        .output()
-        .expect("the injector")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn explain(manifest: &str, flags: &[&str]) -> Ended {
+    PROGRAM.run(&[&["explain", "-f", manifest], flags].concat())
 }
 
 #[test]
@@ -43,10 +35,8 @@ fn exit_codes_say_how_it_ends() {
         folder.write("both.yaml", &format!("{DEPLOYMENT}---\n{DEPLOYMENT}").replacen("shop", "other", 1));
     let enabled = ["--namespace-labels", "istio-injection=enabled"];
     let check = |file: &str, flags: &[&str], code: i32, out: &str| {
-        let output = explain(file, flags);
-        let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
-        assert_eq!(output.status.code(), Some(code), "{flags:?}: {shown}");
-        assert!(shown.contains(out), "{out}: {shown}");
+        let shown = explain(file, flags).with(code).shown();
+        assert!(shown.contains(out), "{flags:?}: {out}: {shown}");
     };
     check(&web, &enabled, 0, "Deployment shop/web: injected, because webhook namespace is called");
     check(&web, &[], 3, "or          kubectl label namespace shop istio-injection=enabled");
@@ -81,7 +71,7 @@ fn exit_codes_say_how_it_ends() {
 #[test]
 fn whoever_has_read_enough_is_no_error() {
     let folder = Folder::new("pipe");
-    let web = folder.write("web.yaml", &DEPLOYMENT.repeat(300).replace("apiVersion", "---\napiVersion"));
+    let web = folder.write("web.yaml", &DEPLOYMENT.repeat(50).replace("apiVersion", "---\napiVersion"));
     for format in ["text", "json", "yaml"] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
             .args(["explain", "--auto", "--format", format, "-f"])
@@ -92,7 +82,7 @@ fn whoever_has_read_enough_is_no_error() {
             .expect("the injector");
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     }
 }
 
@@ -101,10 +91,10 @@ fn programs_get_the_same_explanation() {
     let folder = Folder::new("formats");
     let web = folder.write("web.yaml", DEPLOYMENT);
     let json = explain(&web, &["--format", "json", "--namespace-labels", "istio-injection=enabled"]);
-    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let json = json.json();
     assert_eq!((&json[0]["verdict"], &json[0]["init"]["name"]), (&"injected".into(), &"istio-init".into()));
     let yaml = explain(&web, &["--format", "yaml", "--namespace-labels", "istio-injection=enabled"]);
-    let yaml = mesh::pod::values("explain", &text(&yaml.stdout)).expect("YAML");
+    let yaml = mesh::pod::values("explain", &yaml.stdout).expect("YAML");
     assert_eq!(yaml[0], json);
 }
 
@@ -116,9 +106,7 @@ fn the_injected_pods_go_on_to_the_tool() {
     let tool = folder.write("tool", "#!/bin/sh\necho \"$@\"\ncat\nexit 9\n");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a program");
     let flags = ["--auto", "--sidecar-init", &tool, "--explain", "--matrix", "--uid", "1000"];
-    let output = explain(&web, &flags);
-    let shown = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(9), "{shown}");
+    let shown = explain(&web, &flags).with(9).stdout;
     assert!(shown.contains("explain -f - --matrix --uid 1000\n"), "{shown}");
     let given = shown.lines().find(|line| line.starts_with('{')).expect("the pods");
     let given: Value = serde_json::from_str(given).expect("JSON");
@@ -128,14 +116,14 @@ fn the_injected_pods_go_on_to_the_tool() {
         (&"istio-init".into(), &"istio-proxy".into())
     );
     let nobody = explain(&web, &["--auto", "--sidecar-init", "/nonexistent/tool", "--explain", "--matrix"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(text(&nobody.stderr).contains("say where it is with --sidecar-init"), "{}", text(&nobody.stderr));
+    let nobody = nobody.with(1).stderr;
+    assert!(nobody.contains("say where it is with --sidecar-init"), "{nobody}");
     // The text can be asked for by name, as in the command that is printed for a cluster.
     let named = explain(&web, &[&["--format", "text"][..], &flags].concat());
-    assert_eq!((named.status.code(), text(&named.stdout)), (Some(9), shown));
+    assert_eq!(named.with(9).stdout, shown);
     let json = explain(&web, &[&["--format", "json"][..], &flags].concat());
-    assert_eq!((json.status.code(), &*json.stdout), (Some(1), &b""[..]));
-    assert!(text(&json.stderr).contains("--explain: prints text"), "{}", text(&json.stderr));
+    let json = json.with(1);
+    assert!(json.stdout.is_empty() && json.stderr.contains("--explain: prints text"), "{json:?}");
     // Nothing is injected, so there is nothing to go on with.
-    assert_eq!(explain(&web, &["--sidecar-init", &tool, "--explain", "--matrix"]).status.code(), Some(3));
+    explain(&web, &["--sidecar-init", &tool, "--explain", "--matrix"]).with(3);
 }

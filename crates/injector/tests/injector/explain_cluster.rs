@@ -1,11 +1,12 @@
 //! `explain` that asks a cluster, and what that cluster then does with the pod.
 
-use super::authority::Replica;
-use super::webhook::CONFIG;
+use super::authority::start;
+use super::webhook::{CONFIG, address};
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path, process::Command};
 use testkit::cluster::Cluster;
-use testkit::{until, word};
+use testkit::{command_line::ended, until, word};
 
 const POD: &str = r#"{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "shop" },
     "spec": { "containers": [{ "name": "web", "image": "example/web" }] } }"#;
@@ -14,14 +15,10 @@ const POD: &str = r#"{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": 
 fn explain(cluster: &Cluster, flags: &[&str]) -> (i32, String) {
     let pod = cluster.file("pod.json");
     fs::write(&pod, POD).expect("written");
-    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["explain", "-f", word(&pod)])
-        .args(flags)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .output()
-        .expect("the injector");
-    let text = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    (out.status.code().expect("a code"), text)
+    let mut command = Command::new(PROGRAM.path);
+    let command = command.args(["explain", "-f", word(&pod)]).args(flags);
+    let ended = ended(command.env("KUBECONFIG", cluster.kubeconfig()));
+    (ended.code.expect("a code"), ended.shown())
 }
 
 fn map(namespace: &str, name: &str, data: &Value) -> Value {
@@ -155,14 +152,14 @@ fn create(cluster: &Cluster, values: &str) -> (bool, String) {
     }
     cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG, "values": values })));
     let flags = ["--namespace", "mesh", "--webhook-configurations", "c", "--config-dir", word(&folder)];
-    let mut server = Replica::start(cluster, &format!("server-{}", values.len()), &flags);
-    cluster.route("mesh", "sidecar-injector", server.address());
+    let server = start(cluster, &flags);
+    cluster.route("mesh", "sidecar-injector", address(&server, "address"));
     until("the webhook trusts it", || {
         let found = cluster.find("mutatingwebhookconfigurations", "", "c").expect("it");
         found["webhooks"][0]["clientConfig"]["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty())
     });
     let done = cluster.kubectl(&["create", "--validate=false", "-f", word(&cluster.file("pod.json"))]);
-    server.stop();
+    assert_eq!(server.stop(), Some(0));
     done
 }
 
@@ -201,13 +198,9 @@ fn a_path_that_is_not_utf_8_was_a_panic() {
     fs::copy(&kubeconfig, &copy).expect("copied");
     let pod = cluster.file("pod.json");
     fs::write(&pod, POD).expect("written");
-    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["explain", "-f", word(&pod), "--kubeconfig"])
-        .arg(&copy)
-        .output()
-        .expect("the injector");
-    assert_eq!(out.status.code(), Some(0), "{out:?}");
-    assert!(String::from_utf8_lossy(&out.stdout).contains("--explain --matrix"), "{out:?}");
+    let mut command = Command::new(PROGRAM.path);
+    let ended = ended(command.args(["explain", "-f", word(&pod), "--kubeconfig"]).arg(&copy)).with(0);
+    assert!(ended.stdout.contains("--explain --matrix"), "{ended:?}");
 }
 
 /// The file of a kubeconfig is named where it can't be read.

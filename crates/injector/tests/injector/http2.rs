@@ -2,7 +2,7 @@
 //! that cuts none.
 
 use super::client::{pod, review};
-use super::webhook::{CONFIG, TIMEOUT, Webhook};
+use super::webhook::{CONFIG, Webhook};
 use futures::{StreamExt, stream};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::{
@@ -11,10 +11,10 @@ use hyper::{
     client::conn::http2::{self, SendRequest},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use nix::sys::signal::Signal;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use std::{convert::Infallible, sync::Arc, time::Duration};
+use testkit::wait::TIMEOUT;
 use tokio::{
     net::TcpStream,
     runtime::{Builder, Runtime},
@@ -157,18 +157,18 @@ fn nothing_is_cut_at_the_end() {
         assert_eq!(uid(&answer(&mut idle, requested("u3")).await), "u3");
         tokio::time::sleep(Duration::from_millis(300)).await;
 
-        webhook.signal(Signal::SIGTERM);
-        webhook.logged("draining");
+        webhook.signal("TERM");
+        webhook.until_line("draining");
         // Each answer is the last one of its connection now.
         let (mut late, late_connection) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut late, requested("u4")).await), "u4");
         ends(late_connection).await;
-        webhook.signal(Signal::SIGTERM);
+        webhook.signal("TERM");
         ends(idle_connection).await;
         rest.send(end.to_owned()).expect("the rest");
         drop(rest);
         assert_eq!(uid(&in_flight.await.expect("no panic")), "u2");
         ends(connection).await;
     });
-    assert_eq!(webhook.ended().code(), Some(0));
+    assert_eq!(webhook.wait().code(), Some(0));
 }

@@ -1,23 +1,23 @@
 //! Installations that kubectl applies to the played API server. Deployments have no controller there: for each one, the server of its
 //! pods is started with the arguments and the configuration that are stored, and ends with it.
 
+use super::webhook::address;
+use crate::PROGRAM;
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    os::unix::fs::PermissionsExt,
-    process::{Child, Command},
-};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 use testkit::cluster::Cluster;
-use testkit::{until, word};
+use testkit::{
+    command_line::{Ended, ended},
+    running::Logged,
+    until, word,
+};
 
 pub(super) const NAMESPACE: &str = "sidecar-injector";
 pub(super) const WEBHOOKS: &str = "mutatingwebhookconfigurations";
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-injector");
 
 /// The servers of Deployments that are there, by their names.
 #[derive(Default)]
-pub(super) struct Kubelet(BTreeMap<String, Child>);
+pub(super) struct Kubelet(pub(super) BTreeMap<String, Logged>);
 
 impl Kubelet {
     /// Starts the servers of new Deployments, which are available then, and ends those of deleted ones.
@@ -28,28 +28,13 @@ impl Kubelet {
             .filter(|one| one["metadata"]["namespace"] == NAMESPACE)
             .map(|one| (one["metadata"]["name"].as_str().expect("a name").to_owned(), one))
             .collect();
-        let ended: Vec<String> = self.0.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
-        ended.iter().for_each(|name| self.end(name));
+        self.0.retain(|name, _| wanted.contains_key(name));
         for (name, deployment) in wanted {
             if !self.0.contains_key(&name) {
                 self.0.insert(name.clone(), start(cluster, &name, &deployment));
                 available(cluster, &name, true);
             }
         }
-    }
-
-    pub(super) fn end(&mut self, name: &str) {
-        if let Some(mut child) = self.0.remove(name) {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Drop for Kubelet {
-    fn drop(&mut self) {
-        let names: Vec<String> = self.0.keys().cloned().collect();
-        names.iter().for_each(|name| self.end(name));
     }
 }
 
@@ -62,7 +47,7 @@ pub(super) fn available(cluster: &Cluster, name: &str, is_available: bool) {
     cluster.put(&deployment);
 }
 
-fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Child {
+fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
     let map = cluster.find("configmaps", NAMESPACE, name).expect("a ConfigMap");
     let folder = cluster.file(&format!("{name}.configuration"));
     fs::create_dir_all(&folder).expect("a folder");
@@ -77,33 +62,24 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Child {
             word if word.starts_with("--metrics-address=") => "--metrics-address=127.0.0.1:0".to_owned(),
             word => word.to_owned(),
         });
-    let log = cluster.file(&format!("{name}.log"));
-    let child = Command::new(PROGRAM)
-        .args(arguments)
-        .args(["--address", "127.0.0.1:0", "--kubeconfig"])
-        .arg(cluster.account(NAMESPACE, name))
-        .stderr(File::create(&log).expect("a log"))
-        .spawn()
-        .expect("the program starts");
-    let mut address = None;
-    until("it serves", || {
-        let log = fs::read_to_string(&log).expect("a log");
-        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        address = lines.filter_map(|line| line["address"].as_str()?.parse().ok()).next();
-        address.is_some()
-    });
-    cluster.route(NAMESPACE, name, address.expect("it serves"));
+    let server = Logged::start(
+        Command::new(PROGRAM.path)
+            .args(arguments)
+            .args(["--address", "127.0.0.1:0", "--kubeconfig"])
+            .arg(cluster.account(NAMESPACE, name)),
+    );
+    cluster.route(NAMESPACE, name, address(&server, "address"));
     until("its webhooks trust it", || {
         let all = cluster.all(WEBHOOKS);
         let all = all.iter().filter_map(|one| one["webhooks"].as_array()).flatten();
         let mut own = all.filter(|webhook| webhook["clientConfig"]["service"]["name"] == *name);
         own.all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
     });
-    child
+    server
 }
 
 /// Runs a command of a document in a shell, with the program and kubectl on PATH.
-pub(super) fn shell(cluster: &Cluster, command: &str) -> (Option<i32>, String) {
+fn shell(cluster: &Cluster, command: &str) -> Ended {
     let folder = cluster.file("bin");
     fs::create_dir_all(&folder).expect("a folder");
     // The played server has no schemas, which kubectl validates by.
@@ -117,35 +93,33 @@ pub(super) fn shell(cluster: &Cluster, command: &str) -> (Option<i32>, String) {
     );
     fs::write(&wrapper, text).expect("written");
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("a program");
-    let programs = std::path::Path::new(PROGRAM).parent().expect("a folder").display();
+    let programs = Path::new(PROGRAM.path).parent().expect("a folder").display();
     let path = format!("{}:{programs}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("bash")
-        .args(["-c", &format!("set -o pipefail; {command}")])
-        .env("PATH", path)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .output()
-        .expect("a shell");
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    (output.status.code(), text.into_owned())
+    let words = ["-c", &format!("set -o pipefail; {command}")];
+    ended(Command::new("bash").args(words).env("PATH", path).env("KUBECONFIG", cluster.kubeconfig()))
 }
 
-/// The same, which has to succeed.
+/// What it prints on both streams, if it succeeds.
 pub(super) fn run(cluster: &Cluster, command: &str) -> String {
-    let (code, text) = shell(cluster, command);
-    assert_eq!(code, Some(0), "{command}: {text}");
-    text
+    shell(cluster, command).with(0).shown()
 }
 
-/// The revision that injects a new pod of a namespace; none if it gets no proxy.
-pub(super) fn injected_by(cluster: &Cluster, namespace: &str) -> Option<String> {
-    let name = format!("pod-{}", cluster.version());
-    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": namespace },
+/// A pod of one container with this metadata, which kubectl creates.
+pub(super) fn create_pod(cluster: &Cluster, metadata: &Value) -> Value {
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
         "spec": { "containers": [{ "name": "application", "image": "example/application:1" }] } });
     let file = cluster.file("pod.json");
     fs::write(&file, pod.to_string()).expect("written");
     let (succeeded, shown) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
     assert!(succeeded, "{shown}");
-    let pod = cluster.find("pods", namespace, &name).expect("a pod");
+    let field = |name: &str| metadata[name].as_str().expect("a text");
+    cluster.find("pods", field("namespace"), field("name")).expect("a pod")
+}
+
+/// The revision that injects a new pod of a namespace; none if it gets no proxy.
+pub(super) fn injected_by(cluster: &Cluster, namespace: &str) -> Option<String> {
+    let name = format!("pod-{}", cluster.version());
+    let pod = create_pod(cluster, &json!({ "name": name, "namespace": namespace }));
     let status = pod["metadata"]["annotations"]["sidecar.istio.io/status"].as_str()?;
     let status: Value = serde_json::from_str(status).expect("JSON");
     Some(status["revision"].as_str().expect("a revision").to_owned())

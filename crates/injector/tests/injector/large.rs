@@ -1,15 +1,11 @@
 //! Pods as large as the API server stores: injected by the webhook and by `inject` alike, and forgotten afterwards.
 
-use super::client::{pod, review};
+use super::client::{pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
-use data_encoding::BASE64;
+use crate::PROGRAM;
 use serde_json::{Map, Value, json};
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-    thread,
-};
-use testkit::until;
+use std::thread;
+use testkit::{scope, until};
 
 /// A template that wants to know all variables.
 const CURIOUS: &str = r#"policy: enabled
@@ -39,37 +35,20 @@ fn with_variables(count: usize) -> Value {
 }
 
 fn patched(webhook: &Webhook, pod: &Value) -> Value {
-    let answer = webhook.connect().review("/inject", "u1", pod).expect("an answer").json();
-    assert_eq!(answer["response"]["allowed"], true, "{}", answer["response"]["status"]);
-    let patch =
-        BASE64.decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes()).expect("base64");
-    let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
-    let mut after = pod.clone();
-    json_patch::patch(&mut after, &patch).expect("a patch of the pod");
-    after
+    let answer = reviewed(&mut webhook.connect(), "/inject", "u1", pod).expect("an answer").json();
+    super::webhook::patched(&answer, pod)
 }
 
 /// What `inject` makes of it.
 fn injected(pod: &Value) -> Value {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["inject", "--namespace", "shop", "-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut manifest = child.stdin.take().expect("a pipe");
-    let text = pod.to_string();
-    let writing = thread::spawn(move || manifest.write_all(text.as_bytes()));
-    let out = child.wait_with_output().expect("an end");
-    writing.join().expect("no panic").expect("it reads all");
-    assert!(out.status.success());
-    serde_json::from_slice(&out.stdout).expect("JSON, as it came")
+    let words = ["inject", "--namespace", "shop", "-f", "-"];
+    PROGRAM.run_with(&words, &pod.to_string()).with(0).json()
 }
 
 #[test]
 fn a_pod_of_thousands_of_variables_is_injected_online_and_offline() {
     let webhook = Webhook::start(CONFIG, "", &[]);
-    for count in [2_000, 20_000] {
+    for count in [2_000, scope::runs(20_000, 6_000)] {
         let pod = with_variables(count);
         assert!(review("admission.k8s.io/v1", "u1", &pod).to_string().len() < 3 << 20);
         let after = patched(&webhook, &pod);

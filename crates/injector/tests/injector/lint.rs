@@ -1,11 +1,7 @@
 //! `lint`: what it prints, and how it exits.
 
-use serde_json::Value;
-use std::{
-    io::Write,
-    process::{Command, Output, Stdio},
-};
-use testkit::folder::Folder;
+use crate::PROGRAM;
+use testkit::{command_line::Ended, folder::Folder};
 
 const WEB: &str = "\
 apiVersion: apps/v1
@@ -27,24 +23,12 @@ metadata: {name: web, namespace: shop}
 spec: {selector: {app: web}, ports: [{port: 8080}]}
 ";
 
-fn lint(words: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .arg("lint")
-        .args(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the injector");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
+fn lint(words: &[&str], input: &str) -> Ended {
+    PROGRAM.run_with(&[&["lint"], words].concat(), input)
 }
 
 fn check(words: &[&str], code: i32, expected: &[&str], absent: &[&str]) {
-    let output = lint(words, WEB);
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    let text = lint(words, WEB).with(code).shown();
     for part in expected {
         assert!(text.contains(part), "{words:?}: {part} in {text}");
     }
@@ -90,7 +74,7 @@ fn namespaces_are_known_by_flags() {
                  metadata: {name: other}\nwebhooks: []\n";
     let input = format!("{WEB}---\n{other}");
     let output = lint(&["-f", "-", "--namespace-labels", "istio-injection=enabled"], &input);
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.stdout;
     assert!(text.contains("SI031 istio-injection: the namespace asks for injection"), "{text}");
 }
 
@@ -98,9 +82,7 @@ fn namespaces_are_known_by_flags() {
 fn programs_get_objects_with_their_files_and_lines() {
     let folder = Folder::new("lint-formats");
     let file = folder.write("web.yaml", WEB);
-    let read = |words: &[&str], input: &str| -> Value {
-        serde_json::from_slice(&lint(words, input).stdout).expect("JSON")
-    };
+    let read = |words: &[&str], input: &str| lint(words, input).json();
     let report = read(&["-f", &file, "-o", "json"], "");
     assert_eq!((&report["version"], &report["workload_count"]), (&1.into(), &1.into()));
     let objects = &report["findings"][0]["objects"];

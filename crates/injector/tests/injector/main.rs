@@ -2,6 +2,7 @@
 
 mod authority;
 mod callers;
+mod chart;
 mod check;
 mod check_templates;
 mod client;
@@ -12,6 +13,9 @@ mod explain_cluster;
 mod http2;
 mod inject;
 mod installation;
+#[expect(dead_code, reason = "shared with another package, of which this needs a part")]
+#[path = "../../../injection/tests/support/kubectl.rs"]
+mod kubectl;
 mod large;
 mod lint;
 mod load;
@@ -24,3 +28,7 @@ mod tls;
 mod upgrade;
 mod watch;
 mod webhook;
+
+use testkit::command_line::Program;
+
+const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_sidecar-injector"), name: "sidecar-injector" };

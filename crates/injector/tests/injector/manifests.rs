@@ -1,5 +1,7 @@
 //! `manifests`: objects that Kubernetes takes, selectors that select, roles that allow what is asked for and no more.
 
+use super::installation::{Kubelet, create_pod};
+use crate::PROGRAM;
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
     apps::v1::Deployment,
@@ -13,25 +15,22 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    process::Command,
+    fs,
 };
-use testkit::cluster::{Access, Cluster, selects};
-use testkit::{running::Running, until, word};
+use testkit::cluster::{Access, Cluster, grants, security, selects};
+use testkit::{until, word};
 
 pub(super) const MANIFESTS: [&str; 5] =
     ["manifests", "--image", "example/sidecar-injector:1", "--proxy-image", "example/proxy:1"];
 
 /// What the command prints.
 fn printed(flags: &[&str]) -> String {
-    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).args(MANIFESTS).args(flags).output();
-    let out = out.expect("the program starts");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout).expect("UTF-8")
+    PROGRAM.printed(&[&MANIFESTS[..], flags].concat())
 }
 
 pub(super) fn objects(flags: &[&str]) -> Vec<Value> {
-    let list: Value = serde_json::from_str(&printed(&[flags, &["-o", "json"]].concat())).expect("JSON");
+    let words = [&MANIFESTS[..], flags, &["-o", "json"]].concat();
+    let list = PROGRAM.run(&words).with(0).json();
     list["items"].as_array().expect("a list").clone()
 }
 
@@ -239,14 +238,8 @@ fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
     assert_eq!(templates.len(), 2);
     for template in &templates {
         let (spec, container) = (&template["spec"], &template["spec"]["containers"][0]);
-        assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
-        assert_eq!(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-        let security = &container["securityContext"];
-        assert_eq!(
-            (&security["readOnlyRootFilesystem"], &security["allowPrivilegeEscalation"]),
-            (&json!(true), &json!(false))
-        );
-        assert_eq!(security["capabilities"], json!({ "drop": ["ALL"] }));
+        assert_eq!(security::refused(spec), security::Refused::default());
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
         let account = &spec["serviceAccountName"];
         assert!(of_kind(&all, "ServiceAccount").any(|object| object["metadata"]["name"] == *account));
     }
@@ -260,16 +253,6 @@ fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
             assert_eq!(chosen.count(), 1, "{kind} {selector}");
         }
     }
-}
-
-/// Whether a role's rule grants a request.
-fn grants(rule: &Value, access: &Access) -> bool {
-    let has =
-        |field: &str, value: &str| rule[field].as_array().is_some_and(|list| list.contains(&value.into()));
-    has("apiGroups", &access.group)
-        && has("resources", &access.resource)
-        && has("verbs", access.verb)
-        && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
 }
 
 /// The rules that printed roles of a kind grant to a program, one resource, one verb and one name each.
@@ -297,33 +280,6 @@ fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
     all
 }
 
-/// The server of a printed Deployment, with its own flags.
-pub(super) fn start(cluster: &Cluster, objects: &[Value]) -> Running {
-    let deployment = of_kind(objects, "Deployment").next().expect("a Deployment");
-    let map = of_kind(objects, "ConfigMap").next().expect("a ConfigMap");
-    let folder = cluster.file("configuration");
-    fs::create_dir_all(&folder).expect("a folder");
-    for (name, text) in map["data"].as_object().expect("texts") {
-        fs::write(folder.join(name), text.as_str().expect("a text")).expect("written");
-    }
-    let arguments =
-        deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().expect("arguments");
-    // What a pod has and a test has not: its mounts, its ports, its service account.
-    let arguments = arguments.iter().map(|word| match word.as_str().expect("a text") {
-        word if word.starts_with("--config-dir=") => format!("--config-dir={}", folder.display()),
-        word if word.starts_with("--metrics-address=") => "--metrics-address=127.0.0.1:0".to_owned(),
-        word => word.to_owned(),
-    });
-    let child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(arguments)
-        .args(["--address", "127.0.0.1:0", "--kubeconfig"])
-        .arg(cluster.account("sidecar-injector", "sidecar-injector"))
-        .stderr(File::create(cluster.file("log")).expect("a log"))
-        .spawn()
-        .expect("the program starts");
-    Running(child)
-}
-
 #[test]
 fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
     let cluster = Cluster::start();
@@ -335,13 +291,8 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
     }
     cluster.namespace("shop", &json!({ "istio.io/rev": "prod", "environment-tag-injection": "enabled" }));
     cluster.state().requests.clear();
-    let _server = start(&cluster, &all);
-    let configurations = || cluster.all("mutatingwebhookconfigurations");
-    until("all webhooks trust it", || {
-        let configurations = configurations();
-        let mut all = configurations.iter().filter_map(|one| one["webhooks"].as_array()).flatten();
-        all.all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
-    });
+    let mut kubelet = Kubelet::default();
+    kubelet.follow(&cluster);
     // The Secret is written again, too, when somebody empties it.
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret",
         "metadata": { "name": "sidecar-injector-ca", "namespace": "sidecar-injector" } }));
@@ -361,29 +312,14 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
         assert!(rules.iter().any(grants), "not granted: {access:?}");
     }
 
-    let log = cluster.file("log");
-    let mut address = None;
-    until("it serves", || {
-        let log = fs::read_to_string(&log).expect("a log");
-        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        address = lines.filter_map(|line| line["address"].as_str()?.parse().ok()).next();
-        address.is_some()
-    });
-    cluster.route("sidecar-injector", "sidecar-injector", address.expect("it serves"));
-    let file = cluster.file("pod.json");
-    let pod = json!({ "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": "web", "namespace": "shop", "labels": { "virtual-env": "dev.red" } },
-        "spec": { "containers": [{ "name": "application", "image": "example/application" }] } });
-    fs::write(&file, pod.to_string()).expect("written");
-    let (succeeded, shown) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
-    assert!(succeeded, "{shown}");
+    let labels = json!({ "virtual-env": "dev.red" });
+    let pod = create_pod(&cluster, &json!({ "name": "web", "namespace": "shop", "labels": labels }));
     let called: Vec<String> = cluster.state().reviews.iter().map(|(name, _)| name.clone()).collect();
     assert_eq!(
         called,
         ["rev.namespace.sidecar-injector.istio.io", "environment-tag.sidecar-injector.istio.io"],
         "the tag is told to the proxy that is there by then"
     );
-    let pod = cluster.find("pods", "shop", "web").expect("a pod");
     let proxy =
         pod["spec"]["containers"].as_array().expect("a list").iter().find(|one| one["name"] == "istio-proxy");
     let shown = proxy.expect("a proxy")["env"].as_array().expect("a list").iter();

@@ -1,9 +1,10 @@
 //! Every command of the injector in README and in docs works. Those that want a cluster name flags that exist.
 
+use crate::PROGRAM;
 use std::{fs, path::Path, process::Command};
+use testkit::{command_line::ended, folder::Folder};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-injector");
 
 /// README and whatever lies in docs: path and text, in which no line goes on in the next.
 fn documents() -> Vec<(String, String)> {
@@ -28,19 +29,13 @@ fn calls<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
 
 #[test]
 fn commands_succeed() {
-    let folder = Path::new(PROGRAM).parent().expect("a folder").display().to_string();
+    let folder = Path::new(PROGRAM.path).parent().expect("a folder").display().to_string();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let mut seen = 0;
     for (document, text) in documents() {
         for command in calls(&text, "sh") {
-            let output = Command::new("sh")
-                .args(["-c", command])
-                .current_dir(ROOT)
-                .env("PATH", &path)
-                .output()
-                .expect("the shell");
-            let given = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{document}: {command}: {given}");
+            let ended = ended(Command::new("sh").args(["-c", command]).current_dir(ROOT).env("PATH", &path));
+            assert_eq!(ended.code, Some(0), "{document}: {command}: {}", ended.stderr);
             seen += 1;
         }
     }
@@ -53,8 +48,7 @@ fn lines_of_the_explanation_that_is_shown_are_printed() {
     let (_, rest) = text.split_once("Without the label, it prints").expect("the answer");
     let shown = rest.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its lines");
     let call = ["explain", "-f", "docker/web.yaml"];
-    let output = Command::new(PROGRAM).args(call).current_dir(ROOT).output().expect("the program");
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let printed = ended(Command::new(PROGRAM.path).args(call).current_dir(ROOT)).stdout;
     for line in shown.lines() {
         assert!(printed.lines().any(|one| one == line), "{line}: {printed}");
     }
@@ -75,9 +69,7 @@ fn flags_of_commands_that_are_not_run_exist() {
             let nested = words.first() == Some(&"environment");
             let name: Vec<&str> =
                 words.iter().copied().take_while(is_name).take(if nested { 2 } else { 1 }).collect();
-            let help = Command::new(PROGRAM).args(&name).arg("--help").output().expect("the program");
-            assert!(help.status.success(), "{document}: {line}");
-            let help = String::from_utf8(help.stdout).expect("UTF-8");
+            let help = PROGRAM.printed(&[&name[..], &["--help"]].concat());
             for flag in words.iter().filter(|word| word.starts_with("--")) {
                 let flag = flag.split('=').next().unwrap_or_default();
                 assert!(help.contains(flag), "{document}: {line}: {flag} is not a flag of {name:?}");
@@ -92,8 +84,7 @@ fn flags_of_commands_that_are_not_run_exist() {
 #[test]
 fn templates_of_the_document_inject() {
     let text = fs::read_to_string(Path::new(ROOT).join("docs/templates.md")).expect("a document");
-    let folder = std::env::temp_dir().join(format!("templates-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
+    let folder = Folder::new("templates");
     let (_, values) = text.split_once("echo '").expect("values");
     let values = values.split('\'').next().expect("their end");
     let examples = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -101,25 +92,13 @@ fn templates_of_the_document_inject() {
     let examples: Vec<&str> = examples.collect();
     assert_eq!(examples.len(), 2, "{examples:?}");
     for (example, asks) in examples.into_iter().zip(["guard", "sidecar,quiet"]) {
-        let file = |name: &str, text: &str| {
-            fs::write(folder.join(name), text).expect("a file");
-            folder.join(name)
-        };
         let pod =
             pod.replace("annotations:", &format!("annotations:\n        inject.istio.io/templates: {asks}"));
-        let output = Command::new(PROGRAM)
-            .args(["inject", "-f"])
-            .arg(file("pod.yaml", &pod))
-            .arg("--inject-config")
-            .arg(file("config.yaml", example))
-            .arg("--values")
-            .arg(file("values.yaml", values))
-            .output()
-            .expect("the program");
-        let (printed, shown) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && shown.is_empty(), "{asks}: {shown}");
+        let file = folder.write("pod.yaml", &pod);
+        let (config, values) = (folder.write("config.yaml", example), folder.write("values.yaml", values));
+        let ended = PROGRAM.run(&["inject", "-f", &file, "--inject-config", &config, "--values", &values]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{asks}");
+        let printed = ended.stdout;
         assert!(printed.len() > pod.len() + 100, "{asks}: {printed}");
     }
-    fs::remove_dir_all(&folder).expect("the folder goes");
 }

@@ -1,14 +1,14 @@
 //! What the webhook's server answers over HTTPS: to whatever is sent, however slowly, and at its end.
 
-use super::client::{Client, JSON, Response, head, pod, review};
+use super::client::{JSON, pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::{
-    io::{self, Read, Write},
+    io::{self, Read},
     net::TcpStream,
     time::{Duration, Instant},
 };
+use testkit::http::{Client, get, request_head};
 
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
@@ -77,10 +77,8 @@ fn other_paths_have_other_answers() {
     ] {
         assert_eq!(status(method, path), expected, "{method} {path}");
     }
-    let mut plain = TcpStream::connect(webhook.plain()).expect("a connection");
     for (path, expected) in [("/ready", 200), ("/metrics", 200), ("/inject", 404)] {
-        plain.write_all(head("GET", path, &[], 0).as_bytes()).expect("a request");
-        assert_eq!(Response::read(&mut plain).expect("an answer").status, expected, "{path}");
+        assert_eq!(get(webhook.plain(), path).0, expected, "{path}");
     }
 }
 
@@ -106,17 +104,17 @@ fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
 
     // One that no pod gets by default is nobody else's harm.
     webhook.configure(&config("sidecar"), "");
-    webhook.logged("reloaded");
-    let warning = webhook.logged("a template can't be filled; pods that name it are refused");
+    webhook.until_line("reloaded");
+    let warning = webhook.until_line("a template can't be filled; pods that name it are refused");
     assert_eq!(warning["template"], "own");
     assert_eq!(webhook.get("/ready").status, 200);
     assert_eq!(webhook.metric("sidecar_injector_configuration_usable"), 1.0);
 
     webhook.configure(&config("own"), "");
-    webhook.logged("not reloaded; the one before stays in use");
+    webhook.until_line("not reloaded; the one before stays in use");
     assert_eq!(webhook.get("/ready").status, 200);
     assert_eq!(webhook.metric("sidecar_injector_configuration_reloads_total{outcome=\"failed\"}"), 1.0);
-    let answer = webhook.connect().review("/inject", "u1", &pod()).expect("an answer").json();
+    let answer = reviewed(&mut webhook.connect(), "/inject", "u1", &pod()).expect("an answer").json();
     assert_eq!(answer["response"]["patchType"], "JSONPatch", "{answer}");
 }
 
@@ -127,9 +125,7 @@ fn all_addresses_are_those_of_both_families() {
     // A machine without IPv6 has the other one only.
     let hosts = if address.is_ipv6() { &["127.0.0.1", "::1"][..] } else { &["127.0.0.1"] };
     for host in hosts {
-        let mut plain = TcpStream::connect((*host, address.port())).expect("a connection");
-        plain.write_all(head("GET", "/ready", &[], 0).as_bytes()).expect("a request");
-        assert_eq!(Response::read(&mut plain).expect("an answer").status, 200, "{host}");
+        assert_eq!(get((*host, address.port()), "/ready").0, 200, "{host}");
     }
 }
 
@@ -139,7 +135,8 @@ fn the_environment_tag_is_served_by_the_same_server() {
     let mut tagged = pod();
     tagged["metadata"]["labels"]["team-env"] = "dev.red".into();
     tagged["spec"]["containers"][0]["name"] = "istio-proxy".into();
-    let answer = webhook.connect().review("/environment-tag", "u1", &tagged).expect("an answer").json();
+    let answer =
+        reviewed(&mut webhook.connect(), "/environment-tag", "u1", &tagged).expect("an answer").json();
     assert_eq!(answer["response"]["patchType"], "JSONPatch");
     let reported = webhook.outcome_of("u1");
     assert_eq!(reported["outcome"], "tagged", "{reported}");
@@ -160,7 +157,7 @@ fn a_body_of_any_length_is_answered() {
     // In chunks nobody knows the length before.
     let mut client = webhook.connect();
     let chunked = [JSON, ("Transfer-Encoding", "chunked")];
-    client.write(head("POST", "/inject", &chunked, 0).as_bytes()).expect("a head");
+    client.write(request_head("POST", "/inject", &chunked, 0).as_bytes()).expect("a head");
     let whole = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
     for part in whole.as_bytes().chunks(7) {
         client.write(format!("{:x}\r\n", part.len()).as_bytes()).expect("a chunk");
@@ -170,7 +167,7 @@ fn a_body_of_any_length_is_answered() {
     assert_eq!(client.read().expect("an answer").json()["response"]["uid"], "u1");
     // One that ends too early has no answer that anybody reads; the next connection is served.
     let mut client = webhook.connect();
-    client.write(head("POST", "/inject", &[JSON], 100).as_bytes()).expect("a head");
+    client.write(request_head("POST", "/inject", &[JSON], 100).as_bytes()).expect("a head");
     drop(client);
     assert_eq!(webhook.get("/ready").status, 200);
 }
@@ -178,9 +175,9 @@ fn a_body_of_any_length_is_answered() {
 #[test]
 fn heads_that_are_none_end_their_connection_alone() {
     let webhook = Webhook::start(CONFIG, "", &[]);
-    let long = head("GET", "/ready", &[("X", &"x".repeat(20_000))], 0);
+    let long = request_head("GET", "/ready", &[("X", &"x".repeat(20_000))], 0);
     let many: Vec<(&str, &str)> = vec![("X", "x"); 500];
-    let many = head("GET", "/ready", &many, 0);
+    let many = request_head("GET", "/ready", &many, 0);
     for (text, status) in [
         ("nonsense\r\n\r\n", Some(400)),
         ("GET /ready HTTP/3.0\r\n\r\n", Some(400)),
@@ -206,7 +203,7 @@ fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
     assert_eq!(second_head.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
     second_head.write(b"GET /ready").expect("a part");
     let mut half_a_body = webhook.connect();
-    half_a_body.write(head("POST", "/inject", &[JSON], 1_000).as_bytes()).expect("a head");
+    half_a_body.write(request_head("POST", "/inject", &[JSON], 1_000).as_bytes()).expect("a head");
     half_a_body.write(b"{\"kind\":").expect("a part");
     assert_eq!(webhook.get("/ready").status, 200);
 
@@ -229,7 +226,7 @@ fn further_connections_wait_for_those_that_are_answered_and_take_the_place_of_id
     let webhook = Webhook::start(CONFIG, "", &["--max-connections", "1"]);
     let body = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
     let mut first = webhook.connect();
-    first.write(head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
+    first.write(request_head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
     first.write(&body.as_bytes()[..10]).expect("a part");
     std::thread::sleep(Duration::from_millis(300));
     let second = TcpStream::connect(webhook.address).expect("the kernel's queue");
@@ -254,14 +251,7 @@ fn clients_that_say_nothing_hold_up_no_other() {
             (0..300).map(|_| TcpStream::connect(address).expect("it listens")).collect();
         let start = Instant::now();
         if address == plain {
-            let mut client = TcpStream::connect(plain).expect("it listens");
-            client.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
-            client
-                .write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                .expect("written");
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).expect("an answer");
-            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert_eq!(get(plain, "/ready").0, 200);
         } else {
             assert_eq!(webhook.get("/ready").status, 200);
         }
@@ -276,28 +266,29 @@ fn nothing_is_cut_at_the_end() {
     let body = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
     let begun = |webhook: &Webhook| -> Client {
         let mut client = webhook.connect();
-        client.write(head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
+        client.write(request_head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
         client.write(&body.as_bytes()[..10]).expect("a part");
         client
     };
     let mut idle = webhook.connect();
     assert_eq!(idle.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
     let mut in_flight = begun(&webhook);
-    webhook.signal(Signal::SIGTERM);
-    webhook.logged("draining");
+    webhook.signal("TERM");
+    webhook.until_line("draining");
     // Not ready, but there: the API server may not know yet.
     assert_eq!(webhook.get("/ready").status, 503);
-    let late = webhook.connect().review("/inject", "u2", &json!({ "kind": "Job" })).expect("an answer");
+    let late =
+        reviewed(&mut webhook.connect(), "/inject", "u2", &json!({ "kind": "Job" })).expect("an answer");
     assert_eq!((late.status, late.header("connection")), (200, Some("close")));
     // The second signal is the end of waiting.
-    webhook.signal(Signal::SIGTERM);
+    webhook.signal("TERM");
     assert!(idle.is_ended());
     while !webhook.refuses() {
         std::thread::yield_now();
     }
     in_flight.write(&body.as_bytes()[10..]).expect("the rest");
     assert_eq!(in_flight.read().expect("an answer").json()["response"]["uid"], "u1");
-    assert_eq!(webhook.ended().code(), Some(0));
+    assert_eq!(webhook.wait().code(), Some(0));
     let reported: Value = webhook.outcome_of("u1");
     assert_eq!(reported["outcome"], "refused", "{reported}");
 }

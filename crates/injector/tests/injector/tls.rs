@@ -1,6 +1,6 @@
 //! Whom the webhook's server speaks to, and by which certificate, while that and the configuration change.
 
-use super::client::{Client, JSON, pod, review};
+use super::client::{JSON, pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
 use rustls::{
     ProtocolVersion,
@@ -10,6 +10,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
 };
+use testkit::http::request_head;
 
 /// A greeting as TLS 1.1 has it (RFC 4346, 7.4.1.2): its version, and two suites that old servers took. It names an algorithm
 /// of signatures, so that nothing but the version is wrong with it.
@@ -28,7 +29,7 @@ fn greeting_of_1_1() -> Vec<u8> {
 fn tls_1_2_and_1_3_are_spoken_and_nothing_else() {
     let webhook = Webhook::start(CONFIG, "", &[]);
     for (versions, expected) in [([&TLS12], ProtocolVersion::TLSv1_2), ([&TLS13], ProtocolVersion::TLSv1_3)] {
-        let mut client = Client::connect(webhook.address, webhook.trust(&versions)).expect("a connection");
+        let mut client = webhook.connect_by(&versions);
         assert_eq!(client.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
         assert_eq!(client.version(), Some(expected));
     }
@@ -54,7 +55,7 @@ fn a_new_certificate_is_shown_to_new_connections() {
     let expiry = webhook.metric("sidecar_injector_certificate_expiry_timestamp_seconds");
     assert!(expiry > 1_700_000_000.0, "{expiry}");
     webhook.certify();
-    webhook.logged("reloaded");
+    webhook.until_line("reloaded");
     let second = webhook.connect().certificate();
     assert_ne!(first, second);
     assert_eq!(old.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
@@ -71,7 +72,7 @@ fn a_new_certificate_is_shown_to_new_connections() {
         webhook.metric(&format!("sidecar_injector_certificate_reloads_total{{outcome=\"{outcome}\"}}"))
     };
     assert_eq!([count("done"), count("failed")], [1.0, 2.0]);
-    let log = webhook.logged("not reloaded; the one before stays in use");
+    let log = webhook.until_line("not reloaded; the one before stays in use");
     assert_eq!(log["what"], "certificate");
     assert!(log["error"].as_str().is_some_and(|error| error.contains("expected the key")), "{log}");
 }
@@ -81,7 +82,7 @@ fn a_new_configuration_decides_about_the_next_pod() {
     let webhook = Webhook::start("policy: disabled\n", "", &[]);
     let mut client = webhook.connect();
     let mut outcome = |uid: &str| {
-        let answer = client.review("/inject", uid, &pod()).expect("an answer");
+        let answer = reviewed(&mut client, "/inject", uid, &pod()).expect("an answer");
         assert_eq!(answer.status, 200);
         let reported = webhook.outcome_of(uid);
         if reported["outcome"] == "refused" {
@@ -91,10 +92,10 @@ fn a_new_configuration_decides_about_the_next_pod() {
     };
     assert_eq!(outcome("u1"), "skipped");
     webhook.configure("policy: enabled\n", "");
-    webhook.logged("reloaded");
+    webhook.until_line("reloaded");
     assert_eq!(outcome("u2"), "injected");
     webhook.configure("policy: disabled\ntemplates: 7\n", "global: [\n");
-    let log = webhook.logged("not reloaded; the one before stays in use");
+    let log = webhook.until_line("not reloaded; the one before stays in use");
     let error = log["error"].as_str().expect("a text");
     assert!(error.contains("/config") && error.contains("/values"), "all that is wrong at once: {error}");
     assert_eq!(outcome("u3"), "injected");
@@ -111,7 +112,7 @@ fn bytes_of_a_review_may_come_across_a_change() {
     let webhook = Webhook::start(CONFIG, "", &[]);
     let mut client = webhook.connect();
     let body = review("admission.k8s.io/v1", "u1", &pod()).to_string();
-    let request = super::client::head("POST", "/inject", &[JSON], body.len()) + &body;
+    let request = request_head("POST", "/inject", &[JSON], body.len()) + &body;
     let (start, rest) = request.as_bytes().split_at(request.len() / 2);
     client.write(start).expect("a part");
     webhook.configure("policy: disabled\n", "");

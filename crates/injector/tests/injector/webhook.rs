@@ -1,29 +1,23 @@
 //! The webhook's server as a process, with its files as Kubernetes mounts them.
 
-use super::client::{Client, Response};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
-use serde_json::{Value, json};
+use data_encoding::BASE64;
+use rustls::{ClientConfig, SupportedProtocolVersion};
+use serde_json::Value;
 use std::{
-    fs,
-    io::{BufRead, BufReader},
+    fs, iter,
     net::{SocketAddr, TcpStream},
+    ops::{Deref, DerefMut},
     os::unix::fs::symlink,
     path::Path,
-    process::{Command, ExitStatus, Stdio},
+    process::Command,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
-    thread,
-    time::Duration,
 };
 use testkit::certificates::{Authority, pem};
-use testkit::{folder::Folder, running::Running};
-
-/// How long anything may take on a busy machine.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+use testkit::http::{Client, Response, trusting};
+use testkit::{folder::Folder, running::Logged, until, wait::TIMEOUT};
 
 /// A policy, as Istio's chart writes it.
 pub(crate) const CONFIG: &str = "policy: enabled\n";
@@ -48,21 +42,26 @@ pub(crate) fn mount(folder: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// Lines that the server has logged.
-#[derive(Default)]
-struct Log {
-    /// And whether there will be more.
-    lines: Mutex<(Vec<Value>, bool)>,
-    more: Condvar,
-}
-
 /// The server, and a folder for its files, which goes with it.
 pub(crate) struct Webhook {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Arc<Authority>,
     folder: Folder,
-    child: Running,
-    log: Arc<Log>,
+    program: Logged,
+}
+
+impl Deref for Webhook {
+    type Target = Logged;
+
+    fn deref(&self) -> &Logged {
+        &self.program
+    }
+}
+
+impl DerefMut for Webhook {
+    fn deref_mut(&mut self) -> &mut Logged {
+        &mut self.program
+    }
 }
 
 impl Webhook {
@@ -75,70 +74,34 @@ impl Webhook {
         let authority = Arc::new(Authority::new("webhook"));
         certify(&folder, &authority);
         configure(&folder, config, values);
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-            .args(["serve", "--address", "127.0.0.1:0", "--log_as_json", "--config-dir"])
-            .arg(folder.join("config"))
-            .arg("--tls-cert")
-            .arg(folder.join("tls/tls.crt"))
-            .arg("--tls-key")
-            .arg(folder.join("tls/tls.key"))
-            .args(flags)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
-        let log = Arc::new(Log::default());
-        let (heard, lines) = (Arc::clone(&log), BufReader::new(child.stderr.take().expect("a pipe")).lines());
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let line = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "message": line }));
-                heard.lines.lock().expect("no test has failed inside").0.push(line);
-                heard.more.notify_all();
-            }
-            heard.lines.lock().expect("no test has failed inside").1 = true;
-            heard.more.notify_all();
-        });
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut webhook = Self { address, authority, folder, child: Running(child), log };
-        let serving = webhook.logged("serving");
-        webhook.address = serving["address"].as_str().expect("a text").parse().expect("an address");
-        webhook
+        let program = Logged::start(
+            Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+                .args(["serve", "--address", "127.0.0.1:0", "--log_as_json", "--config-dir"])
+                .arg(folder.join("config"))
+                .arg("--tls-cert")
+                .arg(folder.join("tls/tls.crt"))
+                .arg("--tls-key")
+                .arg(folder.join("tls/tls.key"))
+                .args(flags),
+        );
+        let address = address(&program, "address");
+        Self { address, authority, folder, program }
     }
 
     /// Where plain HTTP is spoken.
     pub(crate) fn plain(&self) -> SocketAddr {
-        let serving = self.logged("serving");
-        serving["metrics_address"].as_str().expect("a text").parse().expect("an address")
-    }
-
-    /// The first line with this message, once it is there.
-    pub(crate) fn logged(&self, message: &str) -> Value {
-        self.wait(message, |lines| lines.iter().find(|line| line["message"] == message).cloned())
-    }
-
-    /// All lines with this message so far.
-    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
-        let lines = self.log.lines.lock().expect("no test has failed inside");
-        lines.0.iter().filter(|line| line["message"] == message).cloned().collect()
+        address(&self.program, "metrics_address")
     }
 
     /// Waits for as many lines with this message.
     pub(crate) fn logged_times(&self, message: &str, times: usize) {
-        self.wait(message, |lines| {
-            (lines.iter().filter(|line| line["message"] == message).count() >= times).then_some(())
-        });
+        until(message, || self.lines(message).len() >= times);
     }
 
     /// What was logged of a review with this UID.
     pub(crate) fn outcome_of(&self, uid: &str) -> Value {
-        self.wait(uid, |lines| lines.iter().find(|line| line["uid"] == uid).cloned())
-    }
-
-    fn wait<T>(&self, what: &str, found: impl Fn(&[Value]) -> Option<T>) -> T {
-        let lines = self.log.lines.lock().expect("no test has failed inside");
-        let missing = |log: &mut (Vec<Value>, bool)| !log.1 && found(&log.0).is_none();
-        let waited = self.log.more.wait_timeout_while(lines, TIMEOUT, missing);
-        let (log, _) = waited.expect("no test has failed inside");
-        found(&log.0).unwrap_or_else(|| panic!("no {what:?} in {:#?}", log.0))
+        let read = |line: &String| serde_json::from_str(line).ok().filter(|line: &Value| line["uid"] == uid);
+        self.until_logged(uid, |lines| lines.iter().find_map(read))
     }
 
     /// Exchanges the configuration.
@@ -158,16 +121,18 @@ impl Webhook {
 
     /// A connection of a client that trusts the authority.
     pub(crate) fn connect(&self) -> Client {
-        Client::connect(self.address, self.trust(rustls::DEFAULT_VERSIONS)).expect("a connection")
+        self.connect_by(rustls::DEFAULT_VERSIONS)
+    }
+
+    /// The same by these versions of TLS.
+    pub(crate) fn connect_by(&self, versions: &[&'static SupportedProtocolVersion]) -> Client {
+        let name = self.address.ip().into();
+        Client::connect(self.address, name, self.trust(versions), TIMEOUT).expect("a connection")
     }
 
     /// What a client has to know to speak these versions of TLS.
     pub(crate) fn trust(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.authority.certificate()).expect("a certificate");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
-        Arc::new(builder.expect("versions").with_root_certificates(roots).with_no_client_auth())
+        trusting(iter::once(self.authority.certificate()), versions)
     }
 
     /// A GET on a connection of its own.
@@ -193,25 +158,31 @@ impl Webhook {
     }
 
     fn memory(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("proc(5) has it");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id().try_into().expect("a process"));
-        kill(pid, signal).expect("it lives");
-    }
-
-    /// Waits for its end.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
-        self.child.wait().expect("an end")
     }
 
     /// Whether new connections are refused.
     pub(crate) fn refuses(&self) -> bool {
         TcpStream::connect(self.address).is_err()
     }
+}
+
+/// An address that a server has logged, once it serves.
+pub(crate) fn address(server: &Logged, which: &str) -> SocketAddr {
+    let serving = server.until_line("serving");
+    serving[which].as_str().expect("a text").parse().expect("an address")
+}
+
+/// The pod that an answer to a review makes of this one.
+pub(crate) fn patched(answer: &Value, pod: &Value) -> Value {
+    let patch = answer["response"]["patch"].as_str().unwrap_or_else(|| panic!("no patch: {answer}"));
+    let patch = BASE64.decode(patch.as_bytes()).expect("base64");
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
+    let mut after = pod.clone();
+    json_patch::patch(&mut after, &patch).expect("a patch of the pod");
+    after
 }
 
 fn certify(folder: &Path, authority: &Authority) {

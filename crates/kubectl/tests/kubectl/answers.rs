@@ -1,12 +1,13 @@
 //! `explain`: answers by the kernel, by the manifest, and where both disagree.
 
-use crate::fake::{CONTAINER, Fake, Ran, explanation, list, pod, several};
+use crate::fake::{CONTAINER, Fake, explanation, pod, several};
 use serde_json::json;
+use testkit::command_line::Ended;
 
 const REASON: &str = "-b '*' captures all other inbound ports";
 
 /// Text as it is with long lines.
-fn plain(ran: &Ran) -> String {
+fn plain(ran: &Ended) -> String {
     ran.stdout.replace("\n  ", " ")
 }
 
@@ -122,11 +123,9 @@ fn packets_are_described_to_both() {
 #[test]
 fn the_manifest_answers_alone_where_the_kernel_can_not() {
     let reason = |change: &dyn Fn(&mut serde_json::Value)| {
-        let mut fake = Fake::new();
         let mut pod = pod("web-0");
         change(&mut pod);
-        fake.object("get pod web-0*", &pod);
-        fake.object("get pods -l *", &list(&[]));
+        let fake = Fake::with(&pod, &[]);
         let document = fake.run(&["explain", "web-0", "8080", "-o", "json"]).with(0).json();
         assert!(document["answers"][0]["kernel"].is_null(), "{document}");
         document["kernel_unknown"].as_str().expect("a reason").to_owned()
@@ -151,11 +150,9 @@ fn the_manifest_answers_alone_where_the_kernel_can_not() {
 
 #[test]
 fn a_manifest_that_is_not_understood_is_reported_and_the_kernel_still_answers() {
-    let mut fake = Fake::new();
     let mut broken = pod("web-0");
     broken["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "-b", "http"]);
-    fake.object("get pod web-0*", &broken);
-    fake.object("get pods -l *", &list(&[crate::fake::agent()]));
+    let mut fake = Fake::with(&broken, &[crate::fake::agent()]);
     fake.object("exec *", &explanation("redirect", Some(15006), REASON));
     let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
     assert!(ran.stdout.contains("The manifest can't be compared: 1 problem"), "{}", ran.stdout);
@@ -169,9 +166,7 @@ fn a_manifest_that_is_not_understood_is_reported_and_the_kernel_still_answers() 
 fn problems_of_a_manifest_can_not_move_the_cursor() {
     let mut hostile = pod("web-0");
     hostile["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "--x\u{1b}[2Jy"]);
-    let mut fake = Fake::new();
-    fake.object("get pod web-0*", &hostile);
-    fake.object("get pods -l *", &list(&[crate::fake::agent()]));
+    let mut fake = Fake::with(&hostile, &[crate::fake::agent()]);
     fake.object("exec *", &explanation("redirect", Some(15006), REASON));
     let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
     assert!(ran.stdout.contains("--x\\u{1b}[2Jy"), "{}", ran.stdout);

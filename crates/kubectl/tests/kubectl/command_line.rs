@@ -1,7 +1,10 @@
 //! The command line: refusals, completions, the manual, and what is passed on to kubectl.
 
-use crate::fake::{Fake, agent, explanation, list, pod, ran};
-use testkit::{command_line::Program, word};
+use crate::fake::{Fake, agent, explanation, list, pod};
+use testkit::{
+    command_line::{Program, ended},
+    word,
+};
 
 const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), name: "kubectl-capture" };
 
@@ -77,10 +80,10 @@ fn another_kubectl_may_be_named() {
     let call = ["explain", "web-0", "8080", "--manifest"];
     let with_flag = [&call[..], &["--kubectl", &other]].concat();
     let shell = "/usr/bin:/bin";
-    ran(fake.command(&with_flag).env("PATH", shell)).with(0);
-    ran(fake.command(&call).env("PATH", shell).env("KUBECTL", &other)).with(0);
+    ended(fake.command(&with_flag).env("PATH", shell)).with(0);
+    ended(fake.command(&call).env("PATH", shell).env("KUBECTL", &other)).with(0);
     // A name that is empty is none.
-    let ran = ran(fake.command(&call).env("PATH", "/nowhere").env("KUBECTL", "")).with(1);
+    let ran = ended(fake.command(&call).env("PATH", "/nowhere").env("KUBECTL", "")).with(1);
     let expected = "install kubectl, or name it with --kubectl FILE or the variable KUBECTL";
     assert!(
         ran.stderr.starts_with("error: kubectl get pod web-0 -o json: can't be started: "),
@@ -105,16 +108,8 @@ fn a_workload_is_one_of_its_pods() {
     fake.object("exec *", &explanation("redirect", Some(15006), "it is"));
     let ran = fake.run(&["explain", "deploy/web", "8080"]).with(0);
     let expected = "by the kernel of pod shop/web-1 on node worker-1, through agent kube-system/sidecar-node-x7k2p (one of 3 pods):";
-    assert_eq!(
-        ran.stdout
-            .split("captured:")
-            .next()
-            .expect("a line")
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" "),
-        expected
-    );
+    let basis = ran.stdout.split("captured:").next().expect("a line");
+    assert_eq!(basis.split_whitespace().collect::<Vec<_>>().join(" "), expected);
 
     let mut empty = Fake::new();
     empty.object("get deployment web -o json", &workload);

@@ -1,12 +1,8 @@
 //! A kubectl that records its calls and answers from files, and the objects that it answers with.
 
 use serde_json::{Value, json};
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
+use testkit::command_line::{Ended, ended};
 use testkit::folder::Folder;
 
 pub(crate) const CONTAINER: &str =
@@ -37,27 +33,6 @@ pub(crate) struct Fake {
     count: usize,
 }
 
-/// How the plugin ended.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub(crate) fn with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
-    }
-}
-
 impl Fake {
     pub(crate) fn new() -> Self {
         let folder = Folder::new("kubectl");
@@ -68,20 +43,22 @@ impl Fake {
         Self { folder, count: 0 }
     }
 
+    /// One with this pod and these agents.
+    pub(crate) fn with(pod: &Value, agents: &[Value]) -> Self {
+        let mut fake = Self::new();
+        fake.object("get pod web-0*", pod);
+        fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &list(agents));
+        fake
+    }
+
     /// One with the pod `shop/web-0` on a node with an agent.
     pub(crate) fn with_agent() -> Self {
-        let mut fake = Self::new();
-        fake.object("get pod web-0*", &pod("web-0"));
-        fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &list(&[agent()]));
-        fake
+        Self::with(&pod("web-0"), &[agent()])
     }
 
     /// One with the pod, and no agent.
     pub(crate) fn without_agent() -> Self {
-        let mut fake = Self::new();
-        fake.object("get pod web-0*", &pod("web-0"));
-        fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &list(&[]));
-        fake
+        Self::with(&pod("web-0"), &[])
     }
 
     /// Calls that fit the pattern are answered so. Earlier answers win.
@@ -112,12 +89,12 @@ impl Fake {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
         let path = format!("{}:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
-        command.args(words).env("PATH", path).env_remove("KUBECTL").stdin(Stdio::null());
+        command.args(words).env("PATH", path).env_remove("KUBECTL");
         command
     }
 
-    pub(crate) fn run(&self, words: &[&str]) -> Ran {
-        ran(&mut self.command(words))
+    pub(crate) fn run(&self, words: &[&str]) -> Ended {
+        ended(&mut self.command(words))
     }
 
     /// The calls so far, and forgets them.
@@ -136,12 +113,6 @@ impl Fake {
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
-}
-
-pub(crate) fn ran(command: &mut Command) -> Ran {
-    let output = command.output().expect("the plugin starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// A pod as Istio injects it, which runs.

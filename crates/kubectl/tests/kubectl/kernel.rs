@@ -181,9 +181,7 @@ fn remarks_that_a_comparison_repeats_are_left_out() {
 fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
     let mut with_others = crate::fake::pod("web-0");
     with_others["spec"]["ephemeralContainers"] = json!([{ "name": "before", "args": ["x"] }]);
-    let mut fake = Fake::new();
-    fake.object("get pod web-0*", &with_others);
-    fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &crate::fake::list(&[]));
+    let mut fake = Fake::with(&with_others, &[]);
     fake.object("debug *", &check(true));
     let words = ["diff", "web-0", "--image", "registry/init:1", "--yes"];
     fake.run(&words).with(0);
@@ -194,9 +192,7 @@ fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
     assert_eq!(manifest["spec"], crate::fake::pod("web-0")["spec"]);
 
     with_others["metadata"]["annotations"]["note"] = json!("x".repeat(128 << 10));
-    let mut fake = Fake::new();
-    fake.object("get pod web-0*", &with_others);
-    fake.object("get pods -l app.kubernetes.io/name=sidecar-node *", &crate::fake::list(&[]));
+    let fake = Fake::with(&with_others, &[]);
     let ran = fake.run(&words).with(2);
     let expected = "--image: \"registry/init:1\" can't be given the pod's manifest, which has ";
     assert!(ran.stderr.contains(expected) && ran.stderr.contains("less than 131072"), "{}", ran.stderr);
@@ -341,9 +337,9 @@ fn bad_output_is_an_error() {
         assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{output}: {}", ran.stderr);
         assert!(!expected.ends_with("no JSON") || ran.stderr.contains(": the tail"), "{}", ran.stderr);
     }
+    let mut fake = Fake::with_agent();
+    fake.answer("exec *", "{\"version\":1}", "", 0);
     for command in ["status", "diff"] {
-        let mut fake = Fake::with_agent();
-        fake.answer("exec *", "{\"version\":1}", "", 0);
         let ran = fake.run(&[command, "web-0"]).with(1);
         assert!(ran.stderr.contains("of another form"), "{command}: {}", ran.stderr);
     }

@@ -1,6 +1,6 @@
 //! A played API server with the pod `shop/web-0` on `worker-1`, and the plugin with the real kubectl.
 
-use crate::fake::{Ran, agent, pod, ran};
+use crate::fake::{agent, pod};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -8,17 +8,20 @@ use std::{
     process::Command,
 };
 use testkit::cluster::Cluster;
+use testkit::command_line::{Ended, ended};
 use testkit::word;
 
 /// The plugin with this kubeconfig.
-pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ran {
+pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
     // kubectl keeps what it has discovered below the home folder.
-    ran(command
-        .args(words)
-        .args(["-n", "shop", "--kubeconfig", word(kubeconfig)])
-        .env_remove("KUBECTL")
-        .env("HOME", &*cluster.folder))
+    ended(
+        command
+            .args(words)
+            .args(["-n", "shop", "--kubeconfig", word(kubeconfig)])
+            .env_remove("KUBECTL")
+            .env("HOME", &*cluster.folder),
+    )
 }
 
 pub(crate) fn scene() -> Cluster {

@@ -8,8 +8,8 @@ mod fake;
 mod played;
 mod websocket;
 
-use fake::{CONTAINER, Fake, Ran, agent, list, pod, ran};
-use serde_json::json;
+use fake::{CONTAINER, Fake, pod};
+use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -17,7 +17,7 @@ use std::{
     sync::OnceLock,
     thread,
 };
-use testkit::{command, program_beside, running::Running, until, word};
+use testkit::{command, command_line::Ended, pod_namespace::PodNamespace, program_beside, word};
 
 /// What the agent's container runs for a call of `kubectl exec`, with the pod's namespace in place of its container.
 const EXEC: &str = r#"
@@ -42,44 +42,26 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| program_beside(env!("CARGO_BIN_EXE_kubectl-capture"), "sidecar-init"))
 }
 
-/// A pod's network namespace, held by a process.
-struct PodNamespace(Running);
+fn pod_namespace() -> PodNamespace {
+    PodNamespace::new("10.1.2.3")
+}
 
-impl PodNamespace {
-    fn new() -> Self {
-        let script = "ip link set lo up && ip link add eth0 type veth peer name peer && ip addr add 10.1.2.3/24 dev eth0 && \
-                      ip link set peer up && ip link set eth0 up && ip route add default dev eth0 && exec sleep 600";
-        let holder = Command::new("unshare").args(["--net", "sh", "-c", script]).spawn().expect("unshare");
-        let comm = format!("/proc/{}/comm", holder.id());
-        let namespace = Self(Running(holder));
-        until("the namespace is ready", || {
-            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
-        });
-        namespace
-    }
+/// The rules of the manifest are set, as the plugin does when the pod starts.
+fn apply(namespace: &PodNamespace) {
+    let pod = pod("web-0").to_string();
+    let words = ["apply", "-f", &pod, "--backend", "nftables", "--network-namespace", &namespace.path()];
+    command(word(program()), &words);
+}
 
-    fn path(&self) -> String {
-        format!("/proc/{}/ns/net", self.0.id())
-    }
+/// The rules of inbound traffic are removed, as by another program.
+fn change_rules(namespace: &PodNamespace) {
+    namespace.command(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
+}
 
-    /// The rules of the manifest are set, as the plugin does when the pod starts.
-    fn apply(&self) {
-        let pod = pod("web-0").to_string();
-        let words = ["apply", "-f", &pod, "--backend", "nftables", "--network-namespace", &self.path()];
-        command(word(program()), &words);
-    }
-
-    /// The rules of inbound traffic are removed, as by another program.
-    fn change_rules(&self) {
-        let net = format!("--net={}", self.path());
-        command("nsenter", &[&net, "nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
-    }
-
-    fn end(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The namespace goes.
+fn end(namespace: &mut PodNamespace) {
+    namespace.0.kill().expect("it runs");
+    namespace.0.wait().expect("it ends");
 }
 
 /// A pod's network namespace, and a kubectl that leads to it.
@@ -90,10 +72,8 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let namespace = PodNamespace::new();
-        let mut fake = Fake::new();
-        fake.object("get pod web-0*", &pod("web-0"));
-        fake.object("get pods -l *", &list(&[agent()]));
+        let namespace = pod_namespace();
+        let fake = Fake::with_agent();
         let exec = EXEC
             .replace("@CONTAINER@", CONTAINER)
             .replace("@PROGRAM@", word(program()))
@@ -105,20 +85,20 @@ impl Scene {
         Self { namespace, fake }
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
-        ran(&mut self.fake.command(words))
+    fn run(&self, words: &[&str]) -> Ended {
+        self.fake.run(words)
     }
 }
 
 #[track_caller]
-fn check_equality(diff: &Ran) {
+fn check_equality(diff: &Ended) {
     let expected = "The rules are as the manifest describes them (nftables).\n";
     assert!(diff.stdout.ends_with(expected), "{}", diff.stdout);
 }
 
 /// What is shown once the rules are changed.
 #[track_caller]
-fn check_drift(status: &Ran, diff: &Ran) {
+fn check_drift(status: &Ended, diff: &Ended) {
     assert!(
         status.stdout.contains("our table was") && status.stdout.contains("changed"),
         "{}",
@@ -128,76 +108,66 @@ fn check_drift(status: &Ran, diff: &Ran) {
     assert!(parts.iter().all(|part| diff.stdout.contains(part)), "{}", diff.stdout);
 }
 
-/// What is shown once the namespace is gone.
-#[track_caller]
-fn check_refusal(status: &Ran) {
-    let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
-    let stderr = &status.stderr;
-    assert!(stderr.starts_with(start) && stderr.contains("--network-namespace"), "{stderr}");
-}
-
+/// A pod's rules: none, those of its manifest, changed ones; then the namespace goes.
 #[test]
-fn a_captured_pod() {
-    let scene = Scene::new();
-    scene.namespace.apply();
-    let call = ["explain", "web-0", "8080", "10.0.0.5:443", "15090", "-o", "json"];
-    let document = scene.run(&call).with(0).json();
-    let answers = document["answers"].as_array().expect("a list");
-    let ends = answers.iter().map(|answer| {
-        assert_eq!(answer["agree"], true, "{answer}");
-        (answer["kernel"]["verdict"].as_str().expect("a verdict"), answer["kernel"]["port"].as_u64())
-    });
-    let expected = [("redirect", Some(15006)), ("redirect", Some(15001)), ("pass", None)];
-    assert_eq!(ends.collect::<Vec<_>>(), expected);
-    let ran = scene.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(0);
-    assert!(
-        ran.stdout.contains("The manifest agrees.") && ran.stdout.contains("<- decides"),
-        "{}",
-        ran.stdout
-    );
-    let proxy = ["explain", "web-0", "10.0.0.5:443", "--sender", "proxy", "--expect", "not-captured"];
-    scene.run(&proxy).with(0);
-
-    let ran = scene.run(&["status", "web-0"]).with(0);
-    for part in ["outbound and inbound traffic is captured over IPv4", "\nCaptured\n", "\nExcluded\n"] {
+fn the_life_of_a_pod() {
+    let mut scene = Scene::new();
+    let ran = scene.run(&["explain", "web-0", "8080"]).with(0);
+    for part in [
+        "as it was sent, because it meets no rule\n",
+        "the manifest disagrees: captured: goes to the proxy's inbound port 15006",
+    ] {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
-    check_equality(&scene.run(&["diff", "web-0"]).with(0));
-}
-
-#[test]
-fn a_pod_whose_traffic_is_not_captured() {
-    let scene = Scene::new();
-    let ran = scene.run(&["explain", "web-0", "8080"]).with(0);
-    assert!(ran.stdout.contains("as it was sent, because it meets no rule\n"), "{}", ran.stdout);
-    assert!(
-        ran.stdout.contains("the manifest disagrees: captured: goes to the proxy's inbound port 15006"),
-        "{}",
-        ran.stdout
-    );
     scene.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(3);
     let document = scene.run(&["status", "web-0", "-o", "json"]).with(0).json();
     assert_eq!(document["kernel"]["capturing"], false);
     let ran = scene.run(&["diff", "web-0"]).with(3);
     assert!(ran.stdout.contains("The rules differ") && ran.stdout.contains("# missing"), "{}", ran.stdout);
-}
 
-#[test]
-fn a_pod_whose_rules_were_changed() {
-    let scene = Scene::new();
-    scene.namespace.apply();
-    scene.namespace.change_rules();
-    let call = ["explain", "web-0", "8080", "10.0.0.5:443", "-o", "json"];
-    let document = scene.run(&call).with(0).json();
-    let agree = [0, 1].map(|at| document["answers"][at]["agree"].clone());
-    assert_eq!(agree, [json!(false), json!(true)]);
+    apply(&scene.namespace);
+    let ends = |words: &[&str]| {
+        let document = scene.run(&[&["explain", "web-0", "-o", "json"], words].concat()).with(0).json();
+        let answers = document["answers"].as_array().expect("a list").iter();
+        let end = |answer: &Value| {
+            let kernel = &answer["kernel"];
+            (
+                answer["agree"] == true,
+                kernel["verdict"].as_str().expect("a verdict").to_owned(),
+                kernel["port"].as_u64(),
+            )
+        };
+        answers.map(end).collect::<Vec<_>>()
+    };
+    let expected = [("redirect", Some(15006)), ("redirect", Some(15001)), ("pass", None)];
+    let expected = expected.map(|(verdict, port)| (true, verdict.to_owned(), port));
+    assert_eq!(ends(&["8080", "10.0.0.5:443", "15090"]), expected);
+    let ran = scene.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(0);
+    let parts = ["The manifest agrees.", "<- decides"];
+    assert!(parts.iter().all(|part| ran.stdout.contains(part)), "{}", ran.stdout);
+    let proxy = ["explain", "web-0", "10.0.0.5:443", "--sender", "proxy", "--expect", "not-captured"];
+    scene.run(&proxy).with(0);
+    let ran = scene.run(&["status", "web-0"]).with(0);
+    for part in ["outbound and inbound traffic is captured over IPv4", "\nCaptured\n", "\nExcluded\n"] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    check_equality(&scene.run(&["diff", "web-0"]).with(0));
+
+    change_rules(&scene.namespace);
+    let agree: Vec<bool> = ends(&["8080", "10.0.0.5:443"]).iter().map(|(agree, ..)| *agree).collect();
+    assert_eq!(agree, [false, true]);
     check_drift(&scene.run(&["status", "web-0"]).with(0), &scene.run(&["diff", "web-0"]).with(3));
+
+    end(&mut scene.namespace);
+    let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
+    let stderr = scene.run(&["status", "web-0"]).with(1).stderr;
+    assert!(stderr.starts_with(start) && stderr.contains("--network-namespace"), "{stderr}");
 }
 
 #[test]
 fn packets_are_traced() {
     let scene = Scene::new();
-    scene.namespace.apply();
+    apply(&scene.namespace);
     let traced = thread::scope(|scope| {
         let trace = scope.spawn(|| {
             scene.run(&["trace", "web-0", "--enable", "--count", "1", "--for", "30s", "--destination", "443"])
@@ -212,11 +182,4 @@ fn packets_are_traced() {
     });
     let ran = traced.with(0);
     assert!(ran.stdout.contains("-> 10.0.0.5:443") && ran.stdout.contains("=> captured"), "{}", ran.stdout);
-}
-
-#[test]
-fn what_the_kernels_side_refuses_is_reported() {
-    let mut scene = Scene::new();
-    scene.namespace.end();
-    check_refusal(&scene.run(&["status", "web-0"]).with(1));
 }

@@ -1,13 +1,13 @@
 //! Sessions of the real kubectl over WebSocket, as kubelets serve them, for a user who may do what `docker/kubectl` grants.
 //! Needs kubectl 1.31: older ones open none. scripts/test leaves these tests out beside such a one, and says so.
 
-use crate::fake::{CONTAINER, Ran};
+use crate::fake::CONTAINER;
 use crate::played::{account, put_agent, run, scene};
-use crate::{PodNamespace, check_drift, check_equality, check_refusal, program};
+use crate::{apply, change_rules, check_drift, check_equality, pod_namespace, program};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
-use testkit::cluster::Cluster;
+use testkit::{cluster::Cluster, command_line::Ended, pod_namespace::PodNamespace};
 
 /// The program in our images.
 const INSTALLED: &str = "/usr/local/bin/sidecar-init";
@@ -20,7 +20,7 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let namespace = PodNamespace::new();
+        let namespace = pod_namespace();
         let cluster = scene();
         let net = namespace.path();
         cluster.runs(move |words| {
@@ -51,7 +51,7 @@ impl Session {
         session
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    fn run(&self, words: &[&str]) -> Ended {
         run(&self.cluster, &self.kubeconfig, words)
     }
 }
@@ -68,13 +68,13 @@ fn the_agent_answers() {
     assert_eq!(agreement(&document), [&json!(false), &json!(false)], "no rules are set: {document}");
     session.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(3);
 
-    session.namespace.apply();
+    apply(&session.namespace);
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(true), &json!(true)], "{document}");
     // The manifest is the input of the session.
     check_equality(&session.run(&["diff", "web-0"]).with(0));
 
-    session.namespace.change_rules();
+    change_rules(&session.namespace);
     check_drift(&session.run(&["status", "web-0"]).with(0), &session.run(&["diff", "web-0"]).with(3));
     assert_eq!(session.cluster.count("get", "pods/exec"), 6);
 }
@@ -82,22 +82,15 @@ fn the_agent_answers() {
 #[test]
 fn a_trace_ends_with_its_time() {
     let session = Session::with_agent();
-    session.namespace.apply();
+    apply(&session.namespace);
     let ran = session.run(&["trace", "web-0", "--enable", "--for", "1s", "--destination", "443"]).with(0);
     assert!(ran.stdout.contains("shop/web-0"), "{}", ran.stdout);
 }
 
 #[test]
-fn what_the_agent_refuses_is_reported() {
-    let mut session = Session::with_agent();
-    session.namespace.end();
-    check_refusal(&session.run(&["status", "web-0"]).with(1));
-}
-
-#[test]
 fn an_ephemeral_container_answers() {
     let session = Session::new();
-    session.namespace.apply();
+    apply(&session.namespace);
     let call = |words: &[&'static str]| {
         let image = ["--image", "registry.example/sidecar-init:0.1.0", "--yes"];
         session.run(&[words, &image].concat())

@@ -1,8 +1,6 @@
 //! The command line: refusals, completions, the manual.
 
-use testkit::command_line::Program;
-
-const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_sidecar-node"), name: "sidecar-node" };
+use crate::PROGRAM;
 
 #[test]
 fn refusals_have_the_style_of_all_programs() {

@@ -12,3 +12,7 @@ mod roles;
 mod scene;
 mod seccomp;
 mod treatments;
+
+use testkit::command_line::Program;
+
+const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_sidecar-node"), name: "sidecar-node" };

@@ -2,29 +2,48 @@
 
 use super::scene::{Scene, broken};
 use std::{
-    io::{Read, Write},
+    fs,
     net::{TcpListener, TcpStream},
+    time::{Duration, Instant},
 };
 use testkit::{
     cluster::Fault,
+    http::get,
     monitoring::{Exporter, check},
     until,
 };
+
+fn free() -> String {
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    address.expect("a free port").to_string()
+}
 
 #[test]
 fn alerts_and_dashboard_read_what_the_agent_exports() {
     let scene = Scene::new();
     // A failure, which is repeated.
     scene.cluster.fault("delete", "pods", Fault::Refuse(500));
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let address = address.expect("a free port").to_string();
+    let address = free();
     let program = scene.start(&["--watch", "--action", "delete", "--metrics", &address]);
     scene.cluster.put(&broken("web", 1));
     until("the broken pod is deleted", || scene.cluster.find("pods", "shop", "web").is_none());
-    let mut stream = TcpStream::connect(&address).expect("it listens");
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
-    let mut page = String::new();
-    stream.read_to_string(&mut page).expect("an answer");
-    check(Exporter::Node, &page);
+    check(Exporter::Node, &get(&address, "/metrics").1);
+    assert_eq!(program.stop(), Some(0));
+}
+
+#[test]
+fn clients_that_say_nothing_hold_up_no_other() {
+    let scene = Scene::new();
+    let address = free();
+    let program = scene.start(&["--watch", "--action", "delete", "--metrics", &address]);
+    until("it listens", || TcpStream::connect(&address).is_ok());
+    let _silent: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
+    let start = Instant::now();
+    assert_eq!(get(&address, "/healthz").0, 200);
+    // Each may say nothing for 10 s, and at most 64 are open at once.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let open = fs::read_dir(format!("/proc/{}/fd", program.id())).expect("it runs").count();
+    assert!(open < 100, "{open} descriptors");
     assert_eq!(program.stop(), Some(0));
 }

@@ -1,7 +1,7 @@
 //! The state of the node's pods: metrics, and an event for each drift.
 
-use super::namespace::{Sandbox, get, with_address};
-use super::roles::{allowed, requested};
+use super::namespace::with_address;
+use super::roles::allowed;
 use super::scene::{Scene, broken, healthy, uid};
 use serde_json::{Value, json};
 use std::{
@@ -9,14 +9,14 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
-use testkit::{command, until, word};
+use testkit::{http::get, pod_namespace::PodNamespace, until, word};
 
 const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const MONITOR: u32 = 5;
 
 /// A `/proc` with a container of the pod `shop/web`, and containerd's shim, which works in the folder of the container's
 /// configuration.
-pub(crate) fn proc(sandbox: &Sandbox, folder: &Path) -> PathBuf {
+pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path) -> PathBuf {
     let proc = folder.join("proc");
     let bundle = folder.join("bundle");
     fs::create_dir_all(&bundle).expect("a folder");
@@ -39,16 +39,14 @@ pub(crate) fn proc(sandbox: &Sandbox, folder: &Path) -> PathBuf {
 }
 
 /// As somebody does who edits rules by hand.
-pub(crate) fn tamper(sandbox: &Sandbox) {
-    let net = format!("--net={}", sandbox.path().display());
-    let rule = ["add", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "counter"];
-    command("nsenter", &[&[&*net, "nft"], &rule[..]].concat());
+pub(crate) fn tamper(sandbox: &PodNamespace) {
+    sandbox.command(&["nft", "add", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "counter"]);
 }
 
 #[test]
 fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     let scene = Scene::new();
-    let sandbox = Sandbox::new("10.213.7.7");
+    let sandbox = PodNamespace::new("10.213.7.7");
     let proc = proc(&sandbox, &scene.cluster.folder);
     let names = scene.cluster.folder.join("netns");
     let address = "127.0.0.1:15517";
@@ -60,7 +58,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
         format!("sidecar_node_pods{{{labels}}} 1")
     };
     let is = |state: &str, mesh: &str| {
-        let metrics = get(address, "/metrics");
+        let metrics = get(address, "/metrics").1;
         let pods: Vec<&str> = metrics.lines().filter(|line| line.starts_with("sidecar_node_pods{")).collect();
         pods == [pod(state, mesh)]
     };
@@ -69,7 +67,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
         events.filter(|event| event["reason"] == "CaptureDrifted").collect::<Vec<Value>>()
     };
     let looks = || {
-        let metrics = get(address, "/metrics");
+        let metrics = get(address, "/metrics").1;
         let line = "sidecar_node_looks_total{outcome=\"done\"} ";
         let count = metrics.lines().find_map(|one| one.strip_prefix(line)?.parse::<u64>().ok());
         count.unwrap_or_default()
@@ -109,8 +107,8 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     scene.cluster.put(&other);
     let of_other = |event: &Value| event["regarding"]["uid"] == json!(uid("b"));
     until("an event of the other pod", || drifts().iter().any(of_other));
-    let requested = requested(&scene);
-    assert!(requested.is_subset(&allowed("rbac.yaml")), "{requested:?}");
+    let requested = scene.cluster.requested();
+    assert!(requested.is_subset(&allowed("repair/rbac.yaml")), "{requested:?}");
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -122,15 +120,15 @@ fn namespaces_are_read_where_pods_are_repaired() {
     let flags = ["--watch", "--action", "label", "--proc", "/nonexistent", "--metrics", address];
     let program = scene.start(&[&flags[..], &["--status-interval", "1"]].concat());
     until("pods are listed", || scene.cluster.count("watch", "pods") > 0);
-    assert!(!get(address, "/metrics").contains("sidecar_node_looks_total{"));
+    assert!(!get(address, "/metrics").1.contains("sidecar_node_looks_total{"));
     assert_eq!(program.stop(), Some(0));
 
     let flags = ["--watch", "--proc", "/nonexistent", "--metrics", address, "--status-interval", "1"];
     let program = scene.start(&flags);
     until("pods are listed", || scene.cluster.count("watch", "pods") > 1);
     until("a failure is counted", || {
-        get(address, "/metrics").contains("sidecar_node_looks_total{outcome=\"failed\"}")
+        get(address, "/metrics").1.contains("sidecar_node_looks_total{outcome=\"failed\"}")
     });
-    assert!(program.log().contains("the namespaces of the node can't be listed"), "{}", program.log());
+    program.until_line("the namespaces of the node can't be listed");
     assert_eq!(program.stop(), Some(0));
 }

@@ -2,31 +2,14 @@
 //! nothing else.
 
 use super::scene::{Scene, broken, pod};
-use serde_json::Value;
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
-use testkit::cluster::{Access, Fault};
+use crate::PROGRAM;
+use std::collections::BTreeSet;
+use testkit::cluster::{self, Fault, Rule};
 use testkit::{until, word};
 
-pub(crate) type Rule = (String, String, String);
-
-/// What the ClusterRoles of a manifest allow, by group, resource and verb.
+/// What the ClusterRoles of a manifest allow.
 pub(crate) fn allowed(file: &str) -> BTreeSet<Rule> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker/cni/repair").join(file);
-    let text = fs::read_to_string(&path).expect("a manifest");
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
-    let mut rules = BTreeSet::new();
-    for rule in documents.iter().filter_map(|document| document["rules"].as_array()).flatten() {
-        let list = |name: &str| {
-            let items = rule[name].as_array().expect("a list").iter();
-            items.map(|item| item.as_str().expect("a text").to_owned()).collect::<Vec<_>>()
-        };
-        for group in list("apiGroups") {
-            for resource in list("resources") {
-                rules.extend(list("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
-            }
-        }
-    }
-    rules
+    cluster::granted(&format!("cni/{file}")).into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// What the program asks for with an action while a pod breaks twice, which makes it tell the same again.
@@ -51,15 +34,7 @@ fn granted(action: &str) -> BTreeSet<Rule> {
         until("it is done", || program.log().contains("\"message\":\"it is "));
     }
     assert_eq!(program.stop(), Some(0));
-    requested(&scene)
-}
-
-/// What the server was asked for.
-pub(crate) fn requested(scene: &Scene) -> BTreeSet<Rule> {
-    let state = scene.cluster.state();
-    let rule =
-        |Access { group, resource, verb, .. }: &Access| (group.clone(), resource.clone(), (*verb).to_owned());
-    state.requests.iter().map(|(access, _)| rule(access)).collect()
+    scene.cluster.requested()
 }
 
 #[test]
@@ -67,20 +42,17 @@ fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
     let scene = Scene::new();
     scene.cluster.put(&pod("web"));
     let kubeconfig = scene.cluster.kubeconfig();
-    let shown = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
-        .args(["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", "web"])
-        .args(["--timeout", "20000"])
-        .output();
-    assert!(shown.expect("the program starts").status.success());
-    assert_eq!(allowed("../lookup/rbac.yaml"), requested(&scene));
+    let words = ["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", "web"];
+    PROGRAM.printed(&[&words[..], &["--timeout", "20000"]].concat());
+    assert_eq!(allowed("lookup/rbac.yaml"), scene.cluster.requested());
 }
 
 #[test]
 fn roles_allow_what_is_asked_for_and_no_more() {
-    let repair = allowed("rbac.yaml");
+    let repair = allowed("repair/rbac.yaml");
     assert_eq!(granted("repair"), repair);
     for action in ["label", "delete"] {
-        let more = allowed(&format!("{action}/rbac.yaml"));
+        let more = allowed(&format!("repair/{action}/rbac.yaml"));
         assert_eq!(granted(action), repair.union(&more).cloned().collect(), "{action}");
     }
 }

@@ -1,15 +1,11 @@
 //! What a test needs: the API server, a folder, the program, and pods.
 
+use crate::PROGRAM;
 use serde_json::{Value, json};
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::{Command, ExitStatus},
-};
-use testkit::{cluster::Cluster, command, running::Running, seccomp, until};
+use std::{path::Path, process::Command};
+use testkit::{cluster::Cluster, running::Logged, seccomp};
 
 pub(crate) const NODE: &str = "node-1";
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-node");
 
 pub(crate) struct Scene {
     pub(crate) cluster: Cluster,
@@ -27,24 +23,16 @@ impl Scene {
 
     /// Starts `sidecar-node repair` with these flags besides. Unless they say how often, it does not look at the
     /// namespaces of other tests.
-    pub(crate) fn start(&self, flags: &[&str]) -> Program {
-        self.start_by(&mut seccomp::command("sidecar-node", Path::new(PROGRAM)), flags)
+    pub(crate) fn start(&self, flags: &[&str]) -> Logged {
+        self.start_by(&mut seccomp::command("sidecar-node", Path::new(PROGRAM.path)), flags)
     }
 
     /// The same by a command that starts the program.
-    pub(crate) fn start_by(&self, command: &mut Command, flags: &[&str]) -> Program {
-        let log = self.cluster.file("log");
-        let stderr = File::options().create(true).append(true).open(&log).expect("a log");
-        let child = command
-            .args(["repair", "--node", NODE, "--log-level", "debug", "--kubeconfig"])
-            .arg(self.cluster.kubeconfig())
-            .args(flags)
-            .args((!flags.contains(&"--status-interval")).then_some("--status-interval=0"))
-            .env_remove("NODE_NAME")
-            .stderr(stderr)
-            .spawn()
-            .expect("the program starts");
-        Program { child: Running(child), log }
+    pub(crate) fn start_by(&self, command: &mut Command, flags: &[&str]) -> Logged {
+        let quiet = (!flags.contains(&"--status-interval")).then_some("--status-interval=0");
+        let command = command.args(["repair", "--node", NODE, "--log-level", "debug", "--kubeconfig"]);
+        let command = command.arg(self.cluster.kubeconfig()).args(flags).args(quiet);
+        Logged::start(command.env_remove("NODE_NAME"))
     }
 
     /// Runs it to its end.
@@ -52,36 +40,6 @@ impl Scene {
         let mut program = self.start(flags);
         let status = program.wait();
         (status.code(), program.log())
-    }
-}
-
-pub(crate) struct Program {
-    child: Running,
-    log: PathBuf,
-}
-
-impl Program {
-    pub(crate) fn log(&self) -> String {
-        fs::read_to_string(&self.log).expect("a log")
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn wait(&mut self) -> ExitStatus {
-        let mut status = None;
-        until("the program ends", || {
-            status = self.child.try_wait().expect("a child");
-            status.is_some()
-        });
-        status.expect("it has ended")
-    }
-
-    /// Ends it as the kubelet does.
-    pub(crate) fn stop(mut self) -> Option<i32> {
-        command("kill", &["-TERM", &self.child.id().to_string()]);
-        self.wait().code()
     }
 }
 

@@ -1,14 +1,14 @@
 //! Labels and deletions, and what is excluded.
 
-use super::scene::{Program, Scene, broken, healthy, pod, uid};
+use super::scene::{Scene, broken, healthy, pod, uid};
 use serde_json::{Value, json};
-use testkit::{cluster::Fault, until};
+use testkit::{cluster::Fault, running::Logged, until};
 
 fn label(scene: &Scene, name: &str) -> Value {
     scene.pod(name)["metadata"]["labels"]["cni.istio.io/uninitialized"].clone()
 }
 
-fn watch(scene: &Scene, action: &str) -> Program {
+fn watch(scene: &Scene, action: &str) -> Logged {
     let program = scene.start(&["--watch", "--action", action]);
     until("pods are listed", || scene.cluster.count("watch", "pods") > 0);
     program
@@ -33,12 +33,8 @@ fn broken_pods_are_labelled_once() {
     let state = scene.cluster.state();
     let patches =
         state.requests.iter().filter(|(access, _)| (&*access.resource, access.verb) == ("pods", "patch"));
-    let types: Vec<_> =
-        patches.map(|(_, request)| request.header("content-type").map(str::to_owned)).collect();
-    assert_eq!(
-        types,
-        [Some("application/merge-patch+json".to_owned()), Some("application/merge-patch+json".to_owned())]
-    );
+    let types: Vec<_> = patches.map(|(_, request)| request.header("content-type")).collect();
+    assert_eq!(types, [Some("application/merge-patch+json"); 2]);
     drop(state);
     assert_eq!(program.stop(), Some(0));
 }
@@ -145,7 +141,12 @@ fn no_more_pods_than_the_rate_are_deleted() {
     }
     let program = scene.start(&["--watch", "--action", "delete", "--rate", "3"]);
     until("three are deleted", || scene.cluster.count("delete", "pods") == 3);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    // It goes on looking.
+    scene.cluster.put(&broken("late", 1));
+    let is_late = |line: &Value| line["pod"] == "shop/late";
+    until("it sees another one", || {
+        program.lines("its validation has failed: nothing captures it").iter().any(is_late)
+    });
     assert_eq!(scene.cluster.count("delete", "pods"), 3);
     assert_eq!(program.stop(), Some(0), "it ends at once, though more is due");
 }

@@ -6,22 +6,11 @@ use super::{
     refusal::Refusal,
     state::{Shared, State, text},
 };
+use crate::http::{Client, trusting};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http_body_util::{BodyExt, Full};
-use hyper::{
-    Request,
-    body::Bytes,
-    client::conn::{http1, http2},
-};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use serde_json::{Value, json};
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpStream, runtime::Builder, time::timeout};
-use tokio_rustls::TlsConnector;
+use std::{io, net::SocketAddr, time::Duration};
 
 /// A webhook that is to be called.
 pub(crate) struct Called {
@@ -182,55 +171,20 @@ fn read(body: &[u8], uid: &str, requested: &Value) -> io::Result<Value> {
 }
 
 fn post(called: &Called, review: &Value) -> io::Result<Vec<u8>> {
-    let client = &called.webhook["clientConfig"];
-    let bundle =
-        STANDARD.decode(client["caBundle"].as_str().unwrap_or_default()).map_err(io::Error::other)?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&bundle) {
-        roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let limit = Duration::from_secs(called.webhook["timeoutSeconds"].as_u64().unwrap_or(10));
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let answered = timeout(limit, ask(called, Arc::new(config), review.to_string()));
-        answered.await.map_err(|_| io::ErrorKind::TimedOut)?
-    })
-}
-
-/// By HTTP/2 where the server offers it, as the API server does.
-async fn ask(called: &Called, config: Arc<ClientConfig>, body: String) -> io::Result<Vec<u8>> {
-    let Called { host, path, address, .. } = called;
+    let Called { webhook, host, path, address } = called;
     let address = address.ok_or_else(|| io::Error::other(format!("nobody serves {host}")))?;
     let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-    let stream = TcpStream::connect(address).await?;
-    let stream = TlsConnector::from(config).connect(name, stream).await?;
-    let is_2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = TokioIo::new(stream);
-    let request = Request::post(format!("https://{host}{path}?timeout=10s"))
-        .header("Host", host)
-        .header("Content-Type", "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(io::Error::other)?;
-    let answer = if is_2 {
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), stream).await.map_err(io::Error::other)?;
-        tokio::spawn(connection);
-        sender.send_request(request).await
-    } else {
-        let (mut sender, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
-        tokio::spawn(connection);
-        sender.send_request(request).await
-    };
-    let answer = answer.map_err(io::Error::other)?;
-    if answer.status() != 200 {
-        return Err(io::Error::other(format!("an answer of status {}", answer.status())));
+    let bundle = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+    let bundle = STANDARD.decode(bundle).map_err(io::Error::other)?;
+    let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bundle).collect();
+    let config = trusting(authorities.map_err(io::Error::other)?.into_iter(), rustls::DEFAULT_VERSIONS);
+    let limit = Duration::from_secs(webhook["timeoutSeconds"].as_u64().unwrap_or(10));
+    let headers = [("Content-Type", "application/json"), ("Connection", "close")];
+    let mut client = Client::connect(address, name, config, limit)?;
+    let answer =
+        client.send("POST", &format!("{path}?timeout=10s"), &headers, review.to_string().as_bytes())?;
+    if answer.status != 200 {
+        return Err(io::Error::other(format!("an answer of status {}", answer.status)));
     }
-    Ok(answer.into_body().collect().await.map_err(io::Error::other)?.to_bytes().to_vec())
+    Ok(answer.body)
 }

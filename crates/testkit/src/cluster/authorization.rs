@@ -2,12 +2,13 @@
 //! certificate of the kubeconfig.
 
 use super::{
-    kinds::{Access, Kind},
+    kinds::{Access, Kind, Rule},
     refusal::Refusal,
     state::State,
 };
 use crate::http::Request;
 use serde_json::{Value, json};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// Whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +110,8 @@ pub(crate) fn review(
     Ok((201, review))
 }
 
-fn grants(rule: &Value, access: &Access) -> bool {
+/// Whether a rule of a role grants a request.
+pub fn grants(rule: &Value, access: &Access) -> bool {
     let has = |field: &str, value: &str| {
         rule[field].as_array().is_some_and(|list| list.iter().any(|item| item == value || item == "*"))
     };
@@ -117,4 +119,28 @@ fn grants(rule: &Value, access: &Access) -> bool {
         && has("resources", &access.resource)
         && has("verbs", access.verb)
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
+}
+
+/// What the roles of a manifest below `docker` grant, each with the name of its role.
+pub fn granted(file: &str) -> BTreeSet<(String, Rule)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker").join(file);
+    let text = fs::read_to_string(path).expect("a manifest");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+    let list = |rule: &Value, field: &str| -> Vec<String> {
+        serde_json::from_value(rule[field].clone()).expect("a list of texts")
+    };
+    let mut granted = BTreeSet::new();
+    for role in &documents {
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            for (group, resource) in list(rule, "apiGroups")
+                .into_iter()
+                .flat_map(|group| list(rule, "resources").into_iter().map(move |one| (group.clone(), one)))
+            {
+                let name = role["metadata"]["name"].as_str().expect("a name");
+                let verbs = list(rule, "verbs").into_iter();
+                granted.extend(verbs.map(|verb| (name.to_owned(), (group.clone(), resource.clone(), verb))));
+            }
+        }
+    }
+    granted
 }

@@ -28,6 +28,9 @@ pub struct Access {
     pub name: String,
 }
 
+/// What a role allows: group, resource and verb.
+pub type Rule = (String, String, String);
+
 /// The parts of a pod that have a path of their own, beside its status: what is run in it, and its ephemeral containers.
 const POD_PARTS: [&str; 3] = ["attach", "ephemeralcontainers", "exec"];
 

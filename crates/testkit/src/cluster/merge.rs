@@ -1,4 +1,4 @@
-//! The patches of the API that merge: RFC 7386, and the strategic one, as far as kubectl and our programs send it.
+//! The strategic patch of the API, as far as kubectl and our programs send it.
 
 use super::kinds::Kind;
 use serde_json::{Map, Value};
@@ -28,23 +28,6 @@ pub(crate) fn list_key(kind: &Kind, field: &str) -> Option<&'static str> {
 /// Whether a kind's lists are known, which is so for what no CustomResourceDefinition defines.
 pub(crate) fn is_built_in(kind: &Kind) -> bool {
     kind.group.is_empty() || kind.group.ends_with(".k8s.io") || !kind.group.contains('.')
-}
-
-/// RFC 7386.
-pub(crate) fn plain(target: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    for (name, change) in changes {
-        match change {
-            Value::Null => drop(target.as_object_mut().expect("an object").remove(name)),
-            _ => plain(&mut target[name], change),
-        }
-    }
 }
 
 /// Merges with lists by the keys of their items; null and `$patch: delete` take away.

@@ -18,15 +18,15 @@ mod fields;
 mod kinds;
 mod merge;
 mod refusal;
-mod security;
+pub mod security;
 mod serve;
 mod session;
 mod state;
 mod write;
 
 pub use admission::selects;
-pub use kinds::{Access, Kinds};
-pub use security::BASELINE_CAPABILITIES;
+pub use authorization::{granted, grants};
+pub use kinds::{Access, Kinds, Rule};
 pub use state::{Fault, State};
 
 use crate::certificates::Authority;
@@ -36,6 +36,7 @@ use rustls::{ServerConfig, server::WebPkiClientVerifier};
 use serde_json::{Value, json};
 use state::Shared;
 use std::{
+    collections::BTreeSet,
     fs,
     net::{SocketAddr, TcpListener},
     path::PathBuf,
@@ -272,6 +273,23 @@ impl Cluster {
         fs::write(&path, config.to_string()).expect("written");
         self.exchange_token(namespace, name);
         path
+    }
+
+    /// The rules of a service account in the whole cluster, in the place of the ones before.
+    pub fn grant(&self, namespace: &str, name: &str, rules: &Value) {
+        let of = |kind: &str| json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name } });
+        let (mut role, mut binding) = (of("ClusterRole"), of("ClusterRoleBinding"));
+        role["rules"] = rules.clone();
+        binding["roleRef"] = json!({ "kind": "ClusterRole", "name": name });
+        binding["subjects"] = json!([{ "kind": "ServiceAccount", "namespace": namespace, "name": name }]);
+        self.put(&role);
+        self.put(&binding);
+    }
+
+    /// What was requested so far: group, resource and verb.
+    pub fn requested(&self) -> BTreeSet<Rule> {
+        let rule = |access: &Access| (access.group.clone(), access.resource.clone(), access.verb.to_owned());
+        self.state().requests.iter().map(|(access, _)| rule(access)).collect()
     }
 
     /// The file holds another token from now on, and the one before is refused.

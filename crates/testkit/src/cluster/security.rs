@@ -1,10 +1,12 @@
-//! Pod Security Standards, as far as the containers of an injection meet them: the API server looks at a pod when webhooks have
-//! changed it.
+//! The Pod Security Standards: the API server looks at a pod when webhooks have changed it.
+//!
+//! The controls are those of "Pod Security Standards" of Kubernetes 1.34, for Linux.
 
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The capabilities that `baseline` lets a container add.
-pub const BASELINE_CAPABILITIES: [&str; 13] = [
+const BASELINE_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
     "DAC_OVERRIDE",
@@ -20,46 +22,130 @@ pub const BASELINE_CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
+/// Kinds of volumes that `restricted` admits.
+const VOLUMES: [&str; 8] = [
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
+
+/// What the standards refuse of a pod, by the control's name, each with what is refused.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    pub baseline: BTreeMap<String, BTreeSet<String>>,
+    pub restricted: BTreeSet<&'static str>,
+}
+
+impl Refused {
+    fn baseline(&mut self, control: &str, what: &str) {
+        self.baseline.entry(control.to_owned()).or_default().insert(what.to_owned());
+    }
+
+    fn restricted(&mut self, is_met: bool, control: &'static str) {
+        if !is_met {
+            self.restricted.insert(control);
+        }
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// What the standards refuse of a pod with this `spec`.
+pub fn refused(spec: &Value) -> Refused {
+    let mut found = Refused::default();
+    for control in ["hostNetwork", "hostPID", "hostIPC"] {
+        if spec[control] == true {
+            found.baseline(control, "yes");
+        }
+    }
+    if !spec["securityContext"]["sysctls"].is_null() {
+        found.baseline("sysctls", "yes");
+    }
+    for volume in list(&spec["volumes"]) {
+        let kinds = volume.as_object().expect("a volume").keys().filter(|key| *key != "name");
+        for kind in kinds {
+            if kind == "hostPath" {
+                found.baseline("hostPath", "yes");
+            }
+            found.restricted(VOLUMES.contains(&&**kind), "volumes");
+        }
+    }
+    for container in containers(spec) {
+        refused_of_container(&spec["securityContext"], container, &mut found);
+    }
+    found
+}
+
+fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
+    list(&spec["initContainers"]).chain(list(&spec["containers"]))
+}
+
+fn refused_of_container(of_pod: &Value, container: &Value, found: &mut Refused) {
+    let own = &container["securityContext"];
+    // What the container has takes precedence.
+    let set = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
+    if own["privileged"] == true {
+        found.baseline("privileged", "yes");
+    }
+    for added in list(&own["capabilities"]["add"]).filter_map(Value::as_str) {
+        if !BASELINE_CAPABILITIES.contains(&added) {
+            found.baseline("capabilities", added);
+        }
+        found.restricted(added == "NET_BIND_SERVICE", "capabilities");
+    }
+    if list(&container["ports"]).any(|port| !port["hostPort"].is_null()) {
+        found.baseline("hostPort", "yes");
+    }
+    for probe in ["readinessProbe", "livenessProbe", "startupProbe"] {
+        let actions = [&container[probe]["httpGet"], &container[probe]["tcpSocket"]];
+        if actions.iter().any(|action| action["host"].as_str().is_some_and(|host| !host.is_empty())) {
+            found.baseline("host of a probe", "yes");
+        }
+    }
+    if set("appArmorProfile")["type"] == "Unconfined" {
+        found.baseline("appArmorProfile", "Unconfined");
+    }
+    if set("seccompProfile")["type"] == "Unconfined" {
+        found.baseline("seccompProfile", "Unconfined");
+    }
+    if !set("seLinuxOptions").is_null() {
+        found.baseline("seLinuxOptions", "yes");
+    }
+    if !own["procMount"].is_null() {
+        found.baseline("procMount", "yes");
+    }
+    let seccomp = set("seccompProfile")["type"].as_str().unwrap_or_default();
+    found.restricted(["RuntimeDefault", "Localhost"].contains(&seccomp), "seccompProfile");
+    found.restricted(own["allowPrivilegeEscalation"] == false, "allowPrivilegeEscalation");
+    found.restricted(*set("runAsNonRoot") == true && *set("runAsUser") != 0, "runAsNonRoot");
+    found.restricted(list(&own["capabilities"]["drop"]).any(|name| name == "ALL"), "capabilities");
+}
+
 /// Why a pod is refused in a namespace with these labels; `None` where it is not.
 pub(crate) fn refusal(namespace: &Value, pod: &Value) -> Option<String> {
     let level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].as_str()?;
-    if !["baseline", "restricted"].contains(&level) {
-        return None;
-    }
-    let containers = ["initContainers", "containers"].map(|place| pod["spec"][place].as_array());
-    let containers: Vec<&Value> = containers.into_iter().flatten().flatten().collect();
-    let mut faults = Vec::new();
-    for container in containers {
-        let (own, of_pod) = (&container["securityContext"], &pod["spec"]["securityContext"]);
-        let name = &container["name"];
-        let list = |field: &str| own["capabilities"][field].as_array().cloned().unwrap_or_default();
-        let added: Vec<Value> = list("add");
-        let foreign: Vec<String> = added
-            .iter()
-            .filter(|one| one.as_str().is_none_or(|one| !BASELINE_CAPABILITIES.contains(&one)))
-            .map(ToString::to_string)
-            .collect();
-        if !foreign.is_empty() {
-            faults.push(format!(
-                "non-default capabilities (container {name} must not include {} in securityContext.capabilities.add)",
-                foreign.join(", ")
-            ));
-        }
-        if level == "restricted" {
-            let field = |field: &str| own.get(field).or(of_pod.get(field)).cloned().unwrap_or_default();
-            let seccomp = field("seccompProfile")["type"].clone();
-            for (is, fault) in [
-                (own["allowPrivilegeEscalation"] != false, "allowPrivilegeEscalation != false"),
-                (!list("drop").contains(&"ALL".into()), "unrestricted capabilities"),
-                (field("runAsNonRoot") != true || field("runAsUser") == 0, "runAsNonRoot != true"),
-                (seccomp != "RuntimeDefault" && seccomp != "Localhost", "seccompProfile"),
-            ] {
-                faults.extend(is.then(|| format!("{fault} (container {name})")));
-            }
-        }
-    }
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    (!faults.is_empty()).then(|| {
-        format!("pods {name:?} is forbidden: violates PodSecurity \"{level}:latest\": {}", faults.join(", "))
+    let is_refused = |found: &Refused| match level {
+        "baseline" => !found.baseline.is_empty(),
+        "restricted" => *found != Refused::default(),
+        _ => false,
+    };
+    let (spec, name) = (&pod["spec"], &pod["metadata"]["name"]);
+    let found = refused(spec);
+    let containers = containers(spec).filter(|container| {
+        let mut found = Refused::default();
+        refused_of_container(&spec["securityContext"], container, &mut found);
+        is_refused(&found)
+    });
+    let names: Vec<&Value> = containers.map(|container| &container["name"]).collect();
+    is_refused(&found).then(|| {
+        let violated = format!("violates PodSecurity \"{level}:latest\": {found:?}, by containers {names:?}");
+        format!("pods {name} is forbidden: {violated}")
     })
 }

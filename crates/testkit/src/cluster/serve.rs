@@ -20,6 +20,7 @@ use std::{
 };
 
 pub(crate) fn connection(stream: TcpStream, config: Arc<ServerConfig>, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
     let tls = ServerConnection::new(config).map_err(io::Error::other)?;
     let mut connection = StreamOwned::new(tls, stream);
     while let Some(request) = Request::read(&mut connection)? {

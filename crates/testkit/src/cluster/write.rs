@@ -214,14 +214,14 @@ pub(crate) fn patch(request: &Request, target: &Target, shared: &Shared) -> Done
     let mut state = shared.state();
     let old = state.entry(&target.kind, &target.namespace, &target.name).cloned();
     let old = old.ok_or_else(|| missing(target, &target.name))?;
-    let bad = |error: String| refusal(422, "Invalid", error);
     let mut object = old.object.clone();
     match request.header("content-type") {
-        Some("application/merge-patch+json") => merge::plain(&mut object, &body(request)?),
+        Some("application/merge-patch+json") => json_patch::merge(&mut object, &body(request)?),
         Some("application/strategic-merge-patch+json") if merge::is_built_in(&target.kind) => {
             merge::strategic(&mut object, &body(request)?, &target.kind);
         }
         Some("application/json-patch+json") => {
+            let bad = |error: String| refusal(422, "Invalid", error);
             let patch: json_patch::Patch =
                 serde_json::from_slice(&request.body).map_err(|error| bad(error.to_string()))?;
             json_patch::patch(&mut object, &patch).map_err(|error| bad(error.to_string()))?;

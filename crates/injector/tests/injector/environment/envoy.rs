@@ -1,29 +1,22 @@
 //! The filter that adds the header, run by a real Envoy, as Istio hands it to one.
 
-use super::program::get;
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::{Command, Stdio},
+    process::Command,
     thread,
 };
-use testkit::{folder::Folder, running::Running, until};
+use testkit::{folder::Folder, http::get, running::Running, until};
 
 /// The filter that the program prints for this header.
 fn filter(header: &str) -> Value {
     let manifest = json!({ "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment",
         "metadata": { "name": "demo" }, "spec": { "envHeader": { "name": header, "autoInject": true } } });
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["environment", "routes", "-f", "-", "--format", "json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(manifest.to_string().as_bytes()).expect("it reads");
-    let out = child.wait_with_output().expect("it ends");
-    let list: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let words = ["environment", "routes", "-f", "-", "--format", "json"];
+    let list = PROGRAM.run_with(&words, &manifest.to_string()).with(0).json();
     list["items"][0]["spec"]["configPatches"][0]["patch"]["value"].clone()
 }
 

@@ -1,23 +1,17 @@
 //! `environment inspect`: what it prints, and how it ends.
 
-use super::program::{Operator, cluster, get, shop, until_subsets};
-use serde_json::{Value, json};
+use super::program::{Operator, cluster, shop, until_subsets};
+use crate::PROGRAM;
+use serde_json::json;
 use std::{
     io::{Read, Write},
     net::TcpListener,
-    process::Command,
     thread,
 };
+use testkit::{command_line::Ended, http::get};
 
-/// How it ended, and what it printed on both streams.
-fn inspect(address: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["environment", "inspect", "--address", address])
-        .args(arguments)
-        .output()
-        .expect("it starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (out.status.code(), text(out.stdout), text(out.stderr))
+fn inspect(address: &str, arguments: &[&str]) -> Ended {
+    PROGRAM.run(&[&["environment", "inspect", "--address", address], arguments].concat())
 }
 
 #[test]
@@ -31,9 +25,9 @@ fn it_tells_what_the_operator_knows() {
     let operator = Operator::start(&cluster, &["--namespace", "shop"]);
     until_subsets(&cluster, &["base", "base-red"]);
     let address = operator.status_address();
-    let (code, status, _) = inspect(&address, &["status"]);
-    let status: Value = serde_json::from_str(&status).expect("JSON");
-    assert_eq!((code, &status["VirtualEnv"]), (Some(0), &json!({ "Namespace": "shop", "Name": "demo" })));
+    let read = |command: &str| inspect(&address, &[command]).with(0).json();
+    let status = read("status");
+    assert_eq!(status["VirtualEnv"], json!({ "Namespace": "shop", "Name": "demo" }));
     let mail = json!({ "Selectors": { "app": "mail" }, "Ports": [80], "Gateways": ["gw1"], "Hosts": ["m.example"],
         "CustomRule": "{\"timeout\":\"3s\"}" });
     assert_eq!(status["Services"]["mail"], mail);
@@ -41,34 +35,31 @@ fn it_tells_what_the_operator_knows() {
         status["Labels"]["StatefulSet#cart-base.red"],
         json!({ "app": "cart", "virtual-env": "base.red" })
     );
-    let (code, version, _) = inspect(&address, &["version"]);
-    let version: Value = serde_json::from_str(&version).expect("JSON");
-    assert_eq!(
-        (code, version["Version"].is_string(), version["BuildTime"].is_string()),
-        (Some(0), true, true)
-    );
+    let version = read("version");
+    assert!(version["Version"].is_string() && version["BuildTime"].is_string(), "{version}");
     for (level, code, expected) in [
         ("level=DEBUG", 0, "log level changed to DEBUG\n"),
         ("level=debug", 1, "invalid level: debug (should be ERROR, INFO or DEBUG)\n"),
         ("levl=INFO", 1, "parameter \"level\" missing.\n"),
         ("level=ERROR", 0, "log level changed to ERROR\n"),
     ] {
-        assert_eq!(inspect(&address, &["log", level]), (Some(code), expected.to_owned(), String::new()));
+        let ended = inspect(&address, &["log", level]).with(code);
+        assert_eq!((&*ended.stdout, &*ended.stderr), (expected, ""));
     }
-    assert_eq!(inspect(&address, &["log"]).0, Some(1));
+    inspect(&address, &["log"]).with(1);
     assert_eq!(get(&address, "/other").0, 404);
-    let metrics = operator.line("operating").expect("it")["metrics"].as_str().expect("it").to_owned();
+    let metrics = operator.metrics();
     assert_eq!((get(&metrics, "/readyz").0, get(&metrics, "/healthz").0), (200, 200));
 }
 
 #[test]
 fn where_nobody_answers_it_says_so() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
-    let (code, stdout, stderr) = inspect(&free.to_string(), &["status"]);
-    assert_eq!((code, &*stdout), (Some(1), ""));
-    assert!(stderr.contains(&format!("--address {free}: no operator answers there")), "{stderr}");
-    let (code, _, stderr) = inspect(&free.to_string(), &[]);
-    assert!(code == Some(2) && stderr.contains("environment inspect: needs a command: "), "{stderr}");
+    let ended = inspect(&free.to_string(), &["status"]).with(1);
+    let expected = format!("--address {free}: no operator answers there");
+    assert!(ended.stdout.is_empty() && ended.stderr.contains(&expected), "{ended:?}");
+    let ended = inspect(&free.to_string(), &[]).with(2);
+    assert!(ended.stderr.contains("environment inspect: needs a command: "), "{ended:?}");
 }
 
 #[test]
@@ -81,20 +72,8 @@ fn an_answer_that_was_cut_off_was_printed_as_whole() {
         assert!(read > 0);
         stream.write_all(b"HTTP/1.0 200 OK\r\ncontent-length: 20\r\n\r\n{\"Services\":").expect("it reads");
     });
-    let (code, stdout, stderr) = inspect(&address, &["status"]);
+    let ended = inspect(&address, &["status"]).with(1);
     server.join().expect("an answer");
-    assert_eq!((code, &*stdout), (Some(1), ""));
-    assert!(stderr.contains("the answer ends after 12 of 20 bytes"), "{stderr}");
-}
-
-#[test]
-fn all_addresses_are_those_of_both_families() {
-    let operator = Operator::start(&cluster(), &["--metrics-address", "[::]:0"]);
-    let address = operator.line("operating").expect("it")["metrics"].as_str().expect("it").to_owned();
-    let (host, port) = address.rsplit_once(':').expect("an address");
-    assert_eq!(get(&format!("127.0.0.1:{port}"), "/healthz").0, 200);
-    // A machine without IPv6 has the other one only.
-    if host != "0.0.0.0" {
-        assert_eq!(get(&format!("[::1]:{port}"), "/healthz").0, 200);
-    }
+    let expected = "the answer ends after 12 of 20 bytes";
+    assert!(ended.stdout.is_empty() && ended.stderr.contains(expected), "{ended:?}");
 }

@@ -1,8 +1,9 @@
 //! What `docker/monitoring` reads of the operator is exported by it.
 
-use super::program::{Operator, cluster, get, shop, until_subsets};
+use super::program::{Operator, cluster, shop, until_subsets};
 use testkit::{
     cluster::Fault,
+    http::get,
     monitoring::{Exporter, check},
 };
 
@@ -14,8 +15,6 @@ fn alerts_and_dashboard_read_what_the_operator_exports() {
     cluster.fault("create", "virtualservices", Fault::Refuse(500));
     let operator = Operator::start(&cluster, &["--namespace", "shop"]);
     until_subsets(&cluster, &["base", "base-red"]);
-    let address =
-        operator.line("operating").expect("it operates")["metrics"].as_str().expect("it").to_owned();
-    check(Exporter::Operator, &get(&address, "/metrics").1);
+    check(Exporter::Operator, &get(operator.metrics(), "/metrics").1);
     assert!(operator.terminate());
 }

@@ -1,10 +1,8 @@
 //! `environment routes` and `environment crd`: manifests in, objects out.
 
+use crate::PROGRAM;
 use serde_json::Value;
-use std::{
-    io::Write,
-    process::{Command, Output, Stdio},
-};
+use testkit::command_line::Ended;
 
 const MANIFEST: &str = "\
 apiVersion: env.alibaba.com/v1alpha2
@@ -30,26 +28,14 @@ items:
   spec: {template: {metadata: {labels: {app: cart, virtual-env: base.red}}}}
 ";
 
-fn run(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .arg("environment")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
+fn run(arguments: &[&str], input: &str) -> Ended {
+    PROGRAM.run_with(&[&["environment"], arguments].concat(), input)
 }
 
 /// What it prints, and what it tells.
 fn succeeds(arguments: &[&str], input: &str) -> (String, String) {
-    let out = run(arguments, input);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    let (stdout, stderr) = (text(out.stdout), text(out.stderr));
-    assert!(out.status.success(), "{arguments:?}: {stderr}");
-    (stdout, stderr)
+    let ended = run(arguments, input).with(0);
+    (ended.stdout, ended.stderr)
 }
 
 fn objects(text: &str) -> Vec<Value> {
@@ -111,15 +97,12 @@ fn all_problems_are_reported_and_nothing_is_printed() {
         ("a: [", &["-: is not YAML or JSON"]),
         ("apiVersion: v1\nkind: Pod\n", &["-: no VirtualEnvironment of env.alibaba.com/v1alpha2 is there"]),
     ] {
-        let out = run(&["routes", "-f", "-"], input);
-        let stderr = String::from_utf8_lossy(&out.stderr);
-        assert_eq!((out.status.code(), &*out.stdout), (Some(1), &b""[..]), "{stderr}");
+        let stderr = refused(input);
         for part in expected {
             assert!(stderr.contains(part), "no {part} in {stderr}");
         }
     }
-    let out = run(&["routes", "-f", "nowhere.yaml", "neither.yaml"], "");
-    let stderr = String::from_utf8_lossy(&out.stderr);
+    let stderr = run(&["routes", "-f", "nowhere.yaml", "neither.yaml"], "").with(1).stderr;
     assert!(stderr.contains("nowhere.yaml: can't be read") && stderr.contains("neither.yaml"), "{stderr}");
 }
 
@@ -141,10 +124,9 @@ fn warned(arguments: &[&str], input: &str) -> String {
 
 /// What is told of a manifest that is refused; nothing is printed.
 fn refused(input: &str) -> String {
-    let out = run(&["routes", "-f", "-"], input);
-    let stderr = String::from_utf8(out.stderr).expect("UTF-8");
-    assert_eq!((out.status.code(), &*out.stdout), (Some(1), &b""[..]), "{stderr}");
-    stderr
+    let ended = run(&["routes", "-f", "-"], input).with(1);
+    assert_eq!(ended.stdout, "");
+    ended.stderr
 }
 
 #[test]
@@ -263,34 +245,4 @@ fn fields_were_quoted_twice_and_known_to_nobody() {
     ] {
         assert!(stderr.contains(expected), "no {expected} in {stderr}");
     }
-}
-
-#[test]
-fn namespaces_that_can_not_be_are_refused_at_their_flags() {
-    for arguments in [
-        &["routes", "-f", "-", "-n", "Bad_X"][..],
-        &["operator", "--namespace", "Bad_X"],
-        &["operator", "--lease-namespace", "bad.x"],
-        &["operator", "--lease", "Bad_X"],
-    ] {
-        let out = run(arguments, "");
-        let stderr = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {stderr}");
-        assert!(stderr.contains("expected") && stderr.contains("RFC 1123"), "{arguments:?}: {stderr}");
-    }
-}
-
-#[test]
-fn watches_that_the_client_refuses_are_refused_at_the_flag() {
-    for time in ["294001ms", "295s", "5m", "60m", "999ms"] {
-        let out = run(&["operator", "--watch-timeout", time], "");
-        let stderr = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{time}: {stderr}");
-        assert!(stderr.contains("such as 5s, 500ms or 1m30s, from 1s to 294s"), "{time}: {stderr}");
-    }
-    let help = run(&["operator", "--help"], "");
-    // It is as wide as the terminal.
-    let words: Vec<String> =
-        String::from_utf8_lossy(&help.stdout).split_whitespace().map(str::to_owned).collect();
-    assert!(words.join(" ").contains("keep a watch open, from 1s to 294s"));
 }

@@ -1,10 +1,10 @@
 //! The operator before an API server: what it writes, what it leaves, and who of several acts.
 
-use super::program::{Operator, cluster, environment, routed, shop, until_subsets, workload, writes};
-use injection::environment::access::{OPERATOR, Scope};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use testkit::until;
+use super::program::{
+    Operator, cluster, environment, routed, shop, until_subsets, until_told, workload, writes,
+};
+use serde_json::json;
+use testkit::{http::get, until};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
@@ -21,10 +21,7 @@ fn routes_follow_what_there_is() {
     let route = cluster.find("virtualservices", "shop", "cart").expect("a route");
     let owner = &route["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["uid"], &owner["controller"]), (&uid, &json!(true)));
-    until("it is told", || {
-        let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
-        one["status"]["conditions"][1]["reason"] == "Routed"
-    });
+    until_told(&cluster, "demo", "Routed");
 
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
@@ -53,60 +50,13 @@ fn routes_follow_what_there_is() {
 }
 
 #[test]
-fn a_service_with_a_route_of_its_own_is_left() {
-    let cluster = cluster();
-    cluster.put(&json!({ "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
-        "metadata": { "name": "cart", "namespace": "shop" }, "spec": { "hosts": ["cart"] } }));
-    shop(&cluster);
-    let _operator = Operator::start(&cluster, &["--all-namespaces"]);
-    until("it is told", || {
-        let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
-        one["status"]["conditions"][1]["reason"] == "ServicesLeftOut"
-    });
-    assert_eq!(
-        cluster.find("virtualservices", "shop", "cart").expect("it")["spec"],
-        json!({ "hosts": ["cart"] })
-    );
-    assert_eq!(cluster.find("destinationrules", "shop", "cart"), None);
-    cluster.remove("virtualservices", "shop", "cart");
-    until_subsets(&cluster, &["base", "base-red"]);
-}
-
-#[test]
-fn the_older_environment_acts_and_the_next_one_takes_over() {
-    let cluster = cluster();
-    shop(&cluster);
-    // The server gives all objects one age, so their names decide.
-    environment(&cluster, "later", &json!({}));
-    let _operator = Operator::start(&cluster, &SHOP);
-    let reason = |name: &str| {
-        let one = cluster.find("virtualenvironments", "shop", name).unwrap_or_default();
-        one["status"]["conditions"][0]["reason"].clone()
-    };
-    until("both are told", || reason("demo") == "Oldest" && reason("later") == "NotOldest");
-    until_subsets(&cluster, &["base", "base-red"]);
-    cluster.remove("virtualenvironments", "shop", "demo");
-    let uid = cluster.find("virtualenvironments", "shop", "later").expect("it")["metadata"]["uid"].clone();
-    until("the next one has it all", || {
-        let owned = |plural: &str| {
-            let owners =
-                cluster.find(plural, "shop", "cart").map(|it| it["metadata"]["ownerReferences"].clone());
-            owners.is_some_and(|owners| {
-                owners.as_array().is_some_and(|all| all.len() == 1) && owners[0]["uid"] == uid
-            })
-        };
-        reason("later") == "Oldest" && owned("virtualservices") && owned("destinationrules")
-    });
-}
-
-#[test]
 fn a_restart_writes_nothing() {
     let cluster = cluster();
     shop(&cluster);
     let first = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);
     until("all is written and looked at again", || first.number("sidecar_environment_rounds_total") >= 2);
-    first.kill();
+    drop(first);
     let before = writes(&cluster);
     // The Lease of the dead one has to end first.
     let second = Operator::start(&cluster, &SHOP);
@@ -127,9 +77,8 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
         let lease = cluster.find("leases", "shop", "sidecar-injector-environment").unwrap_or_default();
         lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
     };
-    let identity = |operator: &Operator| {
-        operator.line("operating").expect("it")["identity"].as_str().expect("it").to_owned()
-    };
+    let identity =
+        |operator: &Operator| operator.until_line("operating")["identity"].as_str().expect("it").to_owned();
     assert_eq!(holder(), identity(&one));
     assert!(!other.leads());
     let mut lease = cluster.find("leases", "shop", "sidecar-injector-environment").expect("it");
@@ -151,10 +100,7 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     let before = writes(&cluster);
     cluster.remove("deployments", "shop", "cart-base.blue");
     let rounds = other.number("sidecar_environment_rounds_total");
-    until("it knows", || {
-        let (_, text) = super::program::get(&other.status_address(), "/status");
-        !text.contains("cart-base.blue")
-    });
+    until("it knows", || !get(other.status_address(), "/status").1.contains("cart-base.blue"));
     assert_eq!((writes(&cluster), other.number("sidecar_environment_rounds_total")), (before, rounds));
     assert!(other.terminate());
     assert_eq!(holder(), "somebody", "what is not ours is not given back");
@@ -173,50 +119,4 @@ fn operators_of_two_namespaces_do_not_wait_for_each_other() {
     let third = Operator::start(&cluster, &["--namespace", "shop", "--lease-namespace", "default"]);
     until("it leads too", || third.leads());
     assert!(holds("default"));
-}
-
-#[test]
-fn every_request_is_granted_by_the_role() {
-    let cluster = cluster();
-    shop(&cluster);
-    let operator = Operator::start(&cluster, &SHOP);
-    until_subsets(&cluster, &["base", "base-red"]);
-    environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true } }));
-    until("there is a filter", || cluster.find("envoyfilters", "shop", "demo").is_some());
-    environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true, "name": "X-Env" } }));
-    until("it is another one", || {
-        cluster.find("envoyfilters", "shop", "demo").expect("it")["metadata"]["labels"]["envHeader"]
-            == "X-Env"
-    });
-    workload(&cluster, "Deployment", "base.blue");
-    until("there is a further subset", || routed(&cluster).is_some_and(|(subsets, _)| subsets.len() == 3));
-    // What goes with its VirtualEnvironment, the garbage collector takes away; what is not wanted any more, the operator.
-    environment(&cluster, "demo", &json!({}));
-    cluster.remove("services", "shop", "cart");
-    until("none is wanted", || {
-        cluster.all("envoyfilters").is_empty() && cluster.all("destinationrules").is_empty()
-    });
-    cluster.remove("virtualenvironments", "shop", "demo");
-    until("ours is gone", || {
-        cluster.all("envoyfilters").is_empty() && cluster.all("virtualservices").is_empty()
-    });
-    until("it renews", || cluster.count("update", "leases") > 0);
-    assert!(operator.terminate());
-    let query: BTreeSet<(String, String, String)> = {
-        let state = cluster.state();
-        let all = state.requests.iter().map(|(access, _)| access);
-        all.map(|access| (access.group.clone(), access.resource.clone(), access.verb.to_owned())).collect()
-    };
-    let granted: BTreeSet<(String, String, String)> = OPERATOR
-        .iter()
-        .flat_map(|rule| rule.verbs.iter().map(|verb| (rule.group, rule.resource, *verb)))
-        .map(|(group, resource, verb)| (group.to_owned(), resource.to_owned(), verb.to_owned()))
-        .collect();
-    let more: Vec<_> = query.difference(&granted).collect();
-    assert!(more.is_empty(), "asked, but not granted: {more:?}");
-    let less: Vec<_> = granted.difference(&query).collect();
-    assert!(less.is_empty(), "granted, but not asked: {less:?}");
-    assert_eq!(OPERATOR.iter().filter(|rule| rule.scope == Scope::Own).count(), 1);
-    assert_eq!(cluster.all("leases").len(), 1);
-    assert_eq!(cluster.all("virtualenvironments"), [Value::Null; 0]);
 }

@@ -2,7 +2,7 @@
 //!
 //! At once is before the operator has waited for silence, which is an hour here.
 
-use super::program::{Operator, cluster, environment, shop, until_subsets, writes};
+use super::program::{Operator, cluster, environment, shop, until_subsets, until_told, writes};
 use serde_json::{Value, json};
 use testkit::cluster::Cluster;
 use testkit::until;
@@ -161,10 +161,7 @@ fn an_orphan_that_its_user_has_changed_is_his() {
     assert!(done, "{reported}");
     let his = cluster.find("virtualservices", "shop", "cart").expect("it")["spec"].clone();
     environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
-    until("it is told", || {
-        let one = cluster.find("virtualenvironments", "shop", "next").expect("it");
-        one["status"]["conditions"][1]["reason"] == "ServicesLeftOut"
-    });
+    until_told(&cluster, "next", "ServicesLeftOut");
     assert_eq!(cluster.find("virtualservices", "shop", "cart").expect("it")["spec"], his);
     assert!(operator.terminate());
 }

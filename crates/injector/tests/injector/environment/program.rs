@@ -1,16 +1,10 @@
 //! The operator as a process, and a cluster with Istio's kinds in which a shop has environments.
 
+use crate::PROGRAM;
 use serde_json::{Value, json};
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
-    path::Path,
-    process::{Command, Stdio},
-    sync::{Arc, Mutex},
-    thread,
-};
+use std::{ops::Deref, path::Path, process::Command};
 use testkit::cluster::Cluster;
-use testkit::{running::Running, until, word};
+use testkit::{http::get, running::Logged, until, word};
 
 /// A cluster that has the kinds of Istio, and ours by the definition that the program prints.
 pub(super) fn cluster() -> Cluster {
@@ -26,11 +20,7 @@ pub(super) fn cluster() -> Cluster {
             "spec": { "group": "networking.istio.io", "names": { "plural": plural, "kind": kind }, "scope": "Namespaced",
                 "versions": versions.iter().map(|name| version(name)).collect::<Vec<_>>() } }));
     }
-    let printed = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["environment", "crd", "--format", "json"])
-        .output()
-        .expect("it starts");
-    cluster.put(&serde_json::from_slice(&printed.stdout).expect("JSON"));
+    cluster.put(&PROGRAM.run(&["environment", "crd", "--format", "json"]).with(0).json());
     cluster
 }
 
@@ -79,10 +69,25 @@ pub(super) fn writes(cluster: &Cluster) -> usize {
     state.requests.iter().filter(|(access, _)| is_write(access.verb) && access.resource != "leases").count()
 }
 
+/// Waits until the condition `Ready` of a VirtualEnvironment has this reason, and returns its message.
+pub(super) fn until_told(cluster: &Cluster, name: &str, reason: &str) -> String {
+    let ready = || {
+        let one = cluster.find("virtualenvironments", "shop", name).unwrap_or_default();
+        one["status"]["conditions"][1].clone()
+    };
+    until("it is told", || ready()["reason"] == reason);
+    ready()["message"].as_str().unwrap_or_default().to_owned()
+}
+
 /// An operator that runs. It is killed with the test.
-pub(super) struct Operator {
-    child: Running,
-    log: Arc<Mutex<Vec<Value>>>,
+pub(super) struct Operator(Logged);
+
+impl Deref for Operator {
+    type Target = Logged;
+
+    fn deref(&self) -> &Logged {
+        &self.0
+    }
 }
 
 impl Operator {
@@ -92,60 +97,32 @@ impl Operator {
 
     /// The same by another kubeconfig.
     pub(super) fn start_as(kubeconfig: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-            .args(["environment", "operator", "--kubeconfig", word(kubeconfig)])
-            .args(more.iter().all(|word| *word != "--debounce").then_some("--debounce=100ms"))
-            .args(["--lease-duration", "2s", "--call-timeout", "2s"])
-            .args(["--status-address", "127.0.0.1:0", "--log_as_json"])
-            .args(more)
-            .args(
-                more.iter()
-                    .all(|word| *word != "--metrics-address")
-                    .then_some("--metrics-address=127.0.0.1:0"),
-            )
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe"));
-        let log: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let seen = Arc::clone(&log);
-        thread::spawn(move || {
-            for line in lines.lines().map_while(Result::ok) {
-                let line = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "plain": line }));
-                seen.lock().expect("no test has failed inside").push(line);
-            }
-        });
-        let operator = Self { child: Running(child), log };
-        until("it operates", || operator.line("operating").is_some());
-        operator
+        let unless = |flag: &str, default: &'static str| (!more.contains(&flag)).then_some(default);
+        let operator = Logged::start(
+            Command::new(PROGRAM.path)
+                .args(["environment", "operator", "--kubeconfig", word(kubeconfig)])
+                .args(unless("--debounce", "--debounce=100ms"))
+                .args(["--lease-duration", "2s", "--call-timeout", "2s"])
+                .args(["--status-address", "127.0.0.1:0", "--log_as_json"])
+                .args(more)
+                .args(unless("--metrics-address", "--metrics-address=127.0.0.1:0")),
+        );
+        operator.until_line("operating");
+        Self(operator)
     }
 
-    /// The last line with this message.
-    pub(super) fn line(&self, message: &str) -> Option<Value> {
-        let log = self.log.lock().expect("no test has failed inside");
-        log.iter().rev().find(|line| line["message"] == message).cloned()
-    }
-
-    /// How many lines there are with this message.
-    pub(super) fn lines(&self, message: &str) -> usize {
-        let log = self.log.lock().expect("no test has failed inside");
-        log.iter().filter(|line| line["message"] == message).count()
-    }
-
-    /// All lines, for a test that has failed.
-    pub(super) fn log(&self) -> String {
-        let log = self.log.lock().expect("no test has failed inside");
-        log.iter().map(|line| format!("{line}\n")).collect()
+    /// The address of its metrics.
+    pub(super) fn metrics(&self) -> String {
+        self.until_line("operating")["metrics"].as_str().expect("an address").to_owned()
     }
 
     pub(super) fn status_address(&self) -> String {
-        self.line("operating").expect("it operates")["status"].as_str().expect("an address").to_owned()
+        self.until_line("operating")["status"].as_str().expect("an address").to_owned()
     }
 
     /// A number that it tells, by the line's beginning.
     pub(super) fn number(&self, name: &str) -> u64 {
-        let line = self.line("operating").expect("it operates");
-        let text = get(line["metrics"].as_str().expect("an address"), "/metrics").1;
+        let text = get(self.metrics(), "/metrics").1;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|number| number.parse().ok()).unwrap_or(0)
     }
@@ -154,27 +131,8 @@ impl Operator {
         self.number("sidecar_environment_leading") == 1
     }
 
-    /// As `kill -9` does it.
-    pub(super) fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-    }
-
     /// Asks it to end, and waits until it has.
-    pub(super) fn terminate(mut self) -> bool {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill starts").success());
-        self.child.wait().expect("it ends").success()
+    pub(super) fn terminate(self) -> bool {
+        self.0.stop() == Some(0)
     }
-}
-
-/// The status and the body that an address answers with.
-pub(super) fn get(address: &str, path: &str) -> (u16, String) {
-    let address: SocketAddr = address.parse().expect("an address");
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
-    (head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status"), body.to_owned())
 }

@@ -1,9 +1,8 @@
 //! What others do between the operator's look and its write.
 
-use super::program::{Operator, cluster, routed, shop, until_subsets, workload};
+use super::program::{Operator, cluster, routed, shop, until_subsets, until_told, workload};
 use serde_json::{Value, json};
 use testkit::cluster::{Cluster, Fault};
-use testkit::until;
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
@@ -15,10 +14,7 @@ fn own() -> Value {
 
 /// Waits until the operator has seen that it is not its own, and looks whether it has stayed.
 fn until_left(cluster: &Cluster) {
-    until("it is told", || {
-        let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
-        one["status"]["conditions"][1]["reason"] == "ServicesLeftOut"
-    });
+    until_told(&cluster, "demo", "ServicesLeftOut");
     let route = cluster.find("virtualservices", "shop", "cart").expect("a route");
     assert_eq!(route["spec"], own()["spec"]);
     let owners = route["metadata"]["ownerReferences"].as_array();
@@ -32,8 +28,10 @@ fn a_route_that_somebody_makes_meanwhile_is_not_taken_over() {
     shop(&cluster);
     let made = Fault::Meanwhile(|state| drop(state.place(&own())));
     cluster.fault("create", "virtualservices", made);
-    let operator = Operator::start(&cluster, &SHOP);
+    let operator = Operator::start(&cluster, &["--all-namespaces"]);
     until_left(&cluster);
+    cluster.remove("virtualservices", "shop", "cart");
+    until_subsets(&cluster, &["base", "base-red"]);
     assert!(operator.terminate());
 }
 

@@ -1,9 +1,11 @@
 //! The operator as a service account, whose roles the API server holds it to.
 
-use super::program::{Operator, cluster, environment, shop, until_subsets};
+use super::program::{Operator, cluster, environment, routed, shop, until_subsets, until_told, workload};
+use crate::PROGRAM;
+use injection::environment::access::{OPERATOR, Scope};
 use serde_json::{Value, json};
-use std::process::Command;
-use testkit::cluster::Cluster;
+use std::collections::BTreeSet;
+use testkit::cluster::{Cluster, Rule};
 use testkit::until;
 
 const ARGUMENTS: [&str; 3] =
@@ -11,20 +13,9 @@ const ARGUMENTS: [&str; 3] =
 
 /// What is printed to install the operator, without what runs.
 fn roles(cluster: &Cluster) -> Vec<Value> {
-    let printed = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args([
-            "manifests",
-            "--image",
-            "example/injector:1",
-            "--proxy-image",
-            "example/proxy:1",
-            "--operator",
-            "-o",
-            "json",
-        ])
-        .output()
-        .expect("it starts");
-    let list: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+    let images = ["--image", "example/injector:1", "--proxy-image", "example/proxy:1"];
+    let words = [&["manifests", "--operator", "-o", "json"][..], &images].concat();
+    let list = PROGRAM.run(&words).with(0).json();
     let all = list["items"].as_array().expect("a list").clone();
     let kinds = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
     let is_of_operator = |object: &Value| object["metadata"]["name"] == "sidecar-injector-environment";
@@ -38,7 +29,7 @@ fn roles(cluster: &Cluster) -> Vec<Value> {
 }
 
 #[test]
-fn the_printed_roles_are_enough() {
+fn the_printed_roles_are_enough_and_no_more() {
     let cluster = cluster();
     shop(&cluster);
     roles(&cluster).iter().for_each(|role| drop(cluster.put(role)));
@@ -47,8 +38,41 @@ fn the_printed_roles_are_enough() {
     until_subsets(&cluster, &["base", "base-red"]);
     environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true } }));
     until("there is a filter", || cluster.find("envoyfilters", "shop", "demo").is_some());
-    assert_eq!(operator.lines("the watch failed") + operator.lines("not written"), 0, "{}", operator.log());
+    environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true, "name": "X-Env" } }));
+    until("it is another one", || {
+        cluster.find("envoyfilters", "shop", "demo").expect("it")["metadata"]["labels"]["envHeader"]
+            == "X-Env"
+    });
+    workload(&cluster, "Deployment", "base.blue");
+    until("there is a further subset", || routed(&cluster).is_some_and(|(subsets, _)| subsets.len() == 3));
+    // What goes with its VirtualEnvironment, the garbage collector takes away; what is not wanted any more, the operator.
+    environment(&cluster, "demo", &json!({}));
+    cluster.remove("services", "shop", "cart");
+    until("none is wanted", || {
+        cluster.all("envoyfilters").is_empty() && cluster.all("destinationrules").is_empty()
+    });
+    cluster.remove("virtualenvironments", "shop", "demo");
+    until("ours is gone", || {
+        cluster.all("envoyfilters").is_empty() && cluster.all("virtualservices").is_empty()
+    });
+    until("it renews", || cluster.count("update", "leases") > 0);
+    for message in ["the watch failed", "not written"] {
+        assert_eq!(operator.line(message), None);
+    }
     assert!(operator.terminate());
+    let query = cluster.requested();
+    let granted: BTreeSet<Rule> = OPERATOR
+        .iter()
+        .flat_map(|rule| rule.verbs.iter().map(|verb| (rule.group, rule.resource, *verb)))
+        .map(|(group, resource, verb)| (group.to_owned(), resource.to_owned(), verb.to_owned()))
+        .collect();
+    let more: Vec<_> = query.difference(&granted).collect();
+    assert!(more.is_empty(), "asked, but not granted: {more:?}");
+    let less: Vec<_> = granted.difference(&query).collect();
+    assert!(less.is_empty(), "granted, but not asked: {less:?}");
+    assert_eq!(OPERATOR.iter().filter(|rule| rule.scope == Scope::Own).count(), 1);
+    assert_eq!(cluster.all("leases").len(), 1);
+    assert_eq!(cluster.all("virtualenvironments"), [Value::Null; 0]);
 }
 
 #[test]
@@ -67,15 +91,10 @@ fn a_missing_right_is_reported_and_waited_for() {
     }
     let account = cluster.account("sidecar-injector", "sidecar-injector-environment");
     let operator = Operator::start_as(&account, &ARGUMENTS);
-    let ready = || {
-        let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
-        one["status"]["conditions"][1].clone()
-    };
-    until("it is told", || ready()["reason"] == "WriteRefused");
-    let message = ready()["message"].as_str().expect("a text").to_owned();
+    let message = until_told(&cluster, "demo", "WriteRefused");
     assert!(message.contains("cannot create resource \"virtualservices\""), "{message}");
     all.iter().for_each(|role| drop(cluster.put(role)));
     until_subsets(&cluster, &["base", "base-red"]);
-    until("it is told", || ready()["reason"] == "Routed");
+    until_told(&cluster, "demo", "Routed");
     assert!(operator.terminate());
 }

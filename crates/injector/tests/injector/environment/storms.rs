@@ -2,11 +2,11 @@
 //!
 //! How often it asks is measured by how long it takes until it has asked so often: a slow machine only makes that longer.
 
-use super::program::{Operator, cluster, get, shop, until_subsets, workload};
+use super::program::{Operator, cluster, shop, until_subsets, workload};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 use testkit::cluster::{Cluster, Fault};
-use testkit::until;
+use testkit::{http::get, until};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
@@ -19,6 +19,7 @@ fn until_listed(cluster: &Cluster, plural: &str, count: usize, least: Duration) 
 }
 
 #[test]
+#[ignore = "back-offs of many seconds"]
 fn versions_that_are_always_too_old_cause_no_storm_of_lists() {
     // As the answer, and within a watch that has begun.
     for fault in [Fault::Refuse(410), Fault::Gone] {
@@ -70,6 +71,7 @@ fn status(operator: &Operator) -> Value {
 
 /// The waits began again with each list that was begun, so that there were 1.5 a second, and a line for each.
 #[test]
+#[ignore = "back-offs of many seconds"]
 fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
     let cluster = cluster();
     shop(&cluster);
@@ -78,7 +80,7 @@ fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
     // 0.8, 1.6 and 3.2 seconds between them.
     until_listed(&cluster, "envoyfilters", 4, Duration::from_secs(5));
     assert_eq!(cluster.count("list", "services"), 1, "the others are listed once");
-    assert_eq!(operator.lines("the watch failed"), 1, "{}", operator.log());
+    assert_eq!(operator.lines("the watch failed").len(), 1, "{}", operator.log());
     let line = operator.line("the watch failed").expect("it");
     assert_eq!(line["error"], "refused by a test (404)", "{line}");
     let counted = "sidecar_environment_watch_errors_total{resource=\"envoyfilters\",kind=\"missing\"}";

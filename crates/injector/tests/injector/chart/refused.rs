@@ -7,11 +7,12 @@ const IMAGE: &str = "expected REGISTRY/NAME with a tag or digest, such as regist
 
 fn refused(values: &Value) -> String {
     let out = helm(NAMESPACE, values);
-    assert!(!out.status.success() && out.stdout.is_empty(), "{values} is accepted");
-    String::from_utf8_lossy(&out.stderr).into_owned()
+    assert!(out.code != Some(0) && out.stdout.is_empty(), "{values} is accepted");
+    out.stderr
 }
 
 #[test]
+#[ignore = "compiles Helm"]
 fn wrong_values_are_named() {
     let with = |values: Value| {
         let mut all = injector(json!({}));
@@ -115,6 +116,7 @@ fn wrong_values_are_named() {
 }
 
 #[test]
+#[ignore = "compiles Helm"]
 fn all_problems_are_reported_at_once() {
     let message = refused(
         &json!({ "injector": { "revision": "r1", "tags": ["r1"], "auto": true }, "cni": { "enabled": true } }),

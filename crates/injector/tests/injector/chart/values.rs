@@ -3,6 +3,7 @@
 use super::rendered::{Tool, call, root};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
+use testkit::command_line::ended;
 
 fn read(name: &str) -> Value {
     let text = fs::read_to_string(root().join("docker/chart").join(name)).expect("a file of the chart");
@@ -57,14 +58,13 @@ fn every_object_of_the_schema_refuses_unknown_keys() {
 }
 
 #[test]
+#[ignore = "compiles Helm"]
 fn helm_finds_no_fault_in_the_chart() {
     let everything = "injector.image=example/sidecar-injector:1,injector.proxyImage=example/proxyv2:1,\
         injector.operator.enabled=true,cni.enabled=true,cni.image=example/sidecar-init:1,\
         repair.enabled=true,repair.image=example/sidecar-node:1";
-    let out = call(Tool::Helm).args(["lint", "--strict", "docker/chart", "--set", everything]).output();
-    let out = out.expect("helm starts");
-    let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    let words = ["lint", "--strict", "docker/chart", "--set", everything];
+    ended(call(Tool::Helm).args(words)).with(0);
 }
 
 #[test]

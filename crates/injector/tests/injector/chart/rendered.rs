@@ -1,15 +1,15 @@
 //! Objects as the three programs print them: Helm, kustomize and `sidecar-injector manifests`.
 
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::{
-    fs,
-    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+use testkit::{
+    command_line::{Ended, ended, ended_with},
+    folder::Folder,
 };
 
 /// The namespace of the release.
@@ -53,25 +53,13 @@ fn objects(yaml: &str) -> Vec<Value> {
 }
 
 /// `helm template` with these values.
-pub(super) fn helm(namespace: &str, values: &Value) -> Output {
-    let mut child = call(Tool::Helm)
-        .args(["template", "release", "docker/chart", "--kube-version", "1.33.0", "--values", "-"])
-        .args(["--namespace", namespace])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("helm starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    input.write_all(values.to_string().as_bytes()).expect("helm reads it");
-    drop(input);
-    child.wait_with_output().expect("it ends")
+pub(super) fn helm(namespace: &str, values: &Value) -> Ended {
+    let words = ["template", "release", "docker/chart", "--kube-version", "1.33.0", "--values", "-"];
+    ended_with(call(Tool::Helm).args(words).args(["--namespace", namespace]), &values.to_string())
 }
 
 pub(super) fn chart(namespace: &str, values: &Value) -> Vec<Value> {
-    let out = helm(namespace, values);
-    assert!(out.status.success(), "{values}: {}", String::from_utf8_lossy(&out.stderr));
-    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+    objects(&helm(namespace, values).with(0).stdout)
 }
 
 /// Images of an injector, which are required.
@@ -94,38 +82,17 @@ const IMAGES: [(&str, &str); 3] = [
 /// `sidecar-injector manifests` with these flags and the same images.
 pub(super) fn manifests(flags: &[&str]) -> Vec<Value> {
     let images = ["--image", "--proxy-image", "--init-image"];
-    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-        .args(["manifests", "--no-namespace", "--namespace", NAMESPACE])
-        .args(images.iter().zip(IMAGES).flat_map(|(flag, (_, image))| [*flag, image]))
-        .args(flags)
-        .output()
-        .expect("it starts");
-    assert!(out.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&out.stderr));
-    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
-}
-
-/// A new folder, which goes with it.
-pub(super) struct Folder(pub(super) PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-pub(super) fn folder() -> Folder {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("chart-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().expect("a folder").join(name);
-    fs::create_dir(&path).expect("a new folder");
-    Folder(path)
+    let images = images.iter().zip(IMAGES).flat_map(|(flag, (_, image))| [*flag, image]);
+    let words: Vec<&str> =
+        ["manifests", "--no-namespace", "--namespace", NAMESPACE].into_iter().chain(images).collect();
+    objects(&PROGRAM.printed(&[&words[..], flags].concat()))
 }
 
 /// A kustomization over a base and components of `docker/cni`, as a user writes it for images.
 pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
-    let overlay = folder();
+    let overlay = Folder::new("chart");
     // kustomize refuses absolute paths.
-    let up = "../".repeat(overlay.0.components().count() - 1);
+    let up = "../".repeat(overlay.canonicalize().expect("a folder").components().count() - 1);
     let root = root();
     let here =
         |name: &str| format!("{up}{}/docker/cni/{name}", root.strip_prefix("/").expect("absolute").display());
@@ -137,9 +104,6 @@ pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
             { "name": "sidecar-node", "newName": "registry.example/sidecar-node", "newTag": "1" },
         ],
     });
-    fs::write(overlay.0.join("kustomization.yaml"), text.to_string()).expect("written");
-    let out = call(Tool::Kustomize).arg("build").arg(&overlay.0).output();
-    let out = out.expect("kustomize starts");
-    assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
-    objects(&String::from_utf8(out.stdout).expect("UTF-8"))
+    overlay.write("kustomization.yaml", &text);
+    objects(&ended(call(Tool::Kustomize).arg("build").arg(&*overlay)).with(0).stdout)
 }

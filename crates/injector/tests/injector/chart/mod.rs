@@ -2,7 +2,8 @@
 //! it refuses wrong values; its pods keep the Pod Security Standards that docker/README.md states. And Prometheus understands
 //! the alerts and the dashboard.
 //!
-//! The programs are compiled on first use, by `scripts/tool`; `scripts/chart` runs these tests alone.
+//! The programs are compiled or fetched on first use, by `scripts/tool` and `scripts/promtool`; what needs them is ignored
+//! unless everything is tested. `scripts/chart` runs these tests alone.
 
 mod bases;
 mod difference;

@@ -2,8 +2,10 @@
 
 use super::rendered::{Tool, call, root};
 use std::fs;
+use testkit::command_line::ended;
 
 #[test]
+#[ignore = "compiles Helm"]
 fn commands_of_documents_render() {
     let mut seen = 0;
     for document in ["docs/injector.md", "docs/cni.md"] {
@@ -11,12 +13,10 @@ fn commands_of_documents_render() {
         for line in text.lines().filter_map(|line| line.strip_prefix("helm install ")) {
             // What a reader replaces.
             let line = line.replace("REGISTRY", "registry.example").replace("VERSION", "1");
-            let out = call(Tool::Helm)
-                .args(["template", "--kube-version", "1.33.0"])
-                .args(line.split_whitespace())
-                .output()
-                .expect("helm starts");
-            assert!(out.status.success(), "{document}: {line}: {}", String::from_utf8_lossy(&out.stderr));
+            let mut helm = call(Tool::Helm);
+            helm.args(["template", "--kube-version", "1.33.0"]).args(line.split_whitespace());
+            let ended = ended(&mut helm);
+            assert_eq!(ended.code, Some(0), "{document}: {line}: {}", ended.stderr);
             seen += 1;
         }
     }

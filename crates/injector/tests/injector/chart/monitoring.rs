@@ -1,28 +1,26 @@
 //! Prometheus understands the alerts and the expressions of the dashboard, and each alert fires for its cause alone:
 //! `docker/monitoring/alerts_test.yaml`, run by promtool.
 
-use super::rendered::{Tool, call, folder, root};
+use super::rendered::{Tool, call, root};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs};
+use testkit::{command_line::ended, folder::Folder};
 
 fn read(name: &str) -> Value {
     let text = fs::read_to_string(root().join("docker/monitoring").join(name)).expect("a file");
     serde_saphyr::from_str(&text).expect("YAML")
 }
 
-fn promtool(arguments: &[&str], rules: &Value) -> String {
-    let folder = folder();
-    fs::write(folder.0.join("rules.yaml"), rules.to_string()).expect("written");
-    fs::copy(root().join("docker/monitoring/alerts_test.yaml"), folder.0.join("alerts_test.yaml"))
+fn promtool(arguments: &[&str], rules: &Value) {
+    let folder = Folder::new("alerts");
+    folder.write("rules.yaml", rules);
+    fs::copy(root().join("docker/monitoring/alerts_test.yaml"), folder.join("alerts_test.yaml"))
         .expect("copied");
-    let out = call(Tool::Promtool).args(arguments).current_dir(&folder.0).output();
-    let out = out.expect("promtool starts");
-    let text = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(out.status.success(), "{text}");
-    text
+    ended(call(Tool::Promtool).args(arguments).current_dir(&*folder)).with(0);
 }
 
 #[test]
+#[ignore = "runs promtool"]
 fn each_alert_fires_for_its_cause_alone() {
     let rules = read("alerts.yaml")["spec"].clone();
     promtool(&["check", "rules", "rules.yaml"], &rules);
@@ -44,6 +42,7 @@ fn each_alert_fires_for_its_cause_alone() {
 }
 
 #[test]
+#[ignore = "runs promtool"]
 fn expressions_of_the_dashboard_are_understood() {
     let dashboard = read("dashboard.json");
     let panels = dashboard["panels"].as_array().expect("panels").iter();

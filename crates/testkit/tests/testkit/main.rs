@@ -1,0 +1,4 @@
+//! What tests share is tried itself.
+
+mod cluster;
+mod golden;
