@@ -24,6 +24,23 @@ impl Ended {
         format!("{}{}", self.stdout, self.stderr)
     }
 
+    /// The same, if this text is on standard output.
+    ///
+    /// # Panics
+    /// With the stream, if the text is not there.
+    #[track_caller]
+    pub fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "{text:?} is not in\n{}", self.stdout);
+        self
+    }
+
+    /// The same for standard error.
+    #[track_caller]
+    pub fn tells(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "{text:?} is not in\n{}", self.stderr);
+        self
+    }
+
     /// The same, if it ended so.
     ///
     /// # Panics

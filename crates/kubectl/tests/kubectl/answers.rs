@@ -90,8 +90,7 @@ fn several_packets_are_explained_at_once() {
 
     let mut short = Fake::with_agent();
     short.object("exec *", &explanation("redirect", Some(15006), REASON));
-    let ran = short.run(&["explain", "web-0"]).with(1);
-    assert!(ran.stderr.contains("printed 1 answers to 2 questions"), "{}", ran.stderr);
+    short.run(&["explain", "web-0"]).with(1).tells("printed 1 answers to 2 questions");
 }
 
 #[test]
@@ -154,12 +153,10 @@ fn a_manifest_that_is_not_understood_is_reported_and_the_kernel_still_answers() 
     broken["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "-b", "http"]);
     let mut fake = Fake::with(&broken, &[crate::fake::agent()]);
     fake.object("exec *", &explanation("redirect", Some(15006), REASON));
-    let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
-    assert!(ran.stdout.contains("The manifest can't be compared: 1 problem"), "{}", ran.stdout);
+    fake.run(&["explain", "web-0", "8080"]).with(0).prints("The manifest can't be compared: 1 problem");
     let document = fake.run(&["explain", "web-0", "8080", "-o", "json"]).with(0).json();
     assert_eq!(document["manifest_problems"].as_array().map(Vec::len), Some(1), "{document}");
-    let ran = fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2);
-    assert!(ran.stderr.contains("\"http\""), "{}", ran.stderr);
+    fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2).tells("\"http\"");
 }
 
 #[test]
@@ -168,10 +165,8 @@ fn problems_of_a_manifest_can_not_move_the_cursor() {
     hostile["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "--x\u{1b}[2Jy"]);
     let mut fake = Fake::with(&hostile, &[crate::fake::agent()]);
     fake.object("exec *", &explanation("redirect", Some(15006), REASON));
-    let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
-    assert!(ran.stdout.contains("--x\\u{1b}[2Jy"), "{}", ran.stdout);
-    let ran = fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2);
-    assert!(ran.stderr.contains("--x\\u{1b}[2Jy"), "{}", ran.stderr);
+    fake.run(&["explain", "web-0", "8080"]).with(0).prints("--x\\u{1b}[2Jy");
+    fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2).tells("--x\\u{1b}[2Jy");
 }
 
 #[test]
@@ -187,10 +182,5 @@ fn all_problems_of_packets_are_reported_at_once() {
     bare["spec"]["containers"][1]["ports"] = json!([]);
     let mut fake = Fake::new();
     fake.object("get pod web-0*", &bare);
-    let ran = fake.run(&["explain", "web-0"]).with(2);
-    assert!(
-        ran.stderr.contains("DESTINATION: is needed, because the pod declares no port"),
-        "{}",
-        ran.stderr
-    );
+    fake.run(&["explain", "web-0"]).with(2).tells("DESTINATION: is needed, because the pod declares no port");
 }

@@ -114,12 +114,9 @@ fn a_workload_is_one_of_its_pods() {
     let mut empty = Fake::new();
     empty.object("get deployment web -o json", &workload);
     empty.object("get pods -l app=web *", &list(&[]));
-    let ran = empty.run(&["status", "deployment/web"]).with(1);
-    assert!(
-        ran.stderr.contains("deployment web has no pod in namespace shop; see kubectl get pods"),
-        "{}",
-        ran.stderr
-    );
-    let ran = empty.run(&["status", "depoyment/web"]).with(2);
-    assert!(ran.stderr.contains("did you mean deployment/web?"), "{}", ran.stderr);
+    empty
+        .run(&["status", "deployment/web"])
+        .with(1)
+        .tells("deployment web has no pod in namespace shop; see kubectl get pods");
+    empty.run(&["status", "depoyment/web"]).with(2).tells("did you mean deployment/web?");
 }

@@ -199,8 +199,7 @@ fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
     assert!(fake.calls().iter().all(|call| !call.starts_with("debug")));
 
     let failing = Fake::without_agent();
-    let ran = failing.run(&words).with(1);
-    assert!(ran.stderr.contains(" check --format json -f '{..}': failed"), "{}", ran.stderr);
+    failing.run(&words).with(1).tells(" check --format json -f '{..}': failed");
 }
 
 #[test]

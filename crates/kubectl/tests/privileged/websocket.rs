@@ -83,8 +83,10 @@ fn the_agent_answers() {
 fn a_trace_ends_with_its_time() {
     let session = Session::with_agent();
     apply(&session.namespace);
-    let ran = session.run(&["trace", "web-0", "--enable", "--for", "1s", "--destination", "443"]).with(0);
-    assert!(ran.stdout.contains("shop/web-0"), "{}", ran.stdout);
+    session
+        .run(&["trace", "web-0", "--enable", "--for", "1s", "--destination", "443"])
+        .with(0)
+        .prints("shop/web-0");
 }
 
 #[test]
