@@ -14,7 +14,7 @@ fn own() -> Value {
 
 /// Waits until the operator has seen that it is not its own, and looks whether it has stayed.
 fn until_left(cluster: &Cluster) {
-    until_told(&cluster, "demo", "ServicesLeftOut");
+    until_told(cluster, "demo", "ServicesLeftOut");
     let route = cluster.find("virtualservices", "shop", "cart").expect("a route");
     assert_eq!(route["spec"], own()["spec"]);
     let owners = route["metadata"]["ownerReferences"].as_array();

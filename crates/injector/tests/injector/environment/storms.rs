@@ -66,7 +66,7 @@ fn definitions_that_are_missing_for_long_are_waited_for() {
 
 /// What the operator knows.
 fn status(operator: &Operator) -> Value {
-    serde_json::from_str(&get(&operator.status_address(), "/status").1).expect("JSON")
+    serde_json::from_str(&get(operator.status_address(), "/status").1).expect("JSON")
 }
 
 /// The waits began again with each list that was begun, so that there were 1.5 a second, and a line for each.
