@@ -33,16 +33,6 @@ mod diagnose {
     mod pods;
 }
 
-/// The project's own rules.
-mod house {
-    mod additions;
-    mod delivery;
-    mod headers;
-    mod layers;
-    mod tidy;
-    mod words;
-}
-
 /// Every scenario of every mesh.
 mod meshes {
     mod goldens;

@@ -1,52 +1,39 @@
 //! What delivers the project beside its scripts: workflows run scripts that exist, with flags that these have, the manifest for
 //! krew has the fields that krew requires, and seccomp profiles have the form that container runtimes read.
 
+use crate::repository::{ROOT, none, read};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(file: &str) -> String {
-    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
-}
 
 fn yaml(name: &str, text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn workflow(name: &str) -> Value {
-    let file = format!(".github/workflows/{name}.yml");
-    yaml(&file, &read(&file))
-}
-
-fn jobs(workflow: &Value) -> impl Iterator<Item = &Value> {
-    workflow["jobs"].as_object().expect("jobs").values()
-}
-
-fn commands(workflow: &Value) -> Vec<String> {
-    let steps = jobs(workflow).flat_map(|job| job["steps"].as_array().expect("steps"));
-    steps.filter_map(|step| step["run"].as_str()).map(str::to_owned).collect()
+/// The jobs of all workflows.
+fn jobs() -> Vec<Value> {
+    let workflows = ["ci", "release"].map(|name| format!(".github/workflows/{name}.yml"));
+    let jobs = workflows.iter().map(|file| yaml(file, read(file))["jobs"].as_object().expect("jobs").clone());
+    jobs.flat_map(|jobs| jobs.into_iter().map(|(_, job)| job)).collect()
 }
 
 #[test]
 fn workflows_run_scripts_that_exist_and_nothing_else() {
     let mut run = Vec::new();
-    for command in ["ci", "release"].into_iter().flat_map(|name| commands(&workflow(name))) {
+    let jobs = jobs();
+    let steps = jobs.iter().flat_map(|job| job["steps"].as_array().expect("steps"));
+    for command in steps.filter_map(|step| step["run"].as_str()) {
         let words: Vec<&str> = command.split_whitespace().collect();
         if command.starts_with("git config ") || command.starts_with("gh release create ") {
             continue;
         }
-        let script = root().join(words[0]);
-        let mode =
-            fs::metadata(&script).unwrap_or_else(|error| panic!("{command}: {error}")).permissions().mode();
-        assert!(script.is_file() && mode & 0o111 != 0, "{command}: {} is not executable", words[0]);
+        let script = fs::metadata(Path::new(ROOT).join(words[0]));
+        let mode = script.unwrap_or_else(|error| panic!("{command}: {error}")).permissions().mode();
+        assert!(mode & 0o111 != 0, "{command}: {} is not executable", words[0]);
         let text = read(words[0]);
         for flag in words.iter().filter(|word| word.starts_with("--")) {
             assert!(text.contains(&format!("\n  {flag} ")), "{command}: {} has no {flag}", words[0]);
         }
-        run.push(words[0].to_owned());
+        run.push(words[0]);
     }
     assert_eq!(run, [".ci/run", "scripts/release", "scripts/image"]);
 }
@@ -54,46 +41,27 @@ fn workflows_run_scripts_that_exist_and_nothing_else() {
 /// The bytes of a release depend on the version of Rust.
 #[test]
 fn workflows_use_one_rust_that_is_new_enough() {
-    let workflows = ["ci", "release"].map(workflow);
-    let images: Vec<&str> =
-        workflows.iter().flat_map(jobs).filter_map(|job| job["container"]["image"].as_str()).collect();
     let version =
         |text: &str| -> Vec<u32> { text.split('.').map(|part| part.parse().expect("a number")).collect() };
-    let used = images[0]
-        .strip_prefix("rust:")
-        .and_then(|rest| rest.strip_suffix("-bookworm"))
-        .expect("Rust on Debian");
+    let jobs = jobs();
+    let images: Vec<&str> = jobs.iter().filter_map(|job| job["container"]["image"].as_str()).collect();
     assert_eq!(images, [images[0]; 2]);
-    let manifest = read("Cargo.toml");
-    let (_, oldest) = manifest.split_once("rust-version = \"").expect("the oldest Rust");
+    let used = images[0].strip_prefix("rust:").and_then(|rest| rest.strip_suffix("-bookworm"));
+    let (_, oldest) = read("Cargo.toml").split_once("rust-version = \"").expect("the oldest Rust");
     let (oldest, _) = oldest.split_once('"').expect("its end");
-    assert!(version(used) >= version(oldest), "{used} is older than {oldest}");
+    assert!(version(used.expect("Rust on Debian")) >= version(oldest), "{images:?} are older than {oldest}");
 }
 
 /// Calls by which a container with CAP_SYS_ADMIN or CAP_SYS_PTRACE changes its node or other processes.
-const NEVER: [&str; 14] = [
-    "bpf",
-    "delete_module",
-    "finit_module",
-    "init_module",
-    "kexec_load",
-    "mount",
-    "move_mount",
-    "open_by_handle_at",
-    "pidfd_getfd",
-    "pivot_root",
-    "process_vm_writev",
-    "ptrace",
-    "umount2",
-    "unshare",
-];
+const NEVER: &str = "bpf delete_module finit_module init_module kexec_load mount move_mount open_by_handle_at pidfd_getfd \
+                     pivot_root process_vm_writev ptrace umount2 unshare";
 
 #[test]
 fn seccomp_profiles_have_the_form_that_runtimes_read_and_allow_little() {
     for name in ["sidecar-cni", "sidecar-node"] {
         let file = format!("docker/cni/seccomp/{name}.json");
         let profile: Value =
-            serde_json::from_str(&read(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            serde_json::from_str(read(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO", "{file}");
         assert_eq!(profile["architectures"], json!(["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]), "{file}");
         let mut allowed = BTreeSet::new();
@@ -103,12 +71,11 @@ fn seccomp_profiles_have_the_form_that_runtimes_read_and_allow_little() {
             let names = group["names"].as_array().expect("names").iter();
             let names: Vec<&str> = names.map(|name| name.as_str().expect("a name")).collect();
             assert!(names.is_sorted(), "{file}: {names:?}");
-            for call in names {
-                assert!(allowed.insert(call), "{file}: {call} is there twice");
-            }
+            let twice = names.into_iter().filter(|call| !allowed.insert(*call)).map(str::to_owned);
+            none(twice, &format!("{file} allows calls twice"));
         }
-        let never: Vec<&str> = NEVER.into_iter().filter(|call| allowed.contains(call)).collect();
-        assert!(never.is_empty(), "{file} allows {never:?}");
+        let never = NEVER.split_whitespace().filter(|call| allowed.contains(call));
+        none(never.map(str::to_owned), &format!("{file} allows calls that change the node"));
         assert_eq!(allowed.contains("setns"), name == "sidecar-node", "{file}");
     }
 }
@@ -127,8 +94,8 @@ fn the_manifest_for_krew_has_what_krew_requires() {
     assert_eq!(manifest["metadata"]["name"], "capture");
     let spec = &manifest["spec"];
     assert_eq!(spec["version"], "v1.2.3");
-    let about = spec["shortDescription"].as_str().expect("a description");
     // What `kubectl krew search` shows without shortening it.
+    let about = spec["shortDescription"].as_str().expect("a description");
     assert!((1..=50).contains(&about.len()), "{about}");
     let platform = |architecture: &str, sum: &str| {
         json!({

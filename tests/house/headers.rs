@@ -1,6 +1,7 @@
-//! The numbers in `crates/sys/src/header.rs` and below it are those of the kernel's headers, which come with the C library that Rust links
-//! against. The C compiler compares them, as the headers' enums have no values to read off.
+//! The numbers of system calls' structures (`header.rs` of `sys` and below it) are those of the kernel's headers, which come with the
+//! C library that Rust links against. The C compiler compares them, as the headers' enums have no values to read off.
 
+use crate::repository::files;
 use std::{
     io::Write,
     process::{Command, Stdio},
@@ -9,20 +10,17 @@ use std::{
 #[test]
 fn numbers_are_those_of_the_kernels_headers() {
     let mut claims = String::new();
-    let mut count = 0;
-    let texts = [
-        include_str!("../../crates/sys/src/header.rs"),
-        include_str!("../../crates/sys/src/header/nf_tables.rs"),
-    ];
-    for line in texts.into_iter().flat_map(str::lines) {
+    for line in
+        files("*sys/header.rs|*sys/header/*|crates/sys/src/header*").iter().flat_map(|file| file.text.lines())
+    {
         if let Some(header) = line.strip_prefix("// ").filter(|header| header.ends_with(".h")) {
             claims.push_str(&format!("#include <{header}>\n"));
         }
-        if let Some((name, value)) = line.strip_prefix("pub const ").and_then(claim) {
+        if let Some((name, value)) = claim(line) {
             claims.push_str(&format!("_Static_assert({name} == {value}, \"{name} is not {value}\");\n"));
-            count += 1;
         }
     }
+    let count = claims.matches("_Static_assert").count();
     assert!(count > 50, "only {count} numbers found");
     let mut compiler = Command::new("cc")
         .args(["-xc", "-fsyntax-only", "-"])
@@ -30,11 +28,12 @@ fn numbers_are_those_of_the_kernels_headers() {
         .spawn()
         .expect("the C compiler that Rust links with");
     compiler.stdin.take().expect("a pipe").write_all(claims.as_bytes()).expect("it reads");
-    assert!(compiler.wait().expect("it ends").success(), "see above what it complains of");
+    assert!(compiler.wait().expect("it ends").success(), "the compiler names the wrong numbers above");
 }
 
-/// `NAME: TYPE = VALUE;`.
-fn claim(rest: &str) -> Option<(&str, &str)> {
-    let (name, rest) = rest.split_once(": ")?;
+/// `pub const NAME: TYPE = VALUE;`.
+fn claim(line: &str) -> Option<(&str, &str)> {
+    let item = line.strip_prefix("pub(crate) const ").or_else(|| line.strip_prefix("pub const "))?;
+    let (name, rest) = item.split_once(": ")?;
     Some((name, rest.split_once(" = ")?.1.strip_suffix(';')?))
 }

@@ -1,33 +1,94 @@
-//! No circle of files: what a file imports lies below it.
+//! The order of files: what a file imports lies below it.
 //!
 //! Two files may name each other, such as a module and a part of it; three or more that do can only be understood
 //! together. Names are followed through re-exports to the files that define them. Cargo holds the same between crates.
 
-use crate::support::folder::Folder;
-use proc_macro2::{TokenStream, TokenTree};
+use crate::{
+    repository::{ROOT, none},
+    tokens::{self, is_punct, without_tests},
+};
+use proc_macro2::{Spacing, TokenStream, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
-use syn::{
-    Attribute, Item, UseTree,
-    visit::{self, Visit},
-};
+use testkit::folder::Folder;
 
 /// The largest circle that is allowed.
 const MAX_CIRCLE: usize = 2;
 
+/// Modules of a crate, lowest layer first; each may use its own layer and lower ones. Those that are apart use each other only in the
+/// given pairs.
+struct Order {
+    entry: &'static str,
+    layers: &'static [&'static [&'static str]],
+    apart: &'static [&'static str],
+    pairs: &'static [(&'static str, &'static str)],
+}
+
+const ORDERS: [Order; 2] = [
+    Order {
+        entry: "rules/src/lib.rs",
+        layers: &[
+            &["finding", "hook", "intervals"],
+            &["log", "name", "net", "number", "port", "range", "report", "version"],
+            &["field", "matches", "routing", "target"],
+            &["model"],
+            &["predecessor"],
+            &["ownership"],
+            &["listed"],
+            &["check", "state", "change", "packing"],
+            &["inheritance"],
+            &["bridge", "listing", "nft"],
+            &["desired"],
+            &["render", "parse", "plan", "drift", "simulate", "shadow"],
+            &["lib"],
+        ],
+        apart: &["render", "parse", "plan", "drift", "simulate", "shadow"],
+        // One reports what another would do, and one draws what another walks through.
+        pairs: &[("drift", "plan"), ("render", "simulate")],
+    },
+    Order {
+        entry: "src/lib.rs",
+        layers: &[&["events", "sys"], &["backend"], &["engine"], &["observe"], &["lib"]],
+        apart: &[],
+        pairs: &[],
+    },
+];
+
+impl Order {
+    /// Why a module may not use another; nothing if it may.
+    fn forbids(&self, module: &str, used: &str) -> Option<&'static str> {
+        let layer = |name: &str| self.layers.iter().position(|layer| layer.contains(&name));
+        let (Some(own), Some(other)) = (layer(module), layer(used)) else {
+            return Some("has no place in ORDERS (tests/house/layers.rs)");
+        };
+        let are_apart = module != used && [module, used].iter().all(|name| self.apart.contains(name));
+        if other > own {
+            Some("is above it")
+        } else if are_apart && !self.pairs.contains(&(module, used)) {
+            Some("is apart from it")
+        } else {
+            None
+        }
+    }
+}
+
+/// A path that code names, and the name that it gets there; `*` for a glob.
+struct Named {
+    path: Vec<String>,
+    name: String,
+}
+
 /// A module of a crate, inline ones included.
+#[derive(Default)]
 struct Module {
     parent: usize,
     file: usize,
     children: BTreeMap<String, usize>,
     definitions: BTreeSet<String>,
-    imports: BTreeMap<String, Vec<String>>,
-    globs: Vec<Vec<String>>,
+    imports: Vec<Named>,
     /// Everything that the module's code names by a path of at least two segments.
     paths: BTreeSet<Vec<String>>,
 }
@@ -44,95 +105,87 @@ enum Found {
 struct Crate {
     files: Vec<PathBuf>,
     modules: Vec<Module>,
-    /// Of each macro, what its calls define under names that its own text has, and the paths that they name.
-    macros: BTreeMap<String, (BTreeSet<String>, BTreeSet<Vec<String>>)>,
-    /// The macros that each module calls outside of functions.
+    /// Of each macro, its text: what its calls define under names that it has itself, and the paths that they name.
+    macros: BTreeMap<String, TokenStream>,
+    /// What each module calls, or passes to a macro, outside of functions.
     calls: Vec<(usize, String)>,
 }
 
 impl Crate {
     fn read(entry: &Path) -> Self {
         let mut read = Self::default();
-        let items = read.open(entry);
-        let folder = entry.parent().expect("a folder").to_owned();
-        read.module(0, 0, &items, &folder);
+        let tokens = read.open(entry);
+        read.module(0, 0, tokens, entry.parent().expect("a folder"));
         for (module, name) in std::mem::take(&mut read.calls) {
-            let (defined, paths) = read.macros.get(&name).cloned().unwrap_or_default();
-            read.modules[module].definitions.extend(defined);
-            read.modules[module].paths.extend(paths);
+            if let Some(text) = read.macros.get(&name) {
+                definitions(text.clone(), &mut read.modules[module].definitions);
+                read.modules[module].add_paths(text.clone());
+            }
         }
         read
     }
 
-    fn open(&mut self, path: &Path) -> Vec<Item> {
+    fn open(&mut self, path: &Path) -> TokenStream {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         self.files.push(path.to_owned());
-        syn::parse_file(&text).expect("valid Rust").items
+        tokens::read(&path.display().to_string(), &text)
     }
 
     /// Adds a module; its files lie in `folder`.
-    fn module(&mut self, parent: usize, file: usize, items: &[Item], folder: &Path) -> usize {
+    fn module(&mut self, parent: usize, file: usize, tokens: TokenStream, folder: &Path) -> usize {
         let number = self.modules.len();
-        self.modules.push(Module {
-            parent,
-            file,
-            children: BTreeMap::new(),
-            definitions: BTreeSet::new(),
-            imports: BTreeMap::new(),
-            globs: Vec::new(),
-            paths: BTreeSet::new(),
-        });
-        for item in items.iter().filter(|item| !is_test(item)) {
-            match item {
-                Item::Mod(module) => {
-                    let name = module.ident.to_string();
+        self.modules.push(Module { parent, file, ..Module::default() });
+        let mut tokens = without_tests(tokens, |_| ()).into_iter().peekable();
+        let (mut rest, mut is_call) = (Vec::new(), false);
+        while let Some(token) = tokens.next() {
+            let word = token.to_string();
+            match (word.as_str(), tokens.peek()) {
+                ("mod", Some(TokenTree::Ident(name))) => {
+                    let name = name.to_string();
                     let inner = folder.join(&name);
-                    let child = match &module.content {
-                        Some((_, items)) => self.module(number, file, items, &inner),
-                        None => {
+                    let child = match tokens.nth(1) {
+                        Some(TokenTree::Group(group)) => self.module(number, file, group.stream(), &inner),
+                        _ => {
                             let flat = folder.join(format!("{name}.rs"));
                             let path = if flat.exists() { flat } else { inner.join("mod.rs") };
-                            let items = self.open(&path);
-                            self.module(number, self.files.len() - 1, &items, &inner)
+                            let tokens = self.open(&path);
+                            self.module(number, self.files.len() - 1, tokens, &inner)
                         }
                     };
                     self.modules[number].children.insert(name, child);
                 }
-                Item::Use(item) => self.modules[number].import(&item.tree, &mut Vec::new()),
-                Item::Macro(item) if item.ident.is_some() => {
-                    self.modules[number].definitions.extend(name(&Item::Macro(item.clone())));
-                    self.define(item);
+                ("use", _) => {
+                    let tree = tokens.by_ref().take_while(|next| !is_punct(next, ';')).collect();
+                    named(tree, &[], &mut self.modules[number].imports);
                 }
-                other => {
-                    if let Item::Macro(item) = other {
-                        self.call(number, item);
-                    }
-                    self.modules[number].definitions.extend(name(other));
-                    let mut paths = Paths::default();
-                    paths.visit_item(other);
-                    self.modules[number].paths.append(&mut paths.found);
+                ("macro_rules", _) => {
+                    let name = tokens.nth(1).expect("a name").to_string();
+                    self.modules[number].definitions.insert(name.clone());
+                    self.macros.extend(tokens.next().map(|text| (name, text.into())));
+                }
+                _ => {
+                    is_call = match (&token, tokens.peek()) {
+                        (TokenTree::Ident(_), Some(next)) if is_punct(next, '!') => {
+                            self.calls.push((number, word));
+                            false
+                        }
+                        // Another macro may be passed to one, which it calls.
+                        (TokenTree::Group(group), _) if is_call => {
+                            let passed = group.stream().into_iter().map(|token| (number, token.to_string()));
+                            self.calls.extend(passed);
+                            false
+                        }
+                        (token, _) => is_punct(token, '!'),
+                    };
+                    rest.push(token);
                 }
             }
         }
+        // What groups define is not the module's.
+        let items = rest.iter().filter(|token| !matches!(token, TokenTree::Group(_))).cloned();
+        definitions(items.collect(), &mut self.modules[number].definitions);
+        self.modules[number].add_paths(rest.into_iter().collect());
         number
-    }
-
-    /// Remembers what calls of a macro define and name.
-    fn define(&mut self, item: &syn::ItemMacro) {
-        let (mut defined, mut paths) = (BTreeSet::new(), Paths::default());
-        definitions(item.mac.tokens.clone(), &mut defined);
-        paths.tokens(item.mac.tokens.clone());
-        self.macros.insert(item.ident.iter().map(ToString::to_string).collect(), (defined, paths.found));
-    }
-
-    /// Remembers a call of a macro. Another macro may be passed to it, which it calls.
-    fn call(&mut self, module: usize, item: &syn::ItemMacro) {
-        let called = item.mac.path.segments.last().map(|segment| segment.ident.to_string());
-        let passed = item.mac.tokens.clone().into_iter().filter_map(|token| match token {
-            TokenTree::Ident(ident) => Some(ident.to_string()),
-            _ => None,
-        });
-        self.calls.extend(called.into_iter().chain(passed).map(|name| (module, name)));
     }
 
     /// What a path that is written in a module leads to; nothing where that is another crate's.
@@ -162,13 +215,15 @@ impl Crate {
         }
         // A glob may import its own module through another.
         let depth = depth.checked_sub(1)?;
-        match here.imports.get(name) {
+        match here.imports.iter().find(|import| import.name == name) {
             // An import of this name from a crate of this name.
-            Some(path) if path.first().is_some_and(|first| first == name) => None,
-            Some(path) => self.resolve(module, path, depth),
-            None => here.globs.iter().find_map(|glob| match self.resolve(module, glob, depth)? {
-                Found::Module(other) => self.member(other, name, depth),
-                Found::Item(_) => None,
+            Some(import) if import.path.first().is_some_and(|first| first == name) => None,
+            Some(import) => self.resolve(module, &import.path, depth),
+            None => here.imports.iter().filter(|import| import.name == "*").find_map(|glob| {
+                match self.resolve(module, &glob.path, depth)? {
+                    Found::Module(other) => self.member(other, name, depth),
+                    Found::Item(_) => None,
+                }
             }),
         }
     }
@@ -177,7 +232,9 @@ impl Crate {
     fn arrows(&self) -> Vec<BTreeMap<usize, BTreeSet<&str>>> {
         let mut arrows = vec![BTreeMap::<_, BTreeSet<_>>::new(); self.files.len()];
         for (number, module) in self.modules.iter().enumerate() {
-            for path in module.imports.values().chain(&module.paths) {
+            let imported =
+                module.imports.iter().filter(|import| import.name != "*").map(|import| &import.path);
+            for path in imported.chain(&module.paths) {
                 if let Some(Found::Item(file)) = self.resolve(number, path, 8)
                     && file != module.file
                 {
@@ -191,80 +248,48 @@ impl Crate {
 }
 
 impl Module {
-    fn import(&mut self, tree: &UseTree, path: &mut Vec<String>) {
-        match tree {
-            UseTree::Path(inner) => {
-                path.push(inner.ident.to_string());
-                self.import(&inner.tree, path);
-                path.pop();
+    fn add_paths(&mut self, tokens: TokenStream) {
+        let mut found = Vec::new();
+        named(tokens, &[], &mut found);
+        self.paths.extend(found.into_iter().map(|named| named.path).filter(|path| path.len() > 1));
+    }
+}
+
+/// The paths of code and of imports, whose groups in braces continue a path: `a::{b, c::d}`.
+fn named(tokens: TokenStream, prefix: &[String], found: &mut Vec<Named>) {
+    let mut tokens = without_tests(tokens, |_| ()).into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let first = match token {
+            TokenTree::Ident(first) => first.to_string(),
+            TokenTree::Group(group) => {
+                named(group.stream(), &[], found);
+                continue;
             }
-            UseTree::Name(name) => self.add(&name.ident.to_string(), &name.ident.to_string(), path),
-            UseTree::Rename(name) => self.add(&name.rename.to_string(), &name.ident.to_string(), path),
-            UseTree::Glob(_) => self.globs.push(path.clone()),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(tree, path)),
-        }
-    }
-
-    fn add(&mut self, name: &str, imported: &str, path: &[String]) {
-        let mut path = path.to_vec();
-        let name =
-            if imported == "self" { path.last().cloned().unwrap_or_default() } else { name.to_owned() };
-        if imported != "self" {
-            path.push(imported.to_owned());
-        }
-        self.imports.insert(name, path);
-    }
-}
-
-/// Paths of at least two segments, those inside of macros' arguments included.
-#[derive(Default)]
-struct Paths {
-    found: BTreeSet<Vec<String>>,
-}
-
-impl Paths {
-    fn tokens(&mut self, tokens: TokenStream) {
-        let mut path = Vec::new();
-        let mut colons = 0;
-        for token in tokens {
-            match token {
-                TokenTree::Ident(ident) => {
-                    if colons != 2 {
-                        self.add(&mut path);
-                    }
-                    path.push(ident.to_string());
-                    colons = 0;
+            TokenTree::Punct(_) | TokenTree::Literal(_) => continue,
+        };
+        let mut path = [prefix, &[first]].concat();
+        let mut is_glob = false;
+        // The first of two colons is joined with the second.
+        let is_joined = |next: &TokenTree| matches!(next, TokenTree::Punct(colon) if colon.as_char() == ':' && colon.spacing() == Spacing::Joint);
+        while tokens.next_if(is_joined).is_some() {
+            let continues = |next: &TokenTree| !is_punct(next, '<');
+            match tokens.next().and_then(|_| tokens.next_if(continues)) {
+                Some(TokenTree::Ident(next)) => path.push(next.to_string()),
+                Some(TokenTree::Group(group)) => {
+                    named(group.stream(), &path, found);
+                    path.clear();
                 }
-                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
-                other => {
-                    self.add(&mut path);
-                    colons = 0;
-                    if let TokenTree::Group(group) = other {
-                        self.tokens(group.stream());
-                    }
-                }
+                next => is_glob = next.is_some_and(|next| is_punct(&next, '*')),
             }
         }
-        self.add(&mut path);
-    }
-
-    fn add(&mut self, path: &mut Vec<String>) {
-        let path = std::mem::take(path);
-        if path.len() > 1 {
-            self.found.insert(path);
+        // `a::{self}` names `a`.
+        let _ = path.pop_if(|last| last == "self" && !prefix.is_empty());
+        let mut name = if is_glob { Some("*".to_owned()) } else { path.last().cloned() };
+        // The name behind `as` is read again as the start of a path, as it is one in code.
+        if tokens.next_if(|next| next.to_string() == "as").is_some() {
+            name = tokens.peek().map(ToString::to_string);
         }
-    }
-}
-
-impl<'a> Visit<'a> for Paths {
-    fn visit_path(&mut self, path: &'a syn::Path) {
-        self.add(&mut path.segments.iter().map(|segment| segment.ident.to_string()).collect());
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, call: &'a syn::Macro) {
-        self.tokens(call.tokens.clone());
-        visit::visit_macro(self, call);
+        found.extend(name.filter(|_| !path.is_empty()).map(|name| Named { path, name }));
     }
 }
 
@@ -272,64 +297,21 @@ impl<'a> Visit<'a> for Paths {
 fn definitions(tokens: TokenStream, found: &mut BTreeSet<String>) {
     let mut defines = false;
     for token in tokens {
+        let word = token.to_string();
+        let is_keyword = matches!(&*word, "const" | "enum" | "fn" | "static" | "struct" | "trait" | "type");
         match token {
-            TokenTree::Ident(ident) if defines => {
-                found.insert(ident.to_string());
-                defines = false;
+            TokenTree::Ident(_) if defines && !is_keyword => {
+                found.insert(word);
             }
-            TokenTree::Ident(ident) => {
-                let keywords = ["const", "enum", "fn", "static", "struct", "trait", "type"];
-                defines = keywords.iter().any(|keyword| ident == keyword);
-            }
-            TokenTree::Group(group) => {
-                definitions(group.stream(), found);
-                defines = false;
-            }
-            TokenTree::Punct(_) | TokenTree::Literal(_) => defines = false,
+            TokenTree::Group(group) => definitions(group.stream(), found),
+            _ => {}
         }
+        defines = is_keyword;
     }
-}
-
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
-}
-
-fn is_test(item: &Item) -> bool {
-    attributes(item).iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
-    })
-}
-
-fn name(item: &Item) -> Option<String> {
-    let name = match item {
-        Item::Const(item) => &item.ident,
-        Item::Enum(item) => &item.ident,
-        Item::Fn(item) => &item.sig.ident,
-        Item::Macro(item) => item.ident.as_ref()?,
-        Item::Static(item) => &item.ident,
-        Item::Struct(item) => &item.ident,
-        Item::Trait(item) => &item.ident,
-        Item::Type(item) => &item.ident,
-        _ => return None,
-    };
-    Some(name.to_string())
 }
 
 /// Sets of files each of which leads to all others.
-fn circles(arrows: &[BTreeMap<usize, BTreeSet<&str>>]) -> Vec<Vec<usize>> {
+fn circles(arrows: &[BTreeMap<usize, BTreeSet<&str>>]) -> BTreeSet<Vec<usize>> {
     let reach = |from: usize| {
         let mut reached = BTreeSet::new();
         let mut open = vec![from];
@@ -339,44 +321,34 @@ fn circles(arrows: &[BTreeMap<usize, BTreeSet<&str>>]) -> Vec<Vec<usize>> {
         reached
     };
     let reached: Vec<BTreeSet<usize>> = (0..arrows.len()).map(reach).collect();
-    let circle = |file: usize| {
-        reached[file].iter().copied().filter(|other| reached[*other].contains(&file)).collect::<Vec<_>>()
-    };
-    (0..arrows.len())
-        .map(circle)
-        .filter(|files| files.len() > 1)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+    let circle =
+        |file: usize| reached[file].iter().copied().filter(|other| reached[*other].contains(&file)).collect();
+    (0..arrows.len()).map(circle).collect()
 }
 
 /// The circles of a crate that are too large, with what ties each.
-fn knots(entry: &Path, root: &Path) -> String {
+fn knots(entry: &Path, root: &Path) -> Vec<String> {
     let read = Crate::read(entry);
     let arrows = read.arrows();
-    let name =
-        |file: usize| read.files[file].strip_prefix(root).expect("below the root").display().to_string();
-    let mut text = String::new();
+    let name = |file: usize| read.files[file].strip_prefix(root).expect("below the root").display();
+    let mut lines = Vec::new();
     for circle in circles(&arrows).into_iter().filter(|circle| circle.len() > MAX_CIRCLE) {
-        writeln!(text, "{} files import each other:", circle.len()).expect("memory");
+        lines.push(format!("{} files import each other:", circle.len()));
         for &from in &circle {
             for (&to, named) in arrows[from].iter().filter(|(to, _)| circle.contains(to)) {
                 let named = named.iter().copied().collect::<Vec<_>>().join(", ");
-                writeln!(text, "  {} -> {}: {named}", name(from), name(to)).expect("memory");
+                lines.push(format!("  {} -> {}: {named}", name(from), name(to)));
             }
         }
     }
-    text
+    lines
 }
 
 /// The entries of all crates of the workspace.
-fn entries(root: &Path) -> Vec<PathBuf> {
-    let metadata = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline", "--manifest-path"])
-        .arg(root.join("Cargo.toml"))
-        .output()
-        .expect("cargo starts");
-    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+fn entries() -> Vec<PathBuf> {
+    let arguments = ["metadata", "--format-version=1", "--no-deps", "--offline"];
+    let metadata = testkit::command(env!("CARGO"), &arguments);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("JSON");
     let packages = metadata["packages"].as_array().expect("packages").iter();
     let targets = packages.flat_map(|package| package["targets"].as_array().expect("targets"));
     let paths = targets.filter_map(|target| Some(PathBuf::from(target["src_path"].as_str()?)));
@@ -385,34 +357,71 @@ fn entries(root: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn no_circle_of_files_is_larger_than_two() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let entries = entries(root);
+    let entries = entries();
     assert!(entries.len() > 10, "{entries:?}");
-    let knots: String = entries.iter().map(|entry| knots(entry, root)).collect();
-    assert!(knots.is_empty(), "{knots}");
+    let found = entries.iter().flat_map(|entry| knots(entry, Path::new(ROOT)));
+    none(found, "move what ties the files into one that lies below them");
+}
+
+#[test]
+fn modules_use_only_what_lies_below_them() {
+    for order in &ORDERS {
+        let entry = Path::new(ROOT).join(order.entry);
+        let read = Crate::read(&entry);
+        let module = |file: usize| {
+            let path = read.files[file]
+                .strip_prefix(entry.parent().expect("a folder"))
+                .expect("a file of the crate");
+            let first = path.iter().next().and_then(|first| first.to_str()).expect("UTF-8");
+            first.trim_end_matches(".rs").to_owned()
+        };
+        let arrows = read.arrows();
+        let uses =
+            (0..arrows.len()).flat_map(|from| arrows[from].iter().map(move |(to, named)| (from, to, named)));
+        let found = uses.filter_map(|(from, to, named)| {
+            let reason = order.forbids(&module(from), &module(*to))?;
+            Some(format!("{}: {named:?} of {}, which {reason}", read.files[from].display(), module(*to)))
+        });
+        none(found, "a module uses only what lies below it");
+    }
+}
+
+#[test]
+fn orders_forbid_what_is_above_or_apart() {
+    let [rules, package] = &ORDERS;
+    for (order, module, used, is_allowed) in [
+        (rules, "model", "field", true),
+        (rules, "field", "model", false),
+        (rules, "drift", "plan", true),
+        (rules, "plan", "drift", false),
+        (rules, "parse", "parse", true),
+        (rules, "parse", "elsewhere", false),
+        (package, "backend", "engine", false),
+    ] {
+        assert_eq!(order.forbids(module, used).is_none(), is_allowed, "{module} uses {used}");
+    }
 }
 
 #[test]
 fn circles_are_found() {
     let folder = Folder::new("layers");
     fs::create_dir_all(folder.join("src/b")).expect("a folder");
-    let write = |name: &str, text: &str| fs::write(folder.join("src").join(name), text).expect("a file");
-    write("lib.rs", "mod a; mod b; pub use a::A; #[cfg(test)] mod tests { use crate::b::c::C; }");
-    write("a.rs", "pub struct A; fn f() -> String { format!(\"{}\", crate::b::c::C) }");
-    write("b/mod.rs", "pub mod c; pub use c::C; pub struct B;");
-    write("b/c.rs", "use super::C as Own; pub struct C; fn f(_: crate::A) {}");
-    let found = knots(&folder.join("src/lib.rs"), &folder);
-    assert_eq!(found, "", "a names c by a macro, and c names a by a re-export: two");
-    write("b/c.rs", "use super::B; pub struct C; fn f(_: crate::A) {}");
-    let found = knots(&folder.join("src/lib.rs"), &folder);
+    let knots = || knots(&folder.join("src/lib.rs"), &folder).join("\n");
+    folder.write("src/lib.rs", "mod a; mod b; pub use a::A; #[cfg(test)] mod tests { use crate::b::c::C; }");
+    folder.write("src/a.rs", "pub struct A; fn f() -> String { format!(\"{}\", crate::b::c::C) }");
+    folder.write("src/b/mod.rs", "pub mod c; pub use c::{self as d, C}; pub struct B;");
+    folder.write("src/b/c.rs", "use super::C as Own; pub struct C; fn f(_: crate::A) {}");
+    assert_eq!(knots(), "", "a names c by a macro, and c names a by a re-export: two");
+    folder.write("src/b/c.rs", "pub struct C; fn f(_: Vec::<crate::A>) { use super::{B, C}; }");
+    let found = knots();
     assert!(found.starts_with("3 files import each other:\n  src/a.rs -> src/b/c.rs: C\n"), "{found}");
-    write(
-        "a.rs",
+    folder.write(
+        "src/a.rs",
         "macro_rules! list { ($with:ident) => { $with! { A } }; } \
          macro_rules! define { ($name:ident) => { pub struct $name; pub enum Found {} }; } \
-         list!(define); fn f(_: crate::b::c::C) {}",
+         list!(define); fn f(_: crate::b::d::C) {}",
     );
-    write("b/c.rs", "use super::B; pub struct C; fn f(_: crate::a::Found) {}");
-    let found = knots(&folder.join("src/lib.rs"), &folder);
-    assert!(found.contains("src/b/c.rs -> src/a.rs: Found\n"), "a macro defines it: {found}");
+    folder.write("src/b/c.rs", "use super::B; pub struct C; fn f(_: crate::a::Found) {}");
+    let found = knots();
+    assert!(found.contains("src/b/c.rs -> src/a.rs: Found"), "a macro defines it: {found}");
 }

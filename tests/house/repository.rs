@@ -1,0 +1,136 @@
+//! The files of the repository, as the checks of this folder read them.
+
+use std::{fs, path::Path, process::Command, sync::LazyLock};
+
+pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+static FILES: LazyLock<Vec<File>> = LazyLock::new(list);
+
+/// A file of the repository, by its path from the root. A file that is no text is empty.
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl File {
+    /// The lines of code by their numbers, without comments at their ends and without what only tests compile.
+    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = (1..).zip(self.text.lines()).zip(tests(&self.text));
+        let kept = lines.filter(|(_, is_of_tests)| !is_of_tests).map(|(line, _)| line);
+        kept.map(|(number, line)| (number, line.split("//").next().unwrap_or_default()))
+    }
+
+    /// True for a file that only tests compile.
+    pub(crate) fn is_test(&self) -> bool {
+        let (folders, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        let is_of_tests = |folder: &str| {
+            matches!(folder, "tests" | "benches" | "fuzz" | "testkit") || folder.ends_with("_tests")
+        };
+        folders.split('/').any(is_of_tests)
+            || matches!(name, "tests.rs" | "test.rs")
+            || name.ends_with("_tests.rs")
+    }
+}
+
+/// What git has or would add, in the order of paths.
+fn list() -> Vec<File> {
+    let output = Command::new("git")
+        .args(["-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z"])
+        .args(["--cached", "--others", "--exclude-standard"])
+        .output()
+        .expect("git is installed");
+    assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let listed = String::from_utf8(output.stdout).expect("paths in UTF-8");
+    let mut paths: Vec<&str> = listed.split_terminator('\0').collect();
+    paths.sort_unstable();
+    paths.dedup();
+    // A file may be deleted and not yet removed from git.
+    let file = |path: &str| {
+        let text = String::from_utf8(fs::read(Path::new(ROOT).join(path)).ok()?).unwrap_or_default();
+        Some(File { path: path.to_owned(), text })
+    };
+    paths.into_iter().filter_map(file).collect()
+}
+
+/// The files that a pattern describes: a path, in which `*` is any text. A pattern that describes none fails, so that no check ends
+/// when a folder is moved.
+pub(crate) fn files(pattern: &str) -> Vec<&'static File> {
+    let found: Vec<_> = FILES.iter().filter(|file| matches(pattern, &file.path)).collect();
+    assert!(!found.is_empty(), "{pattern:?} describes no file: correct the pattern in tests/house");
+    found
+}
+
+/// One file.
+pub(crate) fn read(path: &str) -> &'static str {
+    &files(path)[0].text
+}
+
+/// Whether one of the patterns between `|` describes the path.
+pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+    pattern.split('|').any(|pattern| match pattern.split_once('*') {
+        None => pattern == path,
+        Some((start, rest)) => path.strip_prefix(start).is_some_and(|path| {
+            (0..=path.len()).any(|at| path.get(at..).is_some_and(|path| matches(rest, path)))
+        }),
+    })
+}
+
+/// Fails with what was found, a line for each, and the remedy.
+#[track_caller]
+pub(crate) fn none(found: impl IntoIterator<Item = String>, remedy: &str) {
+    let found: Vec<String> = found.into_iter().collect();
+    assert!(found.is_empty(), "{remedy}:\n{}", found.join("\n"));
+}
+
+/// The lines of a document's blocks with this mark, those that end with a backslash joined with the next.
+pub(crate) fn block_lines(document: &File, mark: &str) -> Vec<String> {
+    let text = document.text.replace("\\\n", "");
+    let mark = format!("```{mark}\n");
+    let blocks = text.split(&mark).skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+/// Which lines belong to a block that only tests compile.
+pub(crate) fn tests(text: &str) -> Vec<bool> {
+    let (mut depth, mut is_pending, mut is_inside) = (0, false, false);
+    let mut is_of_tests = |line: &str| {
+        let start = line.trim_start().strip_prefix("#[cfg(");
+        let start = start.map(|condition| condition.strip_prefix("all(").unwrap_or(condition));
+        let names_tests = start
+            .and_then(|condition| condition.strip_prefix("test"))
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
+        is_pending |= !is_inside && names_tests;
+        if !is_pending && !is_inside {
+            return false;
+        }
+        let opened = line.matches('{').count().cast_signed() - line.matches('}').count().cast_signed();
+        if is_pending && line.contains('{') {
+            (is_inside, is_pending, depth) = (true, false, opened);
+        } else if is_pending {
+            is_pending = !line.trim_end().ends_with(';');
+        } else {
+            depth += opened;
+        }
+        is_inside &= depth > 0;
+        true
+    };
+    text.split('\n').map(|line| !line.trim().is_empty() && is_of_tests(line)).collect()
+}
+
+/// Whether a line has a word, and not as a part of another.
+pub(crate) fn says(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let is_begun = word.starts_with(is_part) && line[..at].ends_with(is_part);
+        !is_begun && !(word.ends_with(is_part) && line[at + word.len()..].starts_with(is_part))
+    })
+}
+
+#[test]
+fn code_is_read_without_comments_and_tests() {
+    let text = "//! a\nb(); // c\n#[cfg(test)]\nuse d;\n#[cfg(all(test, e))]\nmod f {\n    struct G { h: I }\n}\n#[cfg(testing)]";
+    let file = File { path: "j_tests/k.rs".to_owned(), text: text.to_owned() };
+    assert_eq!(file.code().collect::<Vec<_>>(), [(1, ""), (2, "b(); "), (9, "#[cfg(testing)]")]);
+    assert!(file.is_test() && says("an_env:: env::x", "env::") && !says("an_env:: unsafe_code", "env::"));
+    assert!(matches("src/*|crates/a/*.rs", "crates/a/src/b.rs") && !matches("*/a|src/*.rs", "b/ab/src/c.rs"));
+}
