@@ -4,7 +4,7 @@
 //! together. Names are followed through re-exports to the files that define them. Cargo holds the same between crates.
 
 use crate::{
-    repository::{ROOT, none},
+    repository::{ROOT, files, none},
     tokens::{self, is_punct, without_tests},
 };
 use proc_macro2::{Spacing, TokenStream, TokenTree};
@@ -18,61 +18,38 @@ use testkit::folder::Folder;
 /// The largest circle that is allowed.
 const MAX_CIRCLE: usize = 2;
 
-/// Modules of a crate, lowest layer first; each may use its own layer and lower ones. Those that are apart use each other only in the
-/// given pairs.
-struct Order {
-    entry: &'static str,
-    layers: &'static [&'static [&'static str]],
-    apart: &'static [&'static str],
-    pairs: &'static [(&'static str, &'static str)],
-}
-
-const ORDERS: [Order; 2] = [
-    Order {
-        entry: "rules/src/lib.rs",
-        layers: &[
-            &["finding", "hook", "intervals"],
-            &["log", "name", "net", "number", "port", "range", "report", "version"],
-            &["field", "matches", "routing", "target"],
-            &["model"],
-            &["predecessor"],
-            &["ownership"],
-            &["listed"],
-            &["check", "state", "change", "packing"],
-            &["inheritance"],
-            &["bridge", "listing", "nft"],
-            &["desired"],
-            &["render", "parse", "plan", "drift", "simulate", "shadow"],
-            &["lib"],
-        ],
-        apart: &["render", "parse", "plan", "drift", "simulate", "shadow"],
-        // One reports what another would do, and one draws what another walks through.
-        pairs: &[("drift", "plan"), ("render", "simulate")],
-    },
-    Order {
-        entry: "src/lib.rs",
-        layers: &[&["events", "sys"], &["backend"], &["engine"], &["observe"], &["lib"]],
-        apart: &[],
-        pairs: &[],
-    },
+/// The modules of `rules`, lowest layer first; each may use its own layer and lower ones.
+const RULES: [&str; 13] = [
+    "finding hook intervals",
+    "log name net number port range report version",
+    "field matches routing target",
+    "model",
+    "predecessor",
+    "ownership",
+    "listed",
+    "check state change packing",
+    "inheritance",
+    "bridge listing nft",
+    "desired",
+    APART,
+    "lib",
 ];
 
-impl Order {
-    /// Why a module may not use another; nothing if it may.
-    fn forbids(&self, module: &str, used: &str) -> Option<&'static str> {
-        let layer = |name: &str| self.layers.iter().position(|layer| layer.contains(&name));
-        let (Some(own), Some(other)) = (layer(module), layer(used)) else {
-            return Some("has no place in ORDERS (tests/house/layers.rs)");
-        };
-        let are_apart = module != used && [module, used].iter().all(|name| self.apart.contains(name));
-        if other > own {
-            Some("is above it")
-        } else if are_apart && !self.pairs.contains(&(module, used)) {
-            Some("is apart from it")
-        } else {
-            None
-        }
-    }
+/// These do not use each other, but for one that reports what another would do, and one that draws what another walks through.
+const APART: &str = "render parse plan drift simulate shadow";
+
+const APART_BUT_FOR: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
+
+/// The modules of the library of `sidecar-init`.
+const LIBRARY: [&str; 5] = ["events sys", "backend", "engine", "observe", "lib"];
+
+/// Whether a module may use another. Each has a place in the layers.
+fn may_use(layers: &[&str], module: &str, used: &str) -> bool {
+    let has = |layer: &str, name| layer.split(' ').any(|known| known == name);
+    let layer = |name| layers.iter().position(|layer| has(layer, name));
+    let are_apart = module != used && has(APART, module) && has(APART, used);
+    layer(used).is_some_and(|other| layer(module).is_some_and(|own| other <= own))
+        && (!are_apart || APART_BUT_FOR.contains(&(module, used)))
 }
 
 /// A path that code names, and the name that it gets there; `*` for a glob.
@@ -89,7 +66,7 @@ struct Module {
     children: BTreeMap<String, usize>,
     definitions: BTreeSet<String>,
     imports: Vec<Named>,
-    /// Everything that the module's code names by a path of at least two segments.
+    /// Everything that the module's code names.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -105,10 +82,8 @@ enum Found {
 struct Crate {
     files: Vec<PathBuf>,
     modules: Vec<Module>,
-    /// Of each macro, its text: what its calls define under names that it has itself, and the paths that they name.
+    /// The text of each macro, whose calls define and name what it does.
     macros: BTreeMap<String, TokenStream>,
-    /// What each module calls, or passes to a macro, outside of functions.
-    calls: Vec<(usize, String)>,
 }
 
 impl Crate {
@@ -116,10 +91,12 @@ impl Crate {
         let mut read = Self::default();
         let tokens = read.open(entry);
         read.module(0, 0, tokens, entry.parent().expect("a folder"));
-        for (module, name) in std::mem::take(&mut read.calls) {
-            if let Some(text) = read.macros.get(&name) {
-                definitions(text.clone(), &mut read.modules[module].definitions);
-                read.modules[module].add_paths(text.clone());
+        for module in &mut read.modules {
+            // A macro is called by its name, or passed to another one that calls it.
+            let called = |path: &Vec<String>| read.macros.get(path.last()?).cloned();
+            for text in module.paths.iter().filter_map(called).collect::<Vec<_>>() {
+                definitions(text.clone(), &mut module.definitions);
+                module.add_paths(text);
             }
         }
         read
@@ -136,7 +113,7 @@ impl Crate {
         let number = self.modules.len();
         self.modules.push(Module { parent, file, ..Module::default() });
         let mut tokens = without_tests(tokens, |_| ()).into_iter().peekable();
-        let (mut rest, mut is_call) = (Vec::new(), false);
+        let mut rest = Vec::new();
         while let Some(token) = tokens.next() {
             let word = token.to_string();
             match (word.as_str(), tokens.peek()) {
@@ -163,22 +140,7 @@ impl Crate {
                     self.modules[number].definitions.insert(name.clone());
                     self.macros.extend(tokens.next().map(|text| (name, text.into())));
                 }
-                _ => {
-                    is_call = match (&token, tokens.peek()) {
-                        (TokenTree::Ident(_), Some(next)) if is_punct(next, '!') => {
-                            self.calls.push((number, word));
-                            false
-                        }
-                        // Another macro may be passed to one, which it calls.
-                        (TokenTree::Group(group), _) if is_call => {
-                            let passed = group.stream().into_iter().map(|token| (number, token.to_string()));
-                            self.calls.extend(passed);
-                            false
-                        }
-                        (token, _) => is_punct(token, '!'),
-                    };
-                    rest.push(token);
-                }
+                _ => rest.push(token),
             }
         }
         // What groups define is not the module's.
@@ -251,7 +213,7 @@ impl Module {
     fn add_paths(&mut self, tokens: TokenStream) {
         let mut found = Vec::new();
         named(tokens, &[], &mut found);
-        self.paths.extend(found.into_iter().map(|named| named.path).filter(|path| path.len() > 1));
+        self.paths.extend(found.into_iter().map(|named| named.path));
     }
 }
 
@@ -344,62 +306,39 @@ fn knots(entry: &Path, root: &Path) -> Vec<String> {
     lines
 }
 
-/// The entries of all crates of the workspace.
-fn entries() -> Vec<PathBuf> {
-    let arguments = ["metadata", "--format-version=1", "--no-deps", "--offline"];
-    let metadata = testkit::command(env!("CARGO"), &arguments);
-    let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("JSON");
-    let packages = metadata["packages"].as_array().expect("packages").iter();
-    let targets = packages.flat_map(|package| package["targets"].as_array().expect("targets"));
-    let paths = targets.filter_map(|target| Some(PathBuf::from(target["src_path"].as_str()?)));
-    paths.filter(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs")).collect()
-}
-
 #[test]
 fn no_circle_of_files_is_larger_than_two() {
-    let entries = entries();
-    assert!(entries.len() > 10, "{entries:?}");
-    let found = entries.iter().flat_map(|entry| knots(entry, Path::new(ROOT)));
+    let entries = files("src/lib.rs|src/main.rs|*/src/lib.rs|*/src/main.rs");
+    assert!(entries.len() > 10, "only {} crates found", entries.len());
+    let root = Path::new(ROOT);
+    let found = entries.into_iter().flat_map(|entry| knots(&root.join(&entry.path), root));
     none(found, "move what ties the files into one that lies below them");
 }
 
 #[test]
 fn modules_use_only_what_lies_below_them() {
-    for order in &ORDERS {
-        let entry = Path::new(ROOT).join(order.entry);
-        let read = Crate::read(&entry);
+    for (folder, layers) in [("rules/src", &RULES[..]), ("src", &LIBRARY)] {
+        let folder = Path::new(ROOT).join(folder);
+        let read = Crate::read(&folder.join("lib.rs"));
         let module = |file: usize| {
-            let path = read.files[file]
-                .strip_prefix(entry.parent().expect("a folder"))
-                .expect("a file of the crate");
-            let first = path.iter().next().and_then(|first| first.to_str()).expect("UTF-8");
-            first.trim_end_matches(".rs").to_owned()
+            let path = read.files[file].strip_prefix(&folder).expect("a file of the crate");
+            path.iter().next().and_then(|first| first.to_str()).expect("UTF-8").trim_end_matches(".rs")
         };
-        let arrows = read.arrows();
-        let uses =
-            (0..arrows.len()).flat_map(|from| arrows[from].iter().map(move |(to, named)| (from, to, named)));
-        let found = uses.filter_map(|(from, to, named)| {
-            let reason = order.forbids(&module(from), &module(*to))?;
-            Some(format!("{}: {named:?} of {}, which {reason}", read.files[from].display(), module(*to)))
-        });
-        none(found, "a module uses only what lies below it");
+        let mut found = Vec::new();
+        for (from, uses) in read.arrows().iter().enumerate() {
+            let wrong = uses.iter().filter(|(to, _)| !may_use(layers, module(from), module(**to)));
+            let file = read.files[from].display();
+            found.extend(wrong.map(|(to, named)| format!("{file}: {named:?} of {}", module(*to))));
+        }
+        none(
+            found,
+            "a module has a place in the layers of tests/house/layers.rs and uses only what lies below",
+        );
     }
-}
-
-#[test]
-fn orders_forbid_what_is_above_or_apart() {
-    let [rules, package] = &ORDERS;
-    for (order, module, used, is_allowed) in [
-        (rules, "model", "field", true),
-        (rules, "field", "model", false),
-        (rules, "drift", "plan", true),
-        (rules, "plan", "drift", false),
-        (rules, "parse", "parse", true),
-        (rules, "parse", "elsewhere", false),
-        (package, "backend", "engine", false),
-    ] {
-        assert_eq!(order.forbids(module, used).is_none(), is_allowed, "{module} uses {used}");
+    for (module, used) in [("field", "model"), ("plan", "drift"), ("parse", "elsewhere")] {
+        assert!(!may_use(&RULES, module, used), "{module} uses {used}");
     }
+    assert!(may_use(&RULES, "drift", "plan") && may_use(&RULES, "parse", "parse"));
 }
 
 #[test]
