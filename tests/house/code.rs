@@ -2,13 +2,13 @@
 //! of types. ARCHITECTURE.md explains them.
 
 use crate::repository::{File, files, none, read, says};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The only code that is unsafe: system calls.
-const SYS: &str = "src/sys/*|crates/sys/src/*";
+const SYS: &str = "crates/sys/src/*";
 
 /// The only function below a front end that reads the environment: it finds programs by PATH.
-const EXEC: &str = "src/sys/exec.rs|crates/sys/src/exec.rs";
+const EXEC: &str = "crates/sys/src/exec.rs";
 
 /// Functions that WebAssembly finds by name need an attribute that counts as unsafe.
 const INTERFACE: &str = "crates/playground/src/interface.rs";
@@ -163,9 +163,9 @@ fn every_setting_is_read() {
     let names: Vec<String> = topics.flat_map(str::lines).filter_map(name).collect();
     assert!(names.len() > 60, "only {} rows found", names.len());
     let code = files("crates/mesh/src/*.rs|crates/diagnose/src/*.rs|src/*.rs|crates/sandbox/src/*.rs");
-    let unread = names.into_iter().filter(|name| {
-        let word = format!("Setting::{name}");
-        !code.iter().any(|file| file.code().any(|(_, line)| says(line, &word)))
-    });
+    let read = code.iter().flat_map(|file| file.code()).flat_map(|(_, line)| line.split("Setting::").skip(1));
+    let read: BTreeSet<&str> =
+        read.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next()).collect();
+    let unread = names.into_iter().filter(|name| !read.contains(&**name));
     none(unread, "no code reads these settings: remove them, or read them");
 }

@@ -132,9 +132,8 @@ fn flags_of_commands_that_are_not_run_exist() {
             // The program's words end where those of the command begin: `explain 8080`.
             let name = words[..if words[0] == "cni" { 2 } else { 1 }].join(" ");
             let help = printed(&format!("sidecar-init {name} --help"));
-            for flag in words.iter().filter_map(|word| word.starts_with("--").then(|| word.split('=').next()))
-            {
-                let flag = flag.unwrap_or_default();
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or_default();
                 assert!(help.contains(flag), "{}: {line}: {flag} is not a flag of {name}", guide.path);
                 seen += 1;
             }
@@ -177,7 +176,7 @@ fn answers_and_pictures_are_what_their_commands_print() {
 
 /// The count of scenarios.
 fn scenarios() -> usize {
-    files("rules/scenarios/*/case.json").len()
+    testkit::scenarios::scenarios(|_| true).len()
 }
 
 #[test]

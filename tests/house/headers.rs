@@ -11,7 +11,7 @@ use std::{
 fn numbers_are_those_of_the_kernels_headers() {
     let mut claims = String::new();
     for line in
-        files("*sys/header.rs|*sys/header/*|crates/sys/src/header*").iter().flat_map(|file| file.text.lines())
+        files("crates/sys/src/header*").iter().flat_map(|file| file.text.lines())
     {
         if let Some(header) = line.strip_prefix("// ").filter(|header| header.ends_with(".h")) {
             claims.push_str(&format!("#include <{header}>\n"));

@@ -1,6 +1,7 @@
 //! The project's rules for code, documents and files.
 //!
-//! A program that links little: who changes a document or moves a file compiles and runs it in seconds.
+//! A program that links little, so that a change of a document is checked in seconds. `readme.rs` needs root and belongs to
+//! `tests/privileged.rs`.
 
 mod ceiling;
 mod code;

@@ -121,8 +121,9 @@ pub(crate) fn tests(text: &str) -> Vec<bool> {
 pub(crate) fn says(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
-        let is_begun = word.starts_with(is_part) && line[..at].ends_with(is_part);
-        !is_begun && !(word.ends_with(is_part) && line[at + word.len()..].starts_with(is_part))
+        let is_longer = word.starts_with(is_part) && line[..at].ends_with(is_part)
+            || word.ends_with(is_part) && line[at + word.len()..].starts_with(is_part);
+        !is_longer
     })
 }
 

@@ -99,7 +99,7 @@ const FOR_USERS: [&str; 7] = [
     "*.md",
     "*.svg",
     "docs/*.txt",
-    "docs/schemas/*.json|rules/scenarios/*.json",
+    "docs/schemas/*.json|rules/scenarios/*.json|rules/scenarios/*.cases",
     "crates/playground/page/*.html",
     "crates/playground/page/*.js",
     "*.rs",

@@ -245,7 +245,7 @@ mod tests {
         answer(&PageRequest { flags, packet: packet.to_owned(), ..PageRequest::default() })
     }
 
-    /// What becomes of a packet, in a pod of a mesh that is named in one of the fields.
+    /// The verdict for a packet, in a pod of a mesh that is named in one of the fields.
     fn sentence(flags: &str, packet: &str) -> String {
         let answer = answer_to(flags, packet);
         let parts = answer.parts.unwrap_or_else(|| panic!("{flags}, {packet}: {:?}", answer.problems));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_mesh_says_is_told_as_such() {
+    fn flags_of_another_mesh_are_reported_with_their_mesh() {
         let faults = |flags| answer_to(flags, "8080").problems.flags;
         assert_eq!(
             faults("--mesh linkerd -b 80"),
