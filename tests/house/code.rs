@@ -1,7 +1,7 @@
 //! Rules for code that no compiler checks: which words each folder's code has or lacks, how files begin, their length, and names
 //! of types. ARCHITECTURE.md explains them.
 
-use crate::repository::{File, files, none, read, says};
+use crate::repository::{File, files, matches, none, read, says};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The only code that is unsafe: system calls.
@@ -168,4 +168,13 @@ fn every_setting_is_read() {
         read.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next()).collect();
     let unread = names.into_iter().filter(|name| !read.contains(&**name));
     none(unread, "no code reads these settings: remove them, or read them");
+}
+
+#[test]
+fn code_is_read_without_comments_and_tests() {
+    let text = "//! a\nb(); // c\n#[cfg(test)]\nuse d;\n#[cfg(all(test, e))]\nmod f {\n    struct G { h: I }\n}\n#[cfg(testing)]";
+    let file = File { path: "j_tests/k.rs".to_owned(), text: text.to_owned() };
+    assert_eq!(file.code().collect::<Vec<_>>(), [(1, ""), (2, "b(); "), (9, "#[cfg(testing)]")]);
+    assert!(file.is_test() && says("an_env:: env::x", "env::") && !says("an_env:: unsafe_code", "env::"));
+    assert!(matches("src/*|crates/a/*.rs", "crates/a/src/b.rs") && !matches("*/a|src/*.rs", "b/ab/src/c.rs"));
 }

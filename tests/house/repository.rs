@@ -126,12 +126,3 @@ pub(crate) fn says(line: &str, word: &str) -> bool {
         !is_longer
     })
 }
-
-#[test]
-fn code_is_read_without_comments_and_tests() {
-    let text = "//! a\nb(); // c\n#[cfg(test)]\nuse d;\n#[cfg(all(test, e))]\nmod f {\n    struct G { h: I }\n}\n#[cfg(testing)]";
-    let file = File { path: "j_tests/k.rs".to_owned(), text: text.to_owned() };
-    assert_eq!(file.code().collect::<Vec<_>>(), [(1, ""), (2, "b(); "), (9, "#[cfg(testing)]")]);
-    assert!(file.is_test() && says("an_env:: env::x", "env::") && !says("an_env:: unsafe_code", "env::"));
-    assert!(matches("src/*|crates/a/*.rs", "crates/a/src/b.rs") && !matches("*/a|src/*.rs", "b/ab/src/c.rs"));
-}
