@@ -31,8 +31,7 @@ fn faults(browser: &Browser) -> (Vec<Value>, u64) {
 
 #[test]
 fn axe_finds_no_fault() {
-    let browser = Browser::start();
-    browser.open_page("");
+    let browser = Browser::at("");
     browser.script(&axe(), &[]);
     let pods = fs::read_to_string(Path::new(ROOT).join("tests/support/pods/list.yaml")).expect("a manifest");
     let inputs = [
@@ -44,8 +43,7 @@ fn axe_finds_no_fault() {
         Input { flags: "-b 80", manifest: "", packet: "8080" },
     ];
     for scheme in ["light", "dark"] {
-        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        browser.devtools("Emulation.setEmulatedMedia", &features);
+        browser.prefer(scheme);
         for width in [1280, 320] {
             browser.resize(width, 900);
             for input in inputs {
@@ -57,10 +55,7 @@ fn axe_finds_no_fault() {
             }
         }
     }
-    browser.script(
-        "document.getElementById('before-tab').click(); document.getElementById('keep').click()",
-        &[],
-    );
+    ["#before-tab", "#keep"].iter().for_each(|id| browser.press_button(id));
     browser.fill(Input { flags: "-b '*' -d 5432", manifest: "", packet: "8080" });
     let (faults_of_comparison, _) = faults(&browser);
     assert!(faults_of_comparison.is_empty(), "{}", json!(faults_of_comparison));

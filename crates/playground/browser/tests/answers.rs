@@ -2,7 +2,7 @@
 
 use crate::browser::Browser;
 use crate::page::Input;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const CLICK: &str = "
   const found = Array.from(document.querySelectorAll(arguments[0])).find((node) => node.textContent.includes(arguments[1])
@@ -18,21 +18,15 @@ fn click(browser: &Browser, selector: &str, text: &str) {
 #[test]
 fn rules_and_arrows_show_packets_that_take_them() {
     let browser = Browser::start();
-    for (selector, text, place, packets) in [
-        (".rule", "-A ISTIO_INBOUND -p tcp --dport 15021 -j RETURN", "details .taken", json!(["15021"])),
-        (
-            ".arrow",
-            "Into the pod, all other TCP (-b): captured by Envoy at 15006",
-            ".drawn .taken",
-            json!(["8080"]),
-        ),
+    for (selector, text, place, packet) in [
+        (".rule", "-A ISTIO_INBOUND -p tcp --dport 15021 -j RETURN", "details .taken", "15021"),
+        (".arrow", "Into the pod, all other TCP (-b): captured by Envoy at 15006", ".drawn .taken", "8080"),
     ] {
         browser.open_page("flags=-b+'*'+-d+15090,15021&packet=9999");
         click(&browser, selector, text);
-        let list = "return Array.from(document.querySelectorAll(`${arguments[0]} button`), (one) => one.textContent)";
-        assert_eq!(browser.script(list, &[json!(place)]), packets);
-        let packet = packets[0].as_str().expect("a packet");
-        click(&browser, &format!("{place} button"), packet);
+        let buttons = format!("{place} button");
+        assert_eq!(browser.texts(&buttons), [packet]);
+        click(&browser, &buttons, packet);
         assert_eq!(browser.value("packet"), packet);
         assert!(!browser.shown().parts[0].verdict.is_empty());
         browser.back();
@@ -44,8 +38,7 @@ fn rules_and_arrows_show_packets_that_take_them() {
 
 #[test]
 fn the_cases_are_a_table() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'+-d+15090,15021");
+    let browser = Browser::at("flags=-b+'*'+-d+15090,15021");
     let heads = "return Array.from(document.querySelectorAll('.usual table'), (table) => [
       table.caption !== null, table.tHead.rows[0].cells[0].textContent,
       Array.from(table.querySelectorAll('tbody th'), (head) => [head.scope, head.textContent])])";
@@ -57,8 +50,7 @@ fn the_cases_are_a_table() {
 
 #[test]
 fn a_remedy_is_applied_and_taken_back() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'+-d+15090,15090");
+    let browser = Browser::at("flags=-b+'*'+-d+15090,15090");
     assert!(browser.shown().parts[0].lint.contains("SI008"));
     click(&browser, ".fix", "Set -d to 15090");
     assert_eq!(browser.value("flags"), "-b '*' -d 15090");
@@ -69,8 +61,7 @@ fn a_remedy_is_applied_and_taken_back() {
 
 #[test]
 fn a_dropped_file_is_the_manifest() {
-    let browser = Browser::start();
-    browser.open_page("flags=+&packet=8080");
+    let browser = Browser::at("flags=+&packet=8080");
     let empty = "return [document.getElementById('empty').checkVisibility(), document.getElementById('parts').checkVisibility()]";
     assert_eq!(browser.script(empty, &[]), json!([true, false]));
     browser.script(
@@ -91,8 +82,7 @@ fn a_dropped_file_is_the_manifest() {
 
 #[test]
 fn an_empty_page_starts_with_an_example() {
-    let browser = Browser::start();
-    browser.open_page("flags=+");
+    let browser = Browser::at("flags=+");
     click(&browser, "#starts button", "TPROXY");
     assert!(browser.value("flags").contains("TPROXY"));
     assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
@@ -100,8 +90,7 @@ fn an_empty_page_starts_with_an_example() {
 
 #[test]
 fn controls_name_the_sender_and_the_protocol() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'+-i+'*'&packet=10.0.0.5:443");
+    let browser = Browser::at("flags=-b+'*'+-i+'*'&packet=10.0.0.5:443");
     let choose = |id: &str, value: &str| {
         browser.script(
             "const choice = document.getElementById(arguments[0]);
@@ -121,10 +110,8 @@ fn controls_name_the_sender_and_the_protocol() {
 
 #[test]
 fn rules_and_pictures_are_copied_and_saved() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'&packet=8080");
-    let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
-    browser.devtools("Browser.grantPermissions", &permissions);
+    let browser = Browser::at("flags=-b+'*'&packet=8080");
+    browser.allow_copies();
     browser.answer(Input { flags: "-b '*'", manifest: "", packet: "8080" });
     // What a saved file would hold.
     browser.script(
@@ -134,18 +121,15 @@ fn rules_and_pictures_are_copied_and_saved() {
     );
     let part = browser.shown().parts.remove(0);
     for (button, copy) in [("iptables", &part.iptables), ("nft", &part.nft), ("picture", &part.picture)] {
-        browser.script("document.querySelector(`[data-copies=${arguments[0]}]`).click()", &[json!(button)]);
-        let copied: Value = browser.wait(
-            "const one = document.querySelector(`[data-copies=${arguments[0]}]`);
-            return one.textContent === 'Copied'",
+        browser.press_button(&format!("[data-copies={button}]"));
+        browser.wait(
+            "return document.querySelector(`[data-copies=${arguments[0]}]`).textContent === 'Copied'",
             &[json!(button)],
         );
-        assert_eq!(copied, json!(true));
-        let text = browser.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
-        assert_eq!(text.as_str(), Some(copy.as_str()), "{button}");
+        assert_eq!(browser.copied(), *copy, "{button}");
     }
     for (kind, begin) in [("svg", "data:image/svg+xml,%3Csvg"), ("png", "data:image/png;base64,iVBOR")] {
-        browser.script("document.querySelector(`[data-saves=${arguments[0]}]`).click()", &[json!(kind)]);
+        browser.press_button(&format!("[data-saves={kind}]"));
         let saved = browser.wait("return window.saved[`traffic.${arguments[0]}`]", &[json!(kind)]);
         assert!(saved.as_str().is_some_and(|url| url.starts_with(begin) && url.len() > 1000), "{saved}");
     }
@@ -153,23 +137,16 @@ fn rules_and_pictures_are_copied_and_saved() {
 
 #[test]
 fn two_configurations_are_compared() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'&packet=8080");
-    let headings = "return Array.from(document.querySelectorAll('#compared h2'), (head) => head.textContent)";
-    assert_eq!(browser.script(headings, &[]), json!([]));
-    browser.script(
-        "document.getElementById('before-tab').click(); document.getElementById('keep').click()",
-        &[],
-    );
-    browser.settle();
+    let browser = Browser::at("flags=-b+'*'&packet=8080");
+    let headings = || browser.texts("#compared h2");
+    assert_eq!(headings(), [""; 0]);
+    ["#before-tab", "#keep"].iter().for_each(|id| browser.press_button(id));
     assert_eq!(browser.value("flags_before"), "-b '*'");
-    assert_eq!(browser.script(headings, &[]), json!(["No verdict changes"]));
-    browser.script("document.getElementById('flags-tab').click()", &[]);
+    assert_eq!(headings(), ["No verdict changes"]);
+    browser.press_button("#flags-tab");
     browser.type_into("flags", " -d 5432");
-    assert_eq!(browser.script(headings, &[]), json!(["The verdict changes for 1 kind of packets"]));
-    let row =
-        "return Array.from(document.querySelectorAll('#compared tbody tr > *'), (cell) => cell.textContent)";
-    let row: Vec<String> = serde_json::from_value(browser.script(row, &[])).expect("a row");
+    assert_eq!(headings(), ["The verdict changes for 1 kind of packets"]);
+    let row = browser.texts("#compared tbody tr > *");
     assert!(
         row[0].contains("5432") && row[1].starts_with("captured") && row[2].starts_with("not captured"),
         "{row:?}"
@@ -179,11 +156,9 @@ fn two_configurations_are_compared() {
     // A link holds both, and what is wrong before is shown there.
     browser.wait("return location.hash.includes('flags_before=-b+%27*%27')", &[]);
     browser.fill(Input { flags: "-b '*'", manifest: "", packet: "8080" });
-    browser.script("document.getElementById('before-tab').click()", &[]);
+    browser.press_button("#before-tab");
     browser.type_into("flags_before", " --nope");
-    let wrong = "return document.querySelectorAll('#flags_before-problems li').length";
-    assert_eq!(browser.script(wrong, &[]), json!(1));
-    browser.script("document.getElementById('discard').click()", &[]);
-    browser.settle();
-    assert_eq!(browser.script(headings, &[]), json!([]));
+    assert_eq!(browser.texts("#flags_before-problems li").len(), 1);
+    browser.press_button("#discard");
+    assert_eq!(headings(), [""; 0]);
 }

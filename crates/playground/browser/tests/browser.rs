@@ -114,6 +114,12 @@ impl Browser {
         self.runtime.block_on(self.driver().cdp().send_raw(method, parameters)).expect(method)
     }
 
+    /// Prefers light or dark colours.
+    pub(crate) fn prefer(&self, scheme: &str) {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.devtools("Emulation.setEmulatedMedia", &features);
+    }
+
     /// What the browser has logged since the last call: each request of the network, each line of the console.
     pub(crate) fn log(&self, kind: &str) -> Vec<String> {
         let entries = self.runtime.block_on(self.driver().get_log(kind)).expect("a log");

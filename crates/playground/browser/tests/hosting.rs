@@ -25,8 +25,7 @@ fn a_server_of_files_is_enough() {
     // In a folder of the server, so that no path may be absolute.
     let server = Server::start("/docs/playground/", &[("", page.clone()), (&name, program.clone())]);
     let browser = Browser::start();
-    browser.open(&format!("{}#flags=-b+8080&packet=8080", server.url));
-    browser.settle();
+    browser.visit(&format!("{}#flags=-b+8080&packet=8080", server.url));
     assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
     let asked = ["", &name].map(|name| format!("GET /docs/playground/{name} HTTP/1.1"));
     assert_eq!(server.asked(), asked);
@@ -47,23 +46,19 @@ fn a_link_holds_no_secrets_and_says_so() {
     let (page, name, program) = site();
     let server = Server::start("/", &[("", page), (&name, program)]);
     let browser = Browser::start();
-    let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
-    browser.devtools("Browser.grantPermissions", &permissions);
-    browser.open(&server.url);
-    browser.settle();
+    browser.allow_copies();
+    browser.visit(&server.url);
     let manifest = "kind: Pod\nmetadata:\n  name: web\n  annotations:\n    sidecar.istio.io/status: '{}'\n\
         spec:\n  containers:\n  - name: web\n    env:\n    - name: PASSWORD\n      value: hunter2\n  - name: istio-proxy\n\
         ---\nkind: Secret\nstringData:\n  key: swordfish\n";
     let seen = browser.answer(Input { flags: "TOKEN=sesame istio-iptables -d 7", manifest, packet: "8080" });
     assert_eq!(seen.problems, [""; 0]);
-    let holds = browser.script("return document.getElementById('holds').textContent", &[]);
     let expected = "The link holds the flags, the manifest and the packet, without the values of 2 environment variables and \
                     the data of 1 Secret or ConfigMap.";
-    assert_eq!(holds, json!(expected));
-    browser.script("document.getElementById('share').click()", &[]);
+    assert_eq!(browser.texts("#holds"), [expected]);
+    browser.press_button("#share");
     browser.wait("return document.getElementById('shared').textContent === 'Copied.'", &[]);
-    let link = browser.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
-    let link = link.as_str().expect("a link");
+    let link = &browser.copied();
     assert!(link.contains("flags=") && link.contains("PASSWORD"), "{link}");
     for secret in ["hunter2", "swordfish", "sesame"] {
         assert!(!link.contains(secret) && !browser.url().contains(secret), "{link}");
@@ -77,8 +72,7 @@ fn a_link_holds_no_secrets_and_says_so() {
     assert_eq!(browser.value("manifest"), manifest);
     // Another browser shows the same answer.
     let other = Browser::start();
-    other.open(link);
-    other.settle();
+    other.visit(link);
     let shared = other.shown();
     assert_eq!(shared.problems, [""; 0]);
     assert_eq!(shared.parts[0].verdict, seen.parts[0].verdict);
@@ -87,8 +81,7 @@ fn a_link_holds_no_secrets_and_says_so() {
 
 #[test]
 fn a_file_offers_no_link() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+8080");
+    let browser = Browser::at("flags=-b+8080");
     let shown = "return document.getElementById('share').checkVisibility()";
     assert_eq!(browser.script(shown, &[]), json!(false));
 }

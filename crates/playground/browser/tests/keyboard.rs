@@ -26,8 +26,7 @@ fn walk(browser: &Browser) -> Vec<String> {
 
 #[test]
 fn every_part_is_reached_and_used_by_keys() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+8080");
+    let browser = Browser::at("flags=-b+8080");
     let names = walk(&browser);
     let place = |desired: &str| {
         names
@@ -59,8 +58,7 @@ fn every_part_is_reached_and_used_by_keys() {
 
 #[test]
 fn arrows_move_among_tabs_and_rules() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'&packet=8080");
+    let browser = Browser::at("flags=-b+'*'&packet=8080");
     let focused = "return document.activeElement.id || document.activeElement.textContent";
     let shown = "return ['flags', 'manifest', 'flags_before'].filter((name) => document.getElementById(name).checkVisibility())";
     browser.script("document.getElementById('flags-tab').focus()", &[]);
@@ -84,7 +82,7 @@ fn arrows_move_among_tabs_and_rules() {
 }
 
 /// The nodes of the accessibility tree that a screen reader announces, by role and name.
-fn told(browser: &Browser) -> Vec<(String, String, Value)> {
+fn announced(browser: &Browser) -> Vec<(String, String, Value)> {
     let tree = browser.devtools("Accessibility.getFullAXTree", &json!({}));
     let nodes =
         tree["nodes"].as_array().expect("nodes").iter().filter(|node| node["ignored"] == json!(false));
@@ -93,10 +91,9 @@ fn told(browser: &Browser) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn a_screen_reader_is_told_names_and_verdicts() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+8080,http&packet=8080");
-    let nodes = told(&browser);
+fn a_screen_reader_announces_names_and_verdicts() {
+    let browser = Browser::at("flags=-b+8080,http&packet=8080");
+    let nodes = announced(&browser);
     for role in ["textbox", "button", "region"] {
         let mut names = nodes.iter().filter(|node| node.0 == role).map(|node| &node.1).peekable();
         assert!(names.peek().is_some(), "no {role} at all: {nodes:?}");
@@ -114,7 +111,7 @@ fn a_screen_reader_is_told_names_and_verdicts() {
     browser.wait(printed, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is not a port")]);
     browser.erase("flags", ",http".len());
     browser.wait(printed, &[json!("captured: goes to the proxy's inbound port 15006")]);
-    let nodes = told(&browser);
+    let nodes = announced(&browser);
     let picture = nodes.iter().find(|node| node.0 == "image").expect("the picture");
     assert!(picture.1.contains("captured: goes to the proxy's inbound port 15006"), "{}", picture.1);
 }

@@ -42,12 +42,10 @@ const FULL: Input<'_> = Input { flags: "-b 80 -d 7 --dry-run", manifest: "", pac
 
 #[test]
 fn light_and_dark_can_be_read() {
-    let browser = Browser::start();
-    browser.open_page("");
+    let browser = Browser::at("");
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
-        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        browser.devtools("Emulation.setEmulatedMedia", &features);
+        browser.prefer(scheme);
         let mut seen = 0;
         for input in [FULL, Input { packet: "10.0.0.5:443", ..FULL }, Input { flags: "-b x", ..FULL }] {
             browser.fill(input);
@@ -68,8 +66,7 @@ fn light_and_dark_can_be_read() {
 
 #[test]
 fn a_narrow_window_is_not_scrolled_sideways() {
-    let browser = Browser::start();
-    browser.open_page("");
+    let browser = Browser::at("");
     browser.resize(320, 640);
     let ports: Vec<String> = (1000..1200).map(|port| (port * 3).to_string()).collect();
     let list = format!("-b '*' -d {} -i '*'", ports.join(","));
@@ -164,15 +161,14 @@ fn nothing_moves_or_turns_red_while_an_address_is_typed() {
     browser.wait("return window.held.size === 1", &[]);
     browser.script("window.held.forEach((then) => then())", &[]);
     browser.settle();
-    assert_eq!(browser.script("return document.querySelectorAll('.problems li').length", &[]), json!(1));
+    assert_eq!(browser.texts(".problems li").len(), 1);
     browser.script("document.querySelector('.verdict').style.marginTop = '300px'", &[]);
     browser.wait("return window.shifted.some(([value]) => value > 0.05)", &[]);
 }
 
 #[test]
 fn text_in_pictures_has_twelve_pixels_at_any_width() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'+-i+'*'&packet=8080");
+    let browser = Browser::at("flags=-b+'*'+-i+'*'&packet=8080");
     let mut drawn = 0;
     for width in [1920, 1280, 1152, 1100, 900, 810, 799, 640, 320] {
         browser.resize(width, 900);
@@ -196,8 +192,7 @@ fn text_in_pictures_has_twelve_pixels_at_any_width() {
 
 #[test]
 fn fields_and_verdict_stay_in_sight() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+'*'+-i+'*'&packet=8080");
+    let browser = Browser::at("flags=-b+'*'+-i+'*'&packet=8080");
     let scrolled = "scrollTo(0, document.documentElement.scrollHeight);
       const { top, bottom } = document.getElementById('packet').getBoundingClientRect();
       return scrollY > 300 && top >= 0 && bottom <= innerHeight";

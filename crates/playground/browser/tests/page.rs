@@ -106,6 +106,43 @@ impl Browser {
         self.settle();
     }
 
+    /// A new browser with the page.
+    pub(crate) fn at(fragment: &str) -> Self {
+        let browser = Self::start();
+        browser.open_page(fragment);
+        browser
+    }
+
+    /// Opens the page from a server.
+    pub(crate) fn visit(&self, url: &str) {
+        self.open(url);
+        self.settle();
+    }
+
+    /// Clicks the first element that a selector finds, and waits for the answer.
+    pub(crate) fn press_button(&self, selector: &str) {
+        self.script("document.querySelector(arguments[0]).click()", &[json!(selector)]);
+        self.settle();
+    }
+
+    /// The texts of all elements that a selector finds.
+    pub(crate) fn texts(&self, selector: &str) -> Vec<String> {
+        let list = "return Array.from(document.querySelectorAll(arguments[0]), (one) => one.textContent)";
+        serde_json::from_value(self.script(list, &[json!(selector)])).expect("texts")
+    }
+
+    /// Lets the page write to the clipboard.
+    pub(crate) fn allow_copies(&self) {
+        let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
+        self.devtools("Browser.grantPermissions", &permissions);
+    }
+
+    /// The text on the clipboard.
+    pub(crate) fn copied(&self) -> String {
+        let text = self.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
+        text.as_str().expect("a text").to_owned()
+    }
+
     /// Waits until the page has answered.
     pub(crate) fn settle(&self) {
         self.wait("return document.getElementById('output').getAttribute('aria-busy') === 'false'", &[]);

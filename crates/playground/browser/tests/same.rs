@@ -176,8 +176,7 @@ fn check(
 
 #[test]
 fn of_every_scenario() {
-    let browser = Browser::start();
-    browser.open_page("");
+    let browser = Browser::at("");
     for case in scenarios(|_| true) {
         assert!(!case.about().is_empty() && case.warnings().iter().all(|warning| !warning.is_empty()));
         let mesh = case.mesh().map(|name| format!("--mesh={name}"));
@@ -193,8 +192,7 @@ fn of_every_scenario() {
 
 #[test]
 fn of_every_manifest() {
-    let browser = Browser::start();
-    browser.open_page("");
+    let browser = Browser::at("");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playground-manifests");
     fs::create_dir_all(&folder).expect("a folder");
     let facts = ["--pod-ips", "10.1.2.3,fd00::3", "--dns-servers", "10.96.0.10"].map(str::to_owned);
@@ -221,8 +219,7 @@ fn manifests() -> Vec<PathBuf> {
 
 #[test]
 fn of_every_fault() {
-    let browser = Browser::start();
-    browser.open_page("");
+    let browser = Browser::at("");
     let folder = Path::new(ROOT);
     for flags in [
         "-b 80,http,70000 -i 10.0.0.0/33,* -u nobody@home -m SOMETIMES",

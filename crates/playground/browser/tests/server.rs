@@ -38,14 +38,14 @@ impl Server {
 
     /// The first line of each request so far.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("nobody panicked").clone()
+        self.asked.lock().expect("no panic before").clone()
     }
 }
 
 fn serve(mut stream: TcpStream, files: &[(String, Vec<u8>)], noted: &Mutex<Vec<String>>) {
     let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines().map_while(Result::ok);
     let Some(first) = lines.next() else { return };
-    noted.lock().expect("nobody panicked").push(first.clone());
+    noted.lock().expect("no panic before").push(first.clone());
     lines.take_while(|line| !line.is_empty()).for_each(drop);
     let found = files.iter().find(|(request, _)| *request == first);
     let (status, content) = found.map_or(("404 Not Found", &[][..]), |(_, content)| ("200 OK", content));

@@ -9,8 +9,7 @@ use std::{fs, path::Path};
 
 #[test]
 fn answers_follow_what_is_typed() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+8080");
+    let browser = Browser::at("flags=-b+8080");
     browser.type_into("packet", "8080");
     let shown = browser.shown();
     assert!(
@@ -29,8 +28,7 @@ fn answers_follow_what_is_typed() {
 
 #[test]
 fn a_manifest_is_pasted() {
-    let browser = Browser::start();
-    browser.open_page("flags=");
+    let browser = Browser::at("flags=");
     let manifest = fs::read_to_string(Path::new(ROOT).join("tests/support/pods/deployment.yaml"));
     let manifest = manifest.expect("UTF-8");
     // As a real paste: one event that inserts all of it.
@@ -51,9 +49,8 @@ fn a_manifest_is_pasted() {
 }
 
 #[test]
-fn a_call_is_pasted_as_it_stands_in_a_terminal() {
-    let browser = Browser::start();
-    browser.open_page("");
+fn a_call_is_pasted_as_a_terminal_shows_it() {
+    let browser = Browser::at("");
     let flags = "ISTIO_OUTBOUND_OWNER_GROUPS=1000 sidecar-init explain --dry-run -i '*' --lock-wait=5 \\\n  10.0.0.5:443";
     let shown = browser.answer(Input { flags, ..Input::default() });
     assert_eq!(shown.problems, [""; 0]);
@@ -63,18 +60,15 @@ fn a_call_is_pasted_as_it_stands_in_a_terminal() {
 }
 
 #[test]
-fn faults_stand_beside_their_fields_and_nothing_is_wiped() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+8080");
+fn faults_are_beside_their_fields_and_nothing_is_lost() {
+    let browser = Browser::at("flags=-b+8080");
     let good = browser.shown();
     assert!(!good.is_stale);
     browser.type_into("flags", ",http --nope");
     browser.type_into("packet", "nowhere");
     assert_eq!(browser.value("flags"), "-b 8080,http --nope");
     let beside = |field: &str| {
-        let list = "return Array.from(document.querySelectorAll(`#${arguments[0]}-problems li`), (item) => item.textContent)";
-        let reported: Vec<String> =
-            serde_json::from_value(browser.script(list, &[json!(field)])).expect("a list");
+        let reported = browser.texts(&format!("#{field}-problems li"));
         let invalid = "return document.getElementById(arguments[0]).getAttribute('aria-invalid')";
         assert_eq!(
             browser.script(invalid, &[json!(field)]),
@@ -101,16 +95,14 @@ fn faults_stand_beside_their_fields_and_nothing_is_wiped() {
 
 #[test]
 fn a_link_shares_what_is_seen() {
-    let first = Browser::start();
-    first.open_page("");
+    let first = Browser::at("");
     let input =
         Input { flags: "-b '*' -d 15090 -i '10.0.0.0/8'", manifest: "", packet: "10.0.0.5:443 --as proxy" };
     let seen = first.answer(input);
     let link = first.wait("return location.hash.includes('proxy') && location.href", &[]);
     let link = link.as_str().expect("an address");
     let second = Browser::start();
-    second.open(link);
-    second.settle();
+    second.visit(link);
     assert_eq!(second.value("flags"), input.flags);
     assert_eq!(
         (second.value("packet"), second.value("sender")),
@@ -127,10 +119,8 @@ fn a_link_shares_what_is_seen() {
 
 #[test]
 fn an_example_can_be_taken_back() {
-    let browser = Browser::start();
-    browser.open_page("flags=-b+4242");
-    browser.script("document.querySelector('#examples button:last-of-type').click()", &[]);
-    browser.settle();
+    let browser = Browser::at("flags=-b+4242");
+    browser.press_button("#examples button:last-of-type");
     assert!(browser.value("manifest").starts_with("apiVersion: v1"));
     assert_eq!(browser.shown().problems, [""; 0]);
     browser.back();
@@ -140,11 +130,10 @@ fn an_example_can_be_taken_back() {
 
 #[test]
 fn every_example_is_understood_and_differs() {
-    let browser = Browser::start();
-    browser.open_page("");
-    let count = browser.script("return document.querySelectorAll('#examples button').length", &[]);
+    let browser = Browser::at("");
+    let count = browser.texts("#examples button").len();
     let mut verdicts = Vec::new();
-    for number in 0..count.as_u64().expect("a number") {
+    for number in 0..count {
         browser
             .script("document.querySelectorAll('#examples button')[arguments[0]].click()", &[json!(number)]);
         browser.settle();
@@ -160,14 +149,12 @@ fn every_example_is_understood_and_differs() {
 }
 
 #[test]
-fn nobody_is_asked_for_anything() {
+fn the_page_sends_no_request() {
     let server = Server::start("/", &[("", fs::read(file()).expect("the page"))]);
     let browser = Browser::start();
-    browser.open(&server.url);
-    browser.settle();
+    browser.visit(&server.url);
     browser.type_into("packet", " --as proxy");
-    browser.script("document.querySelector('#examples button:last-of-type').click()", &[]);
-    browser.settle();
+    browser.press_button("#examples button:last-of-type");
     browser.wait("return location.hash.includes('manifest=')", &[]);
     // Of all that the browser has sent, its own pages aside.
     let log = browser.log("performance");
