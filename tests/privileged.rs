@@ -19,12 +19,10 @@ mod apply {
     mod kills;
     mod listeners;
     mod lock;
-    mod moments;
     mod named;
     mod native;
     mod ownerless;
     mod parallel;
-    mod paused;
     mod programs;
     mod removal;
     mod rerun;
@@ -34,7 +32,6 @@ mod apply {
     pub(crate) mod stage;
     mod unlisted;
     mod validation;
-    mod window;
 }
 
 /// The command line: arguments, outputs, terminals, the sandbox.
@@ -93,6 +90,7 @@ mod takeover {
     mod refused_steps;
     mod replaced;
     mod scene;
+    mod states;
     mod takeover;
     pub(crate) mod upstream;
     mod watched;

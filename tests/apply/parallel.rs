@@ -17,7 +17,7 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call};
 use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::random::number;
+use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 
 /// Runs at the same time.
@@ -28,8 +28,7 @@ const AT_ONCE: usize = 8;
 #[test]
 fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
     with_lock_held(|| {
-        let namespaces: Vec<Namespace> =
-            (0..number("LIFE_NAMESPACES", 100)).map(|_| Namespace::new()).collect();
+        let namespaces: Vec<Namespace> = (0..scope::runs(100, 16)).map(|_| Namespace::new()).collect();
         let next = AtomicUsize::new(0);
         let apply = || {
             let mut failed = Vec::new();
@@ -78,7 +77,7 @@ fn the_holder_of_the_lock_is_named() {
 fn rivals_in_one_namespace_agree() {
     let mut wrong = Vec::new();
     for variant in VARIANTS {
-        for round in 0..number("LIFE_RIVALS", 10) {
+        for round in 0..scope::runs(10, 3) {
             let namespace = Namespace::new();
             let arguments = call("apply", variant, FULL);
             let preceding_rules: Vec<Outcome> = thread::scope(|scope| {

@@ -10,7 +10,7 @@ use std::{fs, fs::File, thread};
 use crate::apply::stage::{FULL, REDIRECT, call, same, state};
 use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::random::number;
+use crate::support::scope;
 use crate::support::setting::Variant;
 use testkit::running::Running;
 
@@ -34,7 +34,7 @@ fn check(variant: Variant, name: &str, flags: &[&str]) {
     let before = state(&namespace);
     let monitors =
         ["nft monitor", "ip monitor all"].map(|line| Monitor::start(&namespace, variant, name, line));
-    for round in 0..number("LIFE_RERUNS", 100) / 2 {
+    for round in 0..scope::runs(50, 2) {
         // Both names of the job, and with the variant found out rather than told.
         succeed(&namespace, &[&["apply"], flags].concat());
         let printed = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;

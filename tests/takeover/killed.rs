@@ -9,10 +9,12 @@ use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
 use crate::support::rows::rows;
+use crate::support::scope;
 use crate::takeover::meshes::Goal;
 use crate::takeover::packets::{By, kernel};
 use crate::takeover::packets::{LEGACY, NATIVE, NFT, set};
 use crate::takeover::scene::{Scene, fresh, request};
+use crate::takeover::states::State;
 use crate::takeover::watched::commits;
 use sidecar_init::backend::{BackendName, CommitStep};
 use sidecar_init::engine;
@@ -44,32 +46,33 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
     let scene = Scene::new();
     let folder = Folder::new("writes");
     let log = &folder.file("log");
-    let mut now = changes[0].0;
-    set(&scene.inside, now, By::Us(backend));
+    let of = |goal: Goal| State { backend, goal };
+    let mut now = of(changes[0].0);
+    set(&scene.inside, now.goal, By::Us(backend));
     scene.under_traffic(|| {
-        for &(old, new) in changes {
-            let (before, after) = (fresh(old, backend), fresh(new, backend));
-            let back = || scene.reach(new, old, backend);
+        for (old, new) in changes.iter().map(|(old, new)| (of(*old), of(*new))) {
+            let (before, after) = (fresh(old), fresh(new));
+            let back = || scene.reach(new, old);
             if now != old {
-                scene.reach(now, old, backend);
+                scene.reach(now, old);
             }
-            let planned = planned(&scene.inside, old, new, backend);
-            let output = traced(&scene.inside, (old, new), backend, &["-o", log]);
+            let planned = planned(&scene.inside, old, new);
+            let output = traced(&scene.inside, old, new, &["-o", log]);
             assert!(output.succeeded(), "{output:?}");
             let written = writes(&fs::read_to_string(log).expect("a log"));
-            assert_eq!(written.len(), planned, "from {old:?} to {new:?} by {backend}: {written:#?}");
-            scene.holds(new, &after, &format!("{backend}, the binary"));
+            assert_eq!(written.len(), planned, "from {old:?} to {new:?}: {written:#?}");
+            scene.holds(new, &after, "the binary");
             let mut places = distinct(written);
             let number = places.len();
-            for nth in 0..number {
+            for nth in scope::of((0..number).collect(), 3) {
                 let killed = (0..ATTEMPTS).find_map(|_| {
                     back();
-                    scene.holds(old, &before, &format!("{backend}, back"));
+                    scene.holds(old, &before, "back");
                     let (name, count) = places.get(nth).or(places.last()).expect("there was a write");
                     let kill = format!("inject={name}:signal=KILL:when={count}");
-                    let run = || traced(&scene.inside, (old, new), backend, &["-o", log, "-e", &kill]);
+                    let run = || traced(&scene.inside, old, new, &["-o", log, "-e", &kill]);
                     let output = scene.with_calls(run);
-                    let what = format!("from {old:?} to {new:?} by {backend}, killed at {name} {count}");
+                    let what = format!("from {old:?} to {new:?}, killed at {name} {count}");
                     if !output.succeeded() {
                         return Some(what);
                     }
@@ -78,11 +81,10 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
                     None
                 });
                 let what = killed.expect("one of several runs is killed");
-                scene.look(&[old, new], &what);
-                let output =
-                    scene.with_calls(|| traced(&scene.inside, (old, new), backend, &["-o", "/dev/null"]));
+                scene.look(&[old.goal, new.goal], &what);
+                let output = scene.with_calls(|| traced(&scene.inside, old, new, &["-o", "/dev/null"]));
                 assert!(output.succeeded(), "{what}, the next run: {output:?}");
-                scene.look(&[new], &what);
+                scene.look(&[new.goal], &what);
                 scene.holds(new, &after, &what);
             }
             now = new;
@@ -96,29 +98,19 @@ fn distinct(writes: Vec<(String, usize)>) -> Vec<(String, usize)> {
 }
 
 /// How many commits a plan has that write.
-fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) -> usize {
-    let (owner, options) = request(old, new, backend);
-    let plan = || engine::plan(&mut kernel(owner), &new.desired(owner), &options);
+fn planned(namespace: &Namespace, old: State, new: State) -> usize {
+    let (owner, options) = request(old, new);
+    let plan = || engine::plan(&mut kernel(owner), &new.goal.desired(owner), &options);
     let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
     plan.steps.iter().flat_map(commits).filter(|commit| *commit != CommitStep::WaitForInFlight).count()
 }
 
 /// Runs the binary under `strace`.
-fn traced(
-    namespace: &Namespace,
-    (old, new): (Goal, Goal),
-    backend: BackendName,
-    options: &[&str],
-) -> Outcome {
-    let flags = new.flags();
-    let choice = match backend {
-        BackendName::Nftables => "nftables",
-        BackendName::Iptables(_) if backend == NFT => "iptables-nft",
-        BackendName::Iptables(_) => "iptables-legacy",
-    };
+fn traced(namespace: &Namespace, old: State, new: State, options: &[&str]) -> Outcome {
+    let flags = new.goal.flags();
     let how = if old == new { "--force-apply" } else { "--replace" };
     let calls = ["-f", "-qq", "-e", "trace=sendto,sendmsg,setsockopt"];
-    let words = [BINARY, "apply", how, "--backend", choice];
+    let words = [BINARY, "apply", how, "--backend", new.choice()];
     let flags = flags.iter().map(String::as_str);
     let words: Vec<&str> = calls.iter().chain(options).chain(&words).copied().chain(flags).collect();
     namespace.output("strace", &words, "")

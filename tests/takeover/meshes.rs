@@ -19,10 +19,12 @@ pub(crate) struct Goal {
     pub(crate) mesh: Mesh,
     /// Long flags and their values.
     words: Words,
+    /// The pod's.
+    addresses: &'static str,
 }
 
-/// The pod's.
-const ADDRESSES: &str = "10.77.0.2,fd77::2";
+const IPV4_FIRST: &str = "10.77.0.2,fd77::2";
+const IPV6_FIRST: &str = "fd77::2,10.77.0.2";
 
 type Words = &'static [(&'static str, &'static str)];
 
@@ -31,6 +33,8 @@ const OTHERWISE_REDIRECT: Words = &[
     ("proxy-uid", "1337"),
     ("istio-inbound-ports", "*"),
     ("istio-service-cidr", "*"),
+    ("istio-exclude-interfaces", "eth9"),
+    ("kube-virt-interfaces", "virt9"),
 ];
 const REDIRECT: Words = &[
     ("dual-stack", "true"),
@@ -50,6 +54,10 @@ const OTHERWISE_TRANSPARENT: Words = &[
     ("proxy-uid", "1337"),
     ("istio-inbound-ports", "*"),
     ("istio-service-cidr", "*"),
+    ("istio-exclude-interfaces", "eth9"),
+    ("redirect-dns", "true"),
+    ("dns-servers", "10.88.0.10,fd88::10"),
+    ("drop-invalid", "true"),
 ];
 const TRANSPARENT: Words = &[
     ("dual-stack", "true"),
@@ -74,7 +82,9 @@ const OTHERWISE_AMBIENT: Words = &[("dns-capture", "false"), ("reroute-virtual-i
 
 impl Goal {
     pub(crate) const REDIRECT: Self = Self::of(Mesh::Istio, REDIRECT);
+    pub(crate) const PLAIN_REDIRECT: Self = Self::of(Mesh::Istio, OTHERWISE_REDIRECT);
     pub(crate) const TRANSPARENT: Self = Self::of(Mesh::Istio, TRANSPARENT);
+    pub(crate) const MORE_TRANSPARENT: Self = Self::of(Mesh::Istio, OTHERWISE_TRANSPARENT);
     pub(crate) const LINKERD: Self = Self::of(Mesh::Linkerd, LINKERD);
     pub(crate) const KUMA: Self = Self::of(Mesh::Kuma, KUMA);
     pub(crate) const AMBIENT: Self = Self::of(Mesh::Ambient, AMBIENT);
@@ -86,15 +96,29 @@ impl Goal {
 
     /// The same meshes with other words: rules, chains, whole tables and routing appear and go.
     pub(crate) const OTHERWISE: [Self; 5] = [
-        Self::of(Mesh::Istio, OTHERWISE_REDIRECT),
-        Self::of(Mesh::Istio, OTHERWISE_TRANSPARENT),
+        Self::PLAIN_REDIRECT,
+        Self::MORE_TRANSPARENT,
         Self::of(Mesh::Linkerd, OTHERWISE_LINKERD),
         Self::of(Mesh::Kuma, OTHERWISE_KUMA),
         Self::of(Mesh::Ambient, OTHERWISE_AMBIENT),
     ];
 
     const fn of(mesh: Mesh, words: Words) -> Self {
-        Self { mesh, words }
+        Self { mesh, words, addresses: IPV4_FIRST }
+    }
+
+    /// The same for a pod whose first address is of IPv6.
+    pub(crate) const fn with_ipv6_first(self) -> Self {
+        Self { addresses: IPV6_FIRST, ..self }
+    }
+
+    pub(crate) fn has_ipv6_first(self) -> bool {
+        self.addresses == IPV6_FIRST
+    }
+
+    /// Whether mesh and words are the same.
+    pub(crate) fn says(self, other: Self) -> bool {
+        (self.mesh, self.words) == (other.mesh, other.words)
     }
 
     /// Any two of different meshes.
@@ -111,7 +135,10 @@ impl Goal {
     /// As the command line says it.
     pub(crate) fn flags(self) -> Vec<String> {
         let words = self.words.iter().map(|(name, value)| format!("--{name}={value}"));
-        [format!("--mesh={}", self.mesh), format!("--pod-ips={ADDRESSES}")].into_iter().chain(words).collect()
+        [format!("--mesh={}", self.mesh), format!("--pod-ips={}", self.addresses)]
+            .into_iter()
+            .chain(words)
+            .collect()
     }
 
     pub(crate) fn capture(self) -> Capture {
@@ -120,7 +147,8 @@ impl Goal {
             let row = rows.find(|row| row.long == *name).unwrap_or_else(|| panic!("{}: --{name}", self.mesh));
             (row.setting, (*value).to_owned())
         };
-        let everywhere = [(Setting::Mesh, self.mesh.to_string()), (Setting::PodIps, ADDRESSES.to_owned())];
+        let everywhere =
+            [(Setting::Mesh, self.mesh.to_string()), (Setting::PodIps, self.addresses.to_owned())];
         let raw = Raw::new(everywhere.into_iter().chain(self.words.iter().map(setting)), |_| true, |_| None);
         let resolved = mesh::resolve(&raw, &NullHost, Vec::new());
         resolved.unwrap_or_else(|problems| panic!("{self:?}: {problems}")).capture
@@ -144,9 +172,15 @@ impl Goal {
     }
 }
 
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} of {}", self.mesh, self.words, self.addresses)
+    }
+}
+
 impl fmt::Debug for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.mesh, self.words)
+        write!(f, "{self}")
     }
 }
 

@@ -1,9 +1,10 @@
 //! With the kernel: rules of one mesh, set by a program that is none of ours or by us, and another mesh that is asked for.
 
 use crate::support::namespace::Namespace;
-use crate::support::setting;
+use crate::support::{scope, setting};
 use crate::takeover::meshes::{Goal, options};
 use crate::takeover::scene::fresh;
+use crate::takeover::states::{BACKENDS, State};
 use mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership, routing::Object};
 use sidecar_init::{
@@ -107,31 +108,31 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
 
 #[test]
 fn whoever_captures_is_named_and_nothing_is_touched() {
-    for (old, new) in Goal::pairs() {
-        for by in WAYS {
-            let namespace = Namespace::new();
-            set(&namespace, old, by);
-            let before = everything(&namespace);
-            // It is refused before a backend is chosen.
-            let refused = namespace.run(|| {
-                let mut kernel = kernel(new.owner());
-                engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
-            });
-            let printed = match refused {
-                Err(error @ EngineError::Captured { .. }) => error.to_string(),
-                other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
-            };
-            let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);
-            assert!(is_named, "{printed}");
-            assert_eq!(everything(&namespace), before, "{old:?} {by:?}, {new:?}");
-        }
+    let all = Goal::pairs().flat_map(|pair| WAYS.map(|by| (pair, by))).collect();
+    for ((old, new), by) in scope::of(all, 8) {
+        let namespace = Namespace::new();
+        set(&namespace, old, by);
+        let before = everything(&namespace);
+        // It is refused before a backend is chosen.
+        let refused = namespace.run(|| {
+            let mut kernel = kernel(new.owner());
+            engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
+        });
+        let printed = match refused {
+            Err(error @ EngineError::Captured { .. }) => error.to_string(),
+            other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
+        };
+        let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);
+        assert!(is_named, "{printed}");
+        assert_eq!(everything(&namespace), before, "{old:?} {by:?}, {new:?}");
     }
 }
 
 #[test]
 fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
-    for (new, to) in Goal::ALL.into_iter().flat_map(|new| [LEGACY, NFT, NATIVE].map(|to| (new, to))) {
-        let desired = fresh(new, to);
+    let all = Goal::ALL.into_iter().flat_map(|new| BACKENDS.map(|to| (new, to))).collect();
+    for (new, to) in scope::of(all, 2) {
+        let desired = fresh(State { backend: to, goal: new });
         for (old, _) in Goal::pairs().filter(|(_, one)| *one == new) {
             // Where nothing but the mesh changes, `moves` looks.
             for by in WAYS.into_iter().filter(|by| *by != By::Us(to)) {
@@ -174,7 +175,7 @@ fn cleaning_one_leaves_the_other() {
     let alike = |one: Goal, other: Goal| {
         [one, other].iter().all(|goal| goal.mesh != Mesh::Linkerd && goal.mesh != Mesh::Kuma)
     };
-    for (index, (one, other)) in Goal::pairs().enumerate() {
+    for (index, (one, other)) in scope::of(Goal::pairs().enumerate().collect(), 4) {
         let ways = BESIDE.into_iter().cycle().skip(index % 2).step_by(2).take(2);
         for (by, beside) in ways.filter(|(by, _)| *by != By::Us(NFT) || !alike(one, other)) {
             let (namespace, fresh) = (Namespace::new(), Namespace::new());

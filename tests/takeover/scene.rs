@@ -1,29 +1,36 @@
 //! A pod in which every mesh's proxy listens, and that is called and calls without pause while its rules change.
 //!
 //! Whoever is called listens too, so that a connection past the proxies is seen as an arrival there. One that fails, at
-//! whatever moment, counts as well.
+//! whatever moment, counts as well. So does one that was opened at an earlier moment and is cut, and one from the very port
+//! whose last connection the pod still has in TIME_WAIT.
 
 use crate::support::address::{Place, any};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{self, Family, Mode, Setting};
-use crate::support::traffic::{Call, Protocol, Socket, assume};
+use crate::support::traffic::{Call, Protocol, QUESTION_OF_MORE, Socket, assume};
 use crate::support::wait;
 use crate::takeover::meshes::{Goal, options};
-use crate::takeover::packets::{everything, kernel, own_lines, set};
+use crate::takeover::packets::{By, everything, kernel, own_lines, set};
+use crate::takeover::states::State;
 use crate::takeover::watched::{Disposition, Watched};
 use mesh::{Mesh, OWNERS};
 use rules::Ownership;
-use sidecar_init::backend::{BackendName, CommitStep};
+use sidecar_init::backend::CommitStep;
 use sidecar_init::engine::{self, Options};
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
 const SERVICE: (Place, u16) = (Place::Service, 9080);
 const APPLICATION: (Place, u16) = (Place::Pod, 8080);
+/// A port outside that each call to the application comes from which is not made without pause.
+const SAME_PORT: u16 = 19_999;
+/// How many connections are kept open before they are closed and others opened.
+const KEPT: usize = 48;
 /// Where linkerd's proxy listens; the others' share their ports.
 const LINKERD: [(u16, Answerer); 2] = [(4143, Answerer::Inbound), (4140, Answerer::Outbound)];
 
@@ -32,6 +39,8 @@ pub(crate) struct Scene {
     pub(crate) inside: Namespace,
     outside: Namespace,
     faults: Mutex<Vec<String>>,
+    /// Connections that are open, each with the moment at which it was opened.
+    kept: Mutex<Vec<(String, TcpStream)>>,
     gate: Gate,
     dns_queries: AtomicUsize,
     by_agent: AtomicUsize,
@@ -64,7 +73,8 @@ impl Scene {
         let again =
             |namespace: &Namespace| Namespace::from(File::open(namespace.path()).expect("it is there"));
         let (inside, outside) = (again(&pod.inside), again(&pod.outside));
-        Self { pod: pod.into(), inside, outside, faults: Mutex::default(), gate, dns_queries, by_agent }
+        let (faults, kept) = (Mutex::default(), Mutex::default());
+        Self { pod: pod.into(), inside, outside, faults, kept, gate, dns_queries, by_agent }
     }
 
     /// Makes changes, each beginning where the last one ended, while connections are made whenever something is committed.
@@ -83,6 +93,8 @@ impl Scene {
             let _end = End(&self.gate);
             changes();
         });
+        // Listeners end when the last connection has.
+        self.kept.lock().expect("no thread panicked with it").clear();
         self.look_at_arrivals(None, "at the end");
         let faults = self.faults.lock().expect("no thread panicked with it");
         assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
@@ -98,63 +110,58 @@ impl Scene {
     /// Goes from one goal to the other, looks before each commit and behind the last one, and says how many there were.
     ///
     /// What is wrong is collected; the change itself has to end as `disposition` says.
-    pub(crate) fn change(
-        &self,
-        old: Goal,
-        new: Goal,
-        backend: BackendName,
-        disposition: Disposition,
-    ) -> usize {
-        let (owner, options) = request(old, new, backend);
-        let what = format!("from {old:?} to {new:?} by {backend}, {disposition:?}");
-        let answers_names = |goal: &Goal| goal.capture().proxy().listeners.dns.is_some();
+    pub(crate) fn change(&self, old: State, new: State, disposition: Disposition) -> usize {
+        let (owner, options) = request(old, new);
+        let what = format!("from {old:?} to {new:?}, {disposition:?}");
+        let answers_names = |state: &State| state.goal.capture().proxy().listeners.dns.is_some();
         let names = [old, new].iter().all(answers_names);
+        let [one, other] = [old.goal, new.goal];
         let mut printed = Vec::new();
         let mut stop = |step: &CommitStep| {
             self.gate.to(Traffic::Stands);
             printed.push(step.to_string());
-            self.look_at(&[old, new], names, &format!("{what}: before {step}"));
+            self.look_at(&[one, other], names, &format!("{what}: before {step}"));
             self.gate.flows();
         };
         let (done, commits) = self.inside.run(|| {
             let mut watched = Watched { kernel: kernel(owner), disposition, commits: 0, stop: &mut stop };
-            let done = engine::apply(&mut watched, &new.desired(owner), &options);
+            let done = engine::apply(&mut watched, &new.goal.desired(owner), &options);
             (done.map_err(|error| error.to_string()), watched.commits)
         });
         self.gate.to(Traffic::Stands);
         match (disposition, &done) {
-            (Disposition::Done, Ok(summary)) => assert_eq!(summary.backend, Some(backend), "{what}"),
+            (Disposition::Done, Ok(summary)) => assert_eq!(summary.backend, Some(new.backend), "{what}"),
             (Disposition::Fails(_), Err(error)) if error.ends_with("the old state is back in place") => {}
             (Disposition::Killed(_), Err(_)) => {}
             _ => panic!("{what}: {done:?}\n{printed:#?}"),
         }
         let settled: &[Goal] = match disposition {
-            Disposition::Done => &[new],
-            Disposition::Fails(_) => &[old],
-            Disposition::Killed(_) => &[old, new],
+            Disposition::Done => &[other],
+            Disposition::Fails(_) => &[one],
+            Disposition::Killed(_) => &[one, other],
         };
         self.look_at(settled, names, &format!("{what}: at the end"));
         commits
     }
 
-    /// Nothing but what this goal wants is there, and all of that.
-    pub(crate) fn holds(&self, goal: Goal, fresh: &[String], what: &str) {
+    /// Nothing but what this state consists of is there, and all of that.
+    pub(crate) fn holds(&self, state: State, fresh: &[String], what: &str) {
         let found = own_lines(&everything(&self.inside));
-        assert_eq!(found, fresh, "{what}: not as {goal:?} alone would be");
+        assert_eq!(found, fresh, "{what}: not as {state:?} alone would be");
     }
 
     /// Goes from one goal to the other, and looks at nothing.
-    pub(crate) fn reach(&self, old: Goal, new: Goal, backend: BackendName) {
-        let (owner, options) = request(old, new, backend);
+    pub(crate) fn reach(&self, old: State, new: State) {
+        let (owner, options) = request(old, new);
         let done = self.inside.run(|| {
-            let desired = new.desired(owner);
+            let desired = new.goal.desired(owner);
             engine::apply(&mut kernel(owner), &desired, &options).map_err(|error| error.to_string())
         });
-        done.unwrap_or_else(|error| panic!("from {old:?} to {new:?} by {backend}: {error}"));
+        done.unwrap_or_else(|error| panic!("from {old:?} to {new:?}: {error}"));
     }
 
     /// A second run that is not told to make everything anew finds nothing to do.
-    pub(crate) fn rests(&self, goal: Goal, backend: BackendName) {
+    pub(crate) fn rests(&self, State { goal, backend }: State) {
         let owner = goal.owner();
         let again = || engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend));
         let steps =
@@ -184,6 +191,11 @@ impl Scene {
                     Err(error) => self.fault(format!("{what}: a call to {}: {error}", at(to, family))),
                     Ok(from) => self.look_at_arrivals(Some((from, goals)), what),
                 }
+                self.keep(home, at(to, family), what);
+            }
+            let from = Some(SocketAddr::new(Place::Neighbour.ip(family), SAME_PORT));
+            if let Err(error) = self.call_from(from, at(APPLICATION, family)) {
+                self.fault(format!("{what}: a call from the same port, {from:?}: {error}"));
             }
             if names {
                 let to = Place::Resolver.at(family, 53);
@@ -195,6 +207,31 @@ impl Scene {
                     Err(error) => self.fault(format!("{what}: a question for {to}: {error}")),
                     Ok(_) => drop(self.dns_queries.fetch_add(1, Ordering::Relaxed)),
                 }
+            }
+        }
+    }
+
+    /// Makes a call from outside, and leaves it to the other side to end the connection.
+    fn call_from(&self, from: Option<SocketAddr>, to: SocketAddr) -> io::Result<()> {
+        let mut stream = TcpStream::from(Call { from, ..call(to) }.open(&self.outside)?);
+        stream.write_all(b"?")?;
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    }
+
+    /// Opens a connection that stays, and asks over all of them.
+    fn keep(&self, home: &Namespace, to: SocketAddr, what: &str) {
+        let mut kept = self.kept.lock().expect("no thread panics with it");
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        match call(to).open(home) {
+            Ok(stream) => kept.push((format!("to {to} since {what}"), stream.into())),
+            Err(error) => self.fault(format!("{what}: a connection to {to}: {error}")),
+        }
+        for (which, stream) in kept.iter_mut() {
+            if let Err(error) = stream.write_all(QUESTION_OF_MORE).and_then(|()| stream.read_exact(&mut [0]))
+            {
+                self.fault(format!("{what}: the connection {which}: {error}"));
             }
         }
     }
@@ -229,20 +266,20 @@ impl Scene {
     }
 }
 
-/// What the namespace of a pod holds that has never seen anything but this goal.
-pub(crate) fn fresh(goal: Goal, backend: BackendName) -> Vec<String> {
+/// What the namespace of a pod holds that has never seen anything but this state.
+pub(crate) fn fresh(state: State) -> Vec<String> {
     let namespace = Namespace::new();
-    set(&namespace, goal, crate::takeover::packets::By::Us(backend));
+    set(&namespace, state.goal, By::Us(state.backend));
     own_lines(&everything(&namespace))
 }
 
 /// Another mesh is replaced; the same words again make everything anew.
-pub(crate) fn request(old: Goal, new: Goal, backend: BackendName) -> (Ownership, Options) {
-    let owner = match old.mesh == new.mesh {
-        true => new.owner(),
-        false => new.owner().union(OWNERS),
+pub(crate) fn request(old: State, new: State) -> (Ownership, Options) {
+    let owner = match old.goal.mesh == new.goal.mesh {
+        true => new.goal.owner(),
+        false => new.goal.owner().union(OWNERS),
     };
-    (owner, Options { force: old == new, ..options(backend) })
+    (owner, Options { force: old == new, ..options(new.backend) })
 }
 
 fn at((place, port): (Place, u16), family: Family) -> SocketAddr {

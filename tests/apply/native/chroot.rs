@@ -58,6 +58,7 @@ fn captures(family: Family, mode: Mode) {
 }
 
 #[test]
+#[ignore = "builds the static binary"]
 fn an_empty_root_is_enough() {
     for family in Family::BOTH {
         captures(family, Mode::Redirect);
@@ -67,6 +68,7 @@ fn an_empty_root_is_enough() {
 
 /// What its caller has closed is not a reason to end before it has begun.
 #[test]
+#[ignore = "builds the static binary"]
 fn closed_streams_are_no_reason_to_abort() {
     let root = root("closed");
     let folder = root.to_str().expect("UTF-8");

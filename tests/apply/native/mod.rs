@@ -2,8 +2,6 @@
 //!
 //! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables
 //! or `strace` is missing. Where which packets land is the concern of the kernel tests, not of these.
-//!
-//! `NATIVE_NAMESPACES` sets how many namespaces are set up at once (default 200).
 
 #[path = "../../../rules/tests/laws/arbitrary.rs"]
 #[expect(dead_code, reason = "the laws of the model use all of it")]

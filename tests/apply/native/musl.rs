@@ -35,6 +35,7 @@ pub(crate) fn binary() -> &'static PathBuf {
 
 /// A node copies it, and a container starts it: what is beyond this is likely to be linked by mistake.
 #[test]
+#[ignore = "builds the static binary"]
 fn it_stays_small() {
     let bytes = fs::metadata(binary()).expect("the binary").len();
     assert!(bytes < 5_500_000, "{bytes} bytes");
@@ -42,6 +43,7 @@ fn it_stays_small() {
 
 /// The C library is another one, and some of its calls differ.
 #[test]
+#[ignore = "builds the static binary"]
 fn its_sandbox_is_that_of_every_build() {
     let tour = Command::new(binary()).arg("sandbox").outcome().with(0, "sandbox");
     assert!(tour.stdout.contains("connections went as the rules say"), "{tour:?}");

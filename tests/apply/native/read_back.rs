@@ -5,6 +5,7 @@ use crate::apply::native::small::{packet, routing, statement};
 use crate::apply::native::support::in_namespace;
 use crate::support::catalogue;
 use crate::support::program::{output, stdout};
+use crate::support::scope;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use rules::{
     Checked, Family,
@@ -17,7 +18,9 @@ use sidecar_init::backend::nftables::{Nftables, Refusal, bytecode};
 pub(crate) const NAME: &str = "t";
 
 /// How many rule sets are tried.
-const CASES: usize = 150;
+fn cases() -> usize {
+    scope::runs(150, 30)
+}
 
 /// What the kernel holds: our table, and no other.
 fn read(family: Family) -> LiveTable {
@@ -70,7 +73,7 @@ fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
 
 #[test]
 fn every_scenario_is_read_back_as_it_was_written() {
-    for case in catalogue::scenarios(|mesh| mesh.is_none()) {
+    for case in scope::of(catalogue::scenarios(|mesh| mesh.is_none()), 8) {
         let rules = |file: &str, family| {
             let rules = rules::parse::restore(&case.text(file)?, family).expect("a scenario");
             Some(rules::check::check(rules, &EVERYBODY).expect("lawful"))
@@ -90,7 +93,7 @@ fn any_rules_are_read_back_as_they_were_written() {
     let mut runner = TestRunner::deterministic();
     let mut refused = 0;
     in_namespace(|| {
-        for _ in 0..CASES {
+        for _ in 0..cases() {
             let (v4, v6, packets) = case(&mut runner);
             let Some(mut table) = nft::table(NAME, &v4, Some(&v6)) else { continue };
             if write(&table).is_none() {
@@ -102,7 +105,7 @@ fn any_rules_are_read_back_as_they_were_written() {
             check_walks(&table, &packets);
         }
     });
-    assert!(refused < CASES / 2, "{refused} rule sets were refused");
+    assert!(refused < cases() / 2, "{refused} rule sets were refused");
 }
 
 /// Two rule sets, and packets.

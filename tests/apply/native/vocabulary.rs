@@ -7,12 +7,15 @@ use crate::apply::native::arbitrary::{ANY, EVERYBODY, OTHERS, OURS, OWNER, check
 use crate::apply::native::read_back::{NAME, write};
 use crate::apply::native::support::{in_namespace, ruleset};
 use crate::support::program::stdout;
+use crate::support::scope;
 use crate::support::setting::{self, Variant};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
 use rules::{Checked, Family, ListedRule, Ownership, State, Table, nft, parse, plan::plan, render};
 
 /// How many rule sets are tried.
-const CASES: usize = 40;
+fn cases() -> usize {
+    scope::runs(40, 4)
+}
 
 fn one<T: std::fmt::Debug>(runner: &mut TestRunner, strategy: impl Strategy<Value = T>) -> T {
     strategy.new_tree(runner).expect("a case").current()
@@ -31,7 +34,7 @@ fn check_listed(variant: Variant, family: Family, names: &'static [&'static str]
     };
     let (restore, save) = (variant.program(named, "-restore"), variant.program(named, "-save"));
     let mut runner = TestRunner::deterministic();
-    for _ in 0..CASES {
+    for _ in 0..cases() {
         let rules = one(&mut runner, checked_of(family, names));
         let made = State::of(rules.rules());
         let preview = render::iptables::restore(&rules);
@@ -154,7 +157,7 @@ fn tables(runner: &mut TestRunner) -> Option<nft::InetTable> {
 #[test]
 fn any_rules_are_the_same_by_script_and_by_batch() {
     let mut runner = TestRunner::deterministic();
-    let made = std::iter::from_fn(|| Some(tables(&mut runner))).take(CASES).flatten();
+    let made = std::iter::from_fn(|| Some(tables(&mut runner))).take(cases()).flatten();
     for table in made {
         let script = render::nft::script(&table);
         let by_nft = in_namespace(|| {

@@ -1,0 +1,83 @@
+//! States of a namespace: what a mesh wants there, and the backend by which it is held.
+//!
+//! A full crossing of backends, families, captures and their words is too much for each property, so most are tried with
+//! the rows of a table in which each two values of any two columns occur together.
+
+use crate::support::namespace::Namespace;
+use crate::support::program::{Outcome, binary};
+use crate::support::scope;
+use crate::takeover::meshes::Goal;
+use crate::takeover::packets::{LEGACY, NATIVE, NFT};
+use sidecar_init::backend::BackendName;
+use std::collections::BTreeSet;
+use std::fmt;
+
+pub(crate) const BACKENDS: [BackendName; 3] = [NATIVE, NFT, LEGACY];
+
+/// Rules of a mesh by a backend.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) backend: BackendName,
+    pub(crate) goal: Goal,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.goal, self.backend)
+    }
+}
+
+impl State {
+    /// The word by which the command line knows the backend.
+    pub(crate) fn choice(self) -> &'static str {
+        match self.backend {
+            NATIVE => "nftables",
+            NFT => "iptables-nft",
+            _ => "iptables-legacy",
+        }
+    }
+
+    /// Runs a command of the binary with all that describes this state.
+    pub(crate) fn say(self, namespace: &Namespace, command: &[&str]) -> Outcome {
+        let mut call = binary(command);
+        call.args(["--backend", self.choice()]).args(self.goal.flags());
+        namespace.outcome(&mut call)
+    }
+}
+
+/// A row for each backend with each capture; in the rows of each, the pod's first address is of either family, and words are
+/// few or many.
+fn rows() -> Vec<State> {
+    let row = |index: usize| {
+        let goals = if index.is_multiple_of(2) { Goal::ALL } else { Goal::OTHERWISE };
+        let goal = goals[index % goals.len()];
+        let goal = if (index / 2).is_multiple_of(2) { goal } else { goal.with_ipv6_first() };
+        State { backend: BACKENDS[index % BACKENDS.len()], goal }
+    };
+    (0..BACKENDS.len() * Goal::ALL.len()).map(row).collect()
+}
+
+/// The rows of the table, or today's three of them, in which each backend occurs.
+pub(crate) fn states() -> Vec<State> {
+    scope::of(rows().chunks(BACKENDS.len()).map(<[State]>::to_vec).collect(), 1).concat()
+}
+
+#[test]
+fn each_two_values_of_the_table_occur_together() {
+    let columns = |state: &State| {
+        let place = |goals: [Goal; 5]| goals.iter().position(|goal| goal.says(state.goal));
+        let (capture, few) = match (place(Goal::ALL), place(Goal::OTHERWISE)) {
+            (Some(capture), _) => (capture, true),
+            (None, capture) => (capture.expect("a goal of the table"), false),
+        };
+        let backend = BACKENDS.iter().position(|one| *one == state.backend).expect("a backend");
+        [backend, capture, usize::from(few), usize::from(state.goal.has_ipv6_first())]
+    };
+    let found: Vec<[usize; 4]> = rows().iter().map(columns).collect();
+    for (one, other) in (0..4).flat_map(|one| (0..one).map(move |other| (one, other))) {
+        let count = |column: usize| found.iter().map(|row| row[column]).collect::<BTreeSet<_>>().len();
+        let together: BTreeSet<_> = found.iter().map(|row| (row[one], row[other])).collect();
+        assert_eq!(together.len(), count(one) * count(other), "columns {other} and {one}: {together:?}");
+    }
+    assert_eq!(found.iter().map(|row| row[1]).collect::<BTreeSet<_>>().len(), Goal::ALL.len());
+}
