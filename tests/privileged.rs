@@ -25,7 +25,7 @@ mod apply {
     mod parallel;
     mod programs;
     mod removal;
-    mod rerun;
+    pub(crate) mod rerun;
     mod routing;
     mod settled;
     mod side_by_side;
@@ -82,7 +82,9 @@ mod oracle;
 /// Several programs in one network namespace: nothing is set beside another one's capture, one takes the place of another
 /// without a moment in which neither captures, and each is removed without the others.
 mod takeover {
+    mod inherited;
     mod killed;
+    mod life;
     mod meshes;
     mod migrate;
     mod moves;
@@ -91,7 +93,6 @@ mod takeover {
     mod replaced;
     mod scene;
     mod states;
-    mod takeover;
     pub(crate) mod upstream;
     mod watched;
 }

@@ -77,20 +77,6 @@ fn leaves_no_trace(variant: Variant) {
     same(&before, &seen_by_others(&namespace), "a second clean did something");
 }
 
-/// Both variants set up, one after the other, without anybody else.
-#[test]
-fn an_empty_namespace_is_empty_again() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        let before = seen_by_others(&namespace);
-        for flags in [FULL, REDIRECT, FULL] {
-            succeed(&namespace, &call("apply", variant, flags));
-        }
-        succeed(&namespace, &["clean"]);
-        same(&before, &seen_by_others(&namespace), &format!("{variant:?}: clean left a trace"));
-    }
-}
-
 /// Reading creates nothing either: no table, no chain.
 #[test]
 fn nothing_to_clean_is_fine_and_creates_nothing() {

@@ -4,26 +4,27 @@
 //! sample of them; every chain, jump, policy rule, route and address always is.
 
 use crate::support::catalogue::Case;
-use crate::support::rows::rows;
-use std::env;
+use crate::support::scope;
 
 use crate::apply::stage::{VARIANTS, call, same, state, tables};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::program::binary;
 use crate::support::setting::{Family, Variant};
 
-// Scenarios with all three tables, both families, several owners, a virtual machine, exclusions.
-rows! {
-    legacy_dns_tproxy: Scene::new(Variant::Legacy, "dns-tproxy").play();
-    legacy_tproxy_dual_stack: Scene::new(Variant::Legacy, "tproxy-dual-stack").play();
-    legacy_vm_interfaces_cidr_list: Scene::new(Variant::Legacy, "vm-interfaces-cidr-list").play();
-    legacy_outbound_cidr_exclusions: Scene::new(Variant::Legacy, "outbound-cidr-exclusions").play();
-    legacy_several_proxy_users: Scene::new(Variant::Legacy, "several-proxy-users").play();
-    nft_dns_tproxy: Scene::new(Variant::Nft, "dns-tproxy").play();
-    nft_tproxy_dual_stack: Scene::new(Variant::Nft, "tproxy-dual-stack").play();
-    nft_vm_interfaces_cidr_list: Scene::new(Variant::Nft, "vm-interfaces-cidr-list").play();
-    nft_outbound_cidr_exclusions: Scene::new(Variant::Nft, "outbound-cidr-exclusions").play();
-    nft_several_proxy_users: Scene::new(Variant::Nft, "several-proxy-users").play();
+/// Scenarios with all three tables, both families, several owners, a virtual machine, exclusions.
+const SCENARIOS: [&str; 5] = [
+    "dns-tproxy",
+    "tproxy-dual-stack",
+    "vm-interfaces-cidr-list",
+    "outbound-cidr-exclusions",
+    "several-proxy-users",
+];
+
+#[test]
+fn each_thing_that_is_tampered_with_is_named_and_repaired() {
+    for scenario in scope::of(SCENARIOS.to_vec(), 1) {
+        VARIANTS.into_iter().for_each(|variant| Scene::new(variant, scenario).play());
+    }
 }
 
 /// Policy rules that are there twice, and rules of ours in the variant that is not in use.
@@ -88,7 +89,7 @@ impl Scene {
     fn play(mut self) {
         let victims = self.victims();
         assert!(victims.len() > 10, "{}: {victims:?}", self.name);
-        for victim in sample(&victims) {
+        for victim in scope::of(victims.iter().collect(), 4) {
             self.rule(victim);
         }
         self.chains(&victims);
@@ -264,18 +265,6 @@ impl Scene {
 
 fn is_base(chain: &str) -> bool {
     matches!(chain, "PREROUTING" | "OUTPUT")
-}
-
-/// Evenly spread over all of them.
-fn sample(victims: &[Victim]) -> impl Iterator<Item = &Victim> {
-    let desired = match env::var("LIFE_DRIFT_RULES").as_deref() {
-        Ok("all") => victims.len(),
-        Ok(text) => {
-            text.parse().unwrap_or_else(|_| panic!("LIFE_DRIFT_RULES={text} is not a number, nor `all`"))
-        }
-        Err(_) => 4,
-    };
-    victims.iter().step_by((victims.len() / desired.clamp(1, victims.len())).max(1))
 }
 
 /// The flags of a scenario of the catalogue.

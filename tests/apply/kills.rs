@@ -7,12 +7,13 @@ use crate::support::rows::rows;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::apply::stage::{FULL, REDIRECT, call};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::program::{PATH, binary};
-use crate::support::random::number;
+use crate::support::random::Random;
+use crate::support::scope;
 use crate::support::setting::Variant;
 
 /// What a round may want; no flags: nothing of ours.
@@ -35,14 +36,15 @@ enum Victim {
 
 fn check(variant: Variant, victim: Victim) {
     let namespace = Namespace::new();
-    let mut chance = Chance::new();
-    let seed = chance.0;
+    let seed = scope::seed();
+    let mut random = Random::new(seed);
+    let moments: Vec<u32> = (0..1000).collect();
     let longest = longest(&namespace, variant);
     let mut faults = Vec::new();
-    for round in 0..number("LIFE_FAULT_RUNS", 200_usize).div_ceil(4) {
-        let desired = WANTED[usize::try_from(chance.next() % 3).expect("below 3")];
+    for round in 0..scope::runs(50, 6) {
+        let desired = random.of(&WANTED);
         let arguments = arguments(variant, desired);
-        let delay = longest.mul_f64((chance.next() % 1000) as f64 / 1000.0);
+        let delay = longest.mul_f64(f64::from(random.of(&moments)) / 1000.0);
         let killed = kill(&namespace, &arguments, victim, delay);
         run(&namespace, &arguments)
             .with(0, &format!("{variant:?}, the run after the kill in round {round}, seed {seed}"));
@@ -97,21 +99,4 @@ fn kill(namespace: &Namespace, arguments: &[&str], victim: Victim, delay: Durati
         }
     }
     child.wait().expect("our child can be waited for").code().is_none()
-}
-
-/// xorshift64: good enough to choose a moment.
-struct Chance(u64);
-
-impl Chance {
-    fn new() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-        Self((now.as_secs() << 30 | u64::from(now.subsec_nanos())) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }

@@ -1,4 +1,4 @@
-//! Identical runs after the first write nothing.
+//! That a run writes nothing, as monitors of the kernel see it; and a report that can't be printed.
 
 use crate::support::program::{Outcome, PATH, binary};
 use crate::support::wait;
@@ -7,47 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, fs::File, thread};
 
-use crate::apply::stage::{FULL, REDIRECT, call, same, state};
+use crate::apply::stage::{REDIRECT, call};
 use crate::support::folder::Folder;
-use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::scope;
+use crate::support::namespace::{Namespace, run};
 use crate::support::setting::Variant;
 use testkit::running::Running;
 
-#[test]
-fn legacy_writes_nothing() {
-    for (name, flags) in [("redirect", REDIRECT), ("full", FULL)] {
-        check(Variant::Legacy, name, flags);
-    }
-}
-
-#[test]
-fn nft_writes_nothing() {
-    for (name, flags) in [("redirect", REDIRECT), ("full", FULL)] {
-        check(Variant::Nft, name, flags);
-    }
-}
-
-fn check(variant: Variant, name: &str, flags: &[&str]) {
-    let namespace = Namespace::new();
-    succeed(&namespace, &call("apply", variant, flags));
-    let before = state(&namespace);
-    let monitors =
-        ["nft monitor", "ip monitor all"].map(|line| Monitor::start(&namespace, variant, name, line));
-    for round in 0..scope::runs(50, 2) {
-        // Both names of the job, and with the variant found out rather than told.
-        succeed(&namespace, &[&["apply"], flags].concat());
-        let printed = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;
-        assert!(printed.contains("changed=false"), "{variant:?} {name}, round {round}: {printed}");
-    }
-    for monitor in monitors {
-        monitor.assert_silent(&namespace);
-    }
-    same(&before, &state(&namespace), "an identical run changed something");
-}
-
 /// A program that reports every change of a namespace to a file.
-struct Monitor {
+pub(crate) struct Monitor {
     line: &'static str,
     _child: Running,
     report: std::path::PathBuf,
@@ -62,9 +29,9 @@ const PROBE_ADDRESS: &str = "192.0.2.77/32";
 
 impl Monitor {
     /// Starts it and waits until it reports.
-    fn start(namespace: &Namespace, variant: Variant, name: &str, line: &'static str) -> Self {
+    pub(crate) fn start(namespace: &Namespace, name: &str, line: &'static str) -> Self {
         let words: Vec<&str> = line.split(' ').collect();
-        let folder = Folder::new(&format!("rerun-{}-{name}-{}", variant.name(), words[0]));
+        let folder = Folder::new(&format!("rerun-{name}-{}", words[0]));
         let report = folder.join("report");
         let file = fs::File::create(&report).expect("a file can be made");
         let mut command = Command::new(words[0]);
@@ -104,7 +71,7 @@ impl Monitor {
     }
 
     /// Everything that it reports is of the probe that it is given now.
-    fn assert_silent(self, namespace: &Namespace) {
+    pub(crate) fn assert_silent(self, namespace: &Namespace) {
         self.proves_life(namespace);
         let report = self.reported();
         let known = |line: &&str| KNOWN.iter().any(|word| line.contains(word));

@@ -1,15 +1,4 @@
-//! The binary, the states that it is asked for, and all that it may touch.
-//!
-//! How much is tried can be set in the environment:
-//!
-//! | variable            | counts                                                   | default |
-//! |---------------------|----------------------------------------------------------|---------|
-//! | `LIFE_RERUNS`       | identical runs of each variant                           | 100     |
-//! | `LIFE_FAULT_RUNS`   | runs ended by `kill -9`, both variants together          | 200     |
-//! | `LIFE_WINDOW_RUNS`  | changes under traffic, all pairs of states together      | 200     |
-//! | `LIFE_DRIFT_RULES`  | rules of each scenario that are tampered with, or `all`  | 4       |
-//! | `LIFE_NAMESPACES`   | namespaces set up at once                                | 100     |
-//! | `LIFE_RIVALS`       | rounds of rival runs in one namespace                    | 10      |
+//! The states that the binary is asked for, and all that it may touch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -161,15 +161,29 @@ macro_rules! scenes {
 
 macro_rules! tests {
     ($scene:ident ($($name:ident: $variant:ident $family:ident $mode:ident,)+)) => {$(
-        #[test]
-        fn $name() {
-            use $crate::support::setting::{Family, Mode, Setting, Variant};
-            super::$scene(Setting { variant: Variant::$variant, family: Family::$family, mode: Mode::$mode });
+        $crate::support::setting::attributed! { $variant
+            fn $name() {
+                use $crate::support::setting::{Family, Mode, Setting, Variant};
+                super::$scene(Setting { variant: Variant::$variant, family: Family::$family, mode: Mode::$mode });
+            }
         }
     )+};
 }
 
+/// One pass over the kernel's parts is of nf_tables and of one variant of iptables.
+macro_rules! attributed {
+    (Legacy $test:item) => {
+        #[test]
+        #[ignore = "packets meet the same rules by iptables-nft"]
+        $test
+    };
+    ($variant:ident $test:item) => {
+        #[test]
+        $test
+    };
+}
+
 pub(crate) use {
-    in_every_iptables_setting, in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, scenes,
-    tests,
+    attributed, in_every_iptables_setting, in_every_redirect_setting, in_every_setting,
+    in_every_tproxy_setting, scenes, tests,
 };

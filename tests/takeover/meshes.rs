@@ -1,5 +1,7 @@
 //! What each mesh wants, and namespaces in memory that hold it.
 
+use crate::support::namespace::Namespace;
+use crate::support::program::{Outcome, binary};
 use mesh::settings::{self, Setting};
 use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, Mesh, OWNERS};
@@ -139,6 +141,11 @@ impl Goal {
             .into_iter()
             .chain(words)
             .collect()
+    }
+
+    /// Runs a command of the binary with all that is wanted.
+    pub(crate) fn say(self, namespace: &Namespace, command: &[&str]) -> Outcome {
+        namespace.outcome(binary(command).args(self.flags()))
     }
 
     pub(crate) fn capture(self) -> Capture {

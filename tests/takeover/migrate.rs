@@ -2,40 +2,11 @@
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
 use crate::support::mounts::{mount, unshare_mounts};
-use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::namespace::{Namespace, succeed};
 use crate::support::program::{Outcome, PATH, Run, binary};
 use crate::support::setting::{Family, Variant};
 use std::fs;
 use std::process::Command;
-
-/// Changes of variant, with and without a change of what is desired.
-const WAYS: [[(Variant, &[&str]); 3]; 4] = [
-    [(Variant::Legacy, FULL), (Variant::Nft, FULL), (Variant::Legacy, FULL)],
-    [(Variant::Nft, REDIRECT), (Variant::Legacy, REDIRECT), (Variant::Nft, REDIRECT)],
-    [(Variant::Legacy, REDIRECT), (Variant::Nft, FULL), (Variant::Legacy, REDIRECT)],
-    [(Variant::Nft, FULL), (Variant::Legacy, REDIRECT), (Variant::Nft, FULL)],
-];
-
-#[test]
-fn rules_of_the_other_variant_go() {
-    for way in WAYS {
-        let namespace = Namespace::new();
-        for (variant, flags) in way {
-            succeed(&namespace, &call("apply", variant, flags));
-            let alone = Namespace::new();
-            succeed(&alone, &call("apply", variant, flags));
-            same(&state(&alone), &state(&namespace), &format!("{way:?}: now {variant:?}"));
-            run(&namespace, &call("check", variant, flags)).with(0, "check of the same variant");
-            let other = other(variant);
-            let printed =
-                run(&namespace, &call("check", other, flags)).with(3, "check of the other variant").stdout;
-            assert!(
-                printed.contains(other.name()) && printed.contains("missing") && printed.contains("extra"),
-                "{printed}"
-            );
-        }
-    }
-}
 
 /// Without being told, every command works with the variant that holds our rules.
 #[test]

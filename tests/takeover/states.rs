@@ -3,8 +3,6 @@
 //! A full crossing of backends, families, captures and their words is too much for each property, so most are tried with
 //! the rows of a table in which each two values of any two columns occur together.
 
-use crate::support::namespace::Namespace;
-use crate::support::program::{Outcome, binary};
 use crate::support::scope;
 use crate::takeover::meshes::Goal;
 use crate::takeover::packets::{LEGACY, NATIVE, NFT};
@@ -35,13 +33,6 @@ impl State {
             NFT => "iptables-nft",
             _ => "iptables-legacy",
         }
-    }
-
-    /// Runs a command of the binary with all that describes this state.
-    pub(crate) fn say(self, namespace: &Namespace, command: &[&str]) -> Outcome {
-        let mut call = binary(command);
-        call.args(["--backend", self.choice()]).args(self.goal.flags());
-        namespace.outcome(&mut call)
     }
 }
 

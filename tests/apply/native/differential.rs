@@ -3,6 +3,7 @@
 use crate::apply::native::support::{in_namespace, list, native, networks, ports, ruleset, script};
 use crate::support::catalogue;
 use crate::support::program::{BINARY, stdout};
+use crate::support::scope;
 use serde_json::Value;
 
 fn check(name: &str, flags: &[&str]) {
@@ -26,7 +27,7 @@ fn check(name: &str, flags: &[&str]) {
 
 #[test]
 fn every_scenario_is_the_same_by_script_and_by_batch() {
-    for case in catalogue::scenarios(|mesh| mesh.is_none()) {
+    for case in scope::of(catalogue::scenarios(|mesh| mesh.is_none()), 8) {
         let script = case.text("table.nft").expect("table.nft");
         let by_nft = in_namespace(|| {
             stdout("nft", &["-f", "-"], &script);
@@ -47,16 +48,18 @@ fn every_scenario_is_the_same_by_script_and_by_batch() {
 #[test]
 fn long_lists_are_the_same_by_script_and_by_batch() {
     let (ports, networks) = (ports(5_000), networks(2_000));
-    check("outbound ports", &["--dual-stack", "-i", "*", "-b", "*", "-o", &ports]);
-    check("inbound ports", &["--dual-stack", "-i", "*", "-b", &ports]);
-    check("inbound ports, TPROXY", &["--dual-stack", "-i", "*", "-b", &ports, "-m", "TPROXY"]);
-    check("excluded networks", &["--dual-stack", "-i", "*", "-x", &networks]);
-    check("captured networks", &["--dual-stack", "-i", &networks, "-k", "vm0,vm+,br+"]);
     let ids = list(300, |n| (1_000 + n).to_string());
-    check(
-        "owners",
-        &["--dual-stack", "-i", "*", "-u", &ids, "-g", &ids, "--redirect-dns", "--capture-all-dns"],
-    );
+    let lists: [(&str, &[&str]); 6] = [
+        ("outbound ports", &["-i", "*", "-b", "*", "-o", &ports]),
+        ("inbound ports", &["-i", "*", "-b", &ports]),
+        ("inbound ports, TPROXY", &["-i", "*", "-b", &ports, "-m", "TPROXY"]),
+        ("excluded networks", &["-i", "*", "-x", &networks]),
+        ("captured networks", &["-i", &networks, "-k", "vm0,vm+,br+"]),
+        ("owners", &["-i", "*", "-u", &ids, "-g", &ids, "--redirect-dns", "--capture-all-dns"]),
+    ];
+    for (name, flags) in scope::of(lists.to_vec(), 2) {
+        check(name, &[&["--dual-stack"], flags].concat());
+    }
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn rare_matches_are_the_same_by_script_and_by_batch() {
 #[test]
 fn rules_do_not_grow_with_lists() {
     let rules = |flags: &[&str]| script(flags).split_whitespace().filter(|word| *word == "counter").count();
-    let sizes = [3, 2_000].map(|size| {
+    let sizes = [3, scope::runs(2_000, 300)].map(|size| {
         let (ports, networks, ids) = (ports(size), networks(size), list(size, |n| (500 + n).to_string()));
         let interfaces = list(size.min(40), |n| format!("eth{n}"));
         [

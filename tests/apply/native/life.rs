@@ -6,24 +6,9 @@ use crate::support::program::{BINARY, Outcome, output, stdout};
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
-/// All of nf_tables, handles included: they change when something is made anew.
-fn everything() -> String {
-    stdout("nft", &["-a", "-s", "list", "ruleset"], "")
-}
-
 /// What `check` says of these flags.
 fn check(flags: &[&str]) -> Outcome {
     output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], flags].concat(), "")
-}
-
-#[test]
-fn a_second_run_writes_nothing() {
-    in_namespace(|| {
-        native(&FLAGS);
-        let before = everything();
-        native(&FLAGS);
-        assert_eq!(before, everything());
-    });
 }
 
 /// Every edit is noticed by `check` and undone by the next run.
@@ -131,29 +116,6 @@ fn a_changed_rule_is_named() {
             changed('+', 15001)
         );
         assert_eq!(text, expected);
-    });
-}
-
-#[test]
-fn backends_replace_each_other_without_traces() {
-    let iptables = |variant: &str| {
-        let call = ["istio-iptables", "--reconcile", "--force-iptables-binary", variant];
-        stdout(BINARY, &[&call, &FACTS[..], &FLAGS].concat(), "");
-    };
-    let tables = || {
-        let listing = stdout("nft", &["list", "tables"], "");
-        listing.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    in_namespace(|| {
-        iptables("nft");
-        native(&FLAGS);
-        assert_eq!(tables(), ["table inet sidecar_init"]);
-        iptables("legacy");
-        assert_eq!(tables(), [""; 0]);
-        native(&FLAGS);
-        assert!(!stdout("iptables-legacy-save", &[], "").contains("ISTIO"));
-        stdout(BINARY, &["clean"], "");
-        assert_eq!(tables(), [""; 0]);
     });
 }
 

@@ -97,44 +97,6 @@ fn usual(mesh: Mesh) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_life_in_a_namespace() {
-    for (&mesh, backend) in Mesh::ALL.iter().flat_map(|mesh| BACKENDS.map(|backend| (mesh, backend))) {
-        let namespace = Namespace::new();
-        let of_mesh = [vec!["--mesh", mesh.name()], IPS.to_vec(), usual(mesh)].concat();
-        let say = |words: &[&str], code| within(&namespace, mesh, &[words, &of_mesh].concat(), code);
-        let plain = |words: &[&str], code| within(&namespace, mesh, words, code);
-        say(&["check", "--backend", backend], 3);
-        say(&["apply", "--backend", backend], 0);
-        say(&["check"], 0);
-        let again = say(&["apply", "-o", "json"].map(|word| if word == "-o" { "--format" } else { word }), 0);
-        assert!(again.contains("\"changed\": false") || again.contains("\"steps\": []"), "{mesh}:\n{again}");
-        say(&["probe"], 0);
-        let live = plain(&["explain", "--live", "192.0.2.1:80", IPS[0], IPS[1]], 0);
-        let (basis, live) = live.split_once('\n').expect("lines");
-        assert_eq!(basis, "by the rules in this network namespace:");
-        // This namespace has no route.
-        let by_rules = live.split_once("by the rules alone:\n").map_or(live, |(_, rest)| rest);
-        assert!(by_rules.starts_with("captured"), "{mesh} by {backend}:\n{live}");
-        let status = plain(&["status", "--format", "text"], 0);
-        // Istio's sidecar alone is what is meant where nothing is said.
-        let is_told = mesh == Mesh::default() || status.contains(mesh.ownership().name);
-        assert!(is_told && status.contains("captured"), "{mesh} by {backend}:\n{status}");
-        let doctor = run(&namespace, &["doctor"]).stdout;
-        assert!(doctor.contains(mesh.ownership().name) || mesh == Mesh::default(), "{mesh}: {doctor}");
-        for &other in Mesh::ALL.iter().filter(|other| **other != mesh) {
-            let words = [vec!["apply", "--mesh", other.name()], IPS.to_vec(), usual(other)].concat();
-            let refused = plain(&words, 1);
-            for name in [mesh, other].map(|mesh| mesh.ownership().name) {
-                assert!(refused.contains(name), "{other} beside {mesh}:\n{refused}");
-            }
-        }
-        say(&["check"], 0);
-        plain(&["clean", "--mesh", mesh.name()], 0);
-        say(&["check", "--backend", backend], 3);
-    }
-}
-
-#[test]
 fn a_sandbox_of_each() {
     for &mesh in Mesh::ALL {
         let tour = binary(&["sandbox", "--mesh", mesh.name()]).outcome();

@@ -1,10 +1,11 @@
-//! In the place of `istio-iptables`: what it has made with the same flags is as desired, becomes ours without a moment
+//! Upstream's rules taken over, in the place of `istio-iptables`: what it has made with the same flags is as desired, becomes ours without a moment
 //! in between, and goes without a trace.
 
 use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::note::without_note;
 use crate::support::rows::rows;
+use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 use crate::takeover::upstream;
 
@@ -61,8 +62,13 @@ rows! {
     what_upstream_has_made_is_as_wanted_and_becomes_ours_nft: becomes_ours(Variant::Nft);
 }
 
+/// The flags of all configurations, or of today's.
+fn configurations() -> Vec<Vec<&'static str>> {
+    scope::of((0..CONFIGURATIONS.len()).map(flags).collect(), 4)
+}
+
 fn becomes_ours(variant: Variant) {
-    for flags in (0..CONFIGURATIONS.len()).map(flags) {
+    for flags in configurations() {
         let what = format!("{variant:?} {flags:?}");
         let (namespace, ours) = (Namespace::new(), Namespace::new());
         let empty = state(&namespace);
@@ -95,7 +101,7 @@ fn as_packets_meet_it(state: &str) -> String {
 #[test]
 fn clean_leaves_nothing_of_upstream() {
     for variant in VARIANTS {
-        for flags in (0..CONFIGURATIONS.len()).map(flags) {
+        for flags in configurations() {
             let namespace = Namespace::new();
             let empty = everything(&namespace);
             upstream::set(&namespace, variant, &flags);
@@ -109,7 +115,7 @@ fn clean_leaves_nothing_of_upstream() {
 #[test]
 fn what_upstream_made_until_1_20_is_as_wanted_too() {
     for variant in VARIANTS {
-        for index in [0, 3, 6, 12, 15] {
+        for index in scope::of(vec![0, 3, 6, 12, 15], 1) {
             let (namespace, flags) = (Namespace::new(), flags(index));
             let empty = everything(&namespace);
             upstream::set_1_20(&namespace, variant, &flags);
@@ -142,7 +148,7 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
 #[test]
 fn upstream_gives_way_to_other_flags() {
     for variant in VARIANTS {
-        for (index, to) in [(13, 1), (15, 13), (8, 13), (17, 0), (3, 9)] {
+        for (index, to) in scope::of(vec![(13, 1), (15, 13), (8, 13), (17, 0), (3, 9)], 1) {
             let (from, to) = (flags(index), flags(to));
             let (namespace, alone) = (Namespace::new(), Namespace::new());
             upstream::set(&namespace, variant, &from);

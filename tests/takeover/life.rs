@@ -1,0 +1,119 @@
+//! The life of a state, by the commands of the binary: it is set, found in place and kept by a second run that writes nothing;
+//! each command knows whose it is, no other mesh is set beside it, what is broken is repaired; another state takes its place,
+//! and cleaning leaves nothing.
+
+use crate::apply::rerun::Monitor;
+use crate::support::namespace::{Namespace, run};
+use crate::support::scope;
+use crate::takeover::meshes::Goal;
+use crate::takeover::packets::{NATIVE, everything, own_lines};
+use crate::takeover::scene::fresh;
+use crate::takeover::states::{State, states};
+use mesh::Mesh;
+
+#[test]
+fn each_state_is_set_kept_repaired_replaced_and_removed() {
+    let states = states();
+    for (state, next) in states.iter().zip(states.iter().cycle().skip(1)) {
+        let life = Life { state: *state, namespace: Namespace::new() };
+        let empty = life.held();
+        life.say(&["check", "--backend", state.choice()], 3);
+        assert_eq!(life.held(), empty, "{state:?}: looking changed something");
+        life.say(&["apply", "--backend", state.choice()], 0);
+        assert_eq!(life.held(), fresh(*state), "{state:?}");
+        life.is_kept_by_second_runs();
+        life.is_known_to_each_command();
+        life.stands_alone();
+        life.is_repaired();
+        life.gives_way(*next);
+        run(&life.namespace, &["clean"]).with(0, &format!("{state:?}: clean"));
+        assert_eq!(life.held(), empty, "{state:?}, {next:?}: cleaning left something");
+    }
+}
+
+struct Life {
+    state: State,
+    namespace: Namespace,
+}
+
+impl Life {
+    fn held(&self) -> Vec<String> {
+        own_lines(&everything(&self.namespace))
+    }
+
+    /// What a command says that is given the state's mesh and words.
+    fn say(&self, command: &[&str], code: i32) -> String {
+        let Self { state, namespace } = self;
+        state.goal.say(namespace, command).with(code, &format!("{state:?}: {command:?}")).text()
+    }
+
+    fn is_kept_by_second_runs(&self) {
+        let Self { state, namespace } = self;
+        let name = format!("{state:?}").replace(|letter: char| !letter.is_alphanumeric(), "");
+        let before = self.held();
+        let monitors = ["nft monitor", "ip monitor all"].map(|line| Monitor::start(namespace, &name, line));
+        for _ in 0..scope::runs(10, 1) {
+            // With the backend told, and found.
+            for backend in [&["--backend", state.choice()][..], &[]] {
+                let again = self.say(&[&["apply", "--format", "json"], backend].concat(), 0);
+                assert!(again.contains("\"changed\": false"), "{state:?}:\n{again}");
+            }
+            self.say(&["check"], 0);
+        }
+        monitors.into_iter().for_each(|monitor| monitor.assert_silent(namespace));
+        assert_eq!(self.held(), before, "{state:?}: a second run changed something");
+    }
+
+    fn is_known_to_each_command(&self) {
+        let Self { state, namespace } = self;
+        let (mesh, name) = (state.goal.mesh, state.goal.owner().name);
+        // Istio's sidecar alone is what is meant where nothing is said.
+        let is_told = |text: &str| mesh == Mesh::default() || text.contains(name);
+        self.say(&["probe"], 0);
+        let question = ["explain", "--live", "198.51.100.1:80", "--pod-ips", "10.77.0.2,fd77::2"];
+        let live = run(namespace, &question).with(0, &format!("{state:?}: explain")).text();
+        let (basis, live) = live.split_once('\n').expect("lines");
+        assert_eq!(basis, "by the rules in this network namespace:");
+        // This namespace has no route.
+        let by_rules = live.split_once("by the rules alone:\n").map_or(live, |(_, rest)| rest);
+        assert!(by_rules.starts_with("captured"), "{state:?}:\n{live}");
+        let status = run(namespace, &["status", "--format", "text"]).with(0, "status").text();
+        assert!(is_told(&status) && status.contains("captured"), "{state:?}:\n{status}");
+        let doctor = run(namespace, &["doctor"]).stdout;
+        assert!(is_told(&doctor), "{state:?}:\n{doctor}");
+    }
+
+    fn stands_alone(&self) {
+        let Self { state, namespace } = self;
+        let before = self.held();
+        for other in Goal::ALL.into_iter().filter(|other| other.mesh != state.goal.mesh) {
+            let refused =
+                other.say(namespace, &["apply"]).with(1, &format!("{other} beside {state:?}")).text();
+            for name in [state.goal, other].map(|goal| goal.owner().name) {
+                assert!(refused.contains(name), "{other} beside {state:?}:\n{refused}");
+            }
+        }
+        assert_eq!(self.held(), before, "{state:?}: refused, and yet something changed");
+    }
+
+    fn is_repaired(&self) {
+        let Self { state, namespace } = self;
+        let before = self.held();
+        match state.backend {
+            NATIVE => namespace.stdout("nft", &["delete", "table", "inet", state.goal.owner().table]),
+            _ => namespace.stdout(state.choice(), &["-w", "-t", "nat", "-F", "OUTPUT"]),
+        };
+        self.say(&["check", "--backend", state.choice()], 3);
+        self.say(&["apply", "--backend", state.choice()], 0);
+        assert_eq!(self.held(), before, "{state:?}: not repaired");
+    }
+
+    fn gives_way(&self, next: State) {
+        let Self { state, namespace } = self;
+        let replace = ["apply", "--replace", "--backend", next.choice()];
+        next.goal.say(namespace, &replace).with(0, &format!("from {state:?} to {next:?}"));
+        assert_eq!(self.held(), fresh(next), "from {state:?}");
+        next.goal.say(namespace, &["check"]).with(0, &format!("from {state:?} to {next:?}: check"));
+        self.say(&["check", "--backend", state.choice()], 3);
+    }
+}
