@@ -89,8 +89,6 @@ mod takeover {
     mod migrate;
     mod moves;
     mod packets;
-    mod refused_steps;
-    mod replaced;
     mod scene;
     mod states;
     pub(crate) mod upstream;

@@ -33,6 +33,14 @@ mod diagnose {
     mod pods;
 }
 
+/// Changes from one mesh to another, in memory.
+mod takeover {
+    mod changes;
+    pub(crate) mod memory;
+    #[expect(dead_code, reason = "the tests that need root use the rest")]
+    pub(crate) mod meshes;
+}
+
 /// Every scenario of every mesh.
 mod meshes {
     mod goldens;

@@ -1,7 +1,7 @@
 //! Tampering with one thing at a time: `check` names it, the drop-in refuses, `apply` repairs.
 //!
-//! The scenarios are those of the catalogue beside the rule model. Every rule is a victim in turn, or a
-//! sample of them; every chain, jump, policy rule, route and address always is.
+//! The scenarios are those of the catalogue beside the rule model. Every rule, chain and jump is a victim in turn, or a
+//! sample of them; every policy rule, route and address always is.
 
 use crate::support::catalogue::Case;
 use crate::support::scope;
@@ -89,7 +89,7 @@ impl Scene {
     fn play(mut self) {
         let victims = self.victims();
         assert!(victims.len() > 10, "{}: {victims:?}", self.name);
-        for victim in scope::of(victims.iter().collect(), 4) {
+        for victim in scope::of(victims.iter().collect(), 2) {
             self.rule(victim);
         }
         self.chains(&victims);
@@ -146,12 +146,9 @@ impl Scene {
 
     /// Empties each chain of ours, and puts one there that nobody wants.
     fn chains(&mut self, victims: &[Victim]) {
-        let mut last = None;
-        for victim in victims.iter().filter(|victim| !is_base(&victim.chain)) {
-            let key = (victim.family, &victim.table, &victim.chain);
-            if last.replace(key) != Some(key) {
-                self.script(victim, &format!("-F {}", victim.chain), "missing");
-            }
+        let firsts = victims.iter().filter(|victim| !is_base(&victim.chain) && victim.number == 1);
+        for victim in scope::of(firsts.collect(), 2) {
+            self.script(victim, &format!("-F {}", victim.chain), "missing");
         }
         let first = &victims[0];
         self.script(first, ":ISTIO_STRAY - [0:0]\n-A ISTIO_STRAY -j RETURN", "extra");
@@ -161,7 +158,8 @@ impl Scene {
     /// A foreign rule before ours is drift, one behind ours is not.
     fn foreign_rules(&mut self, victims: &[Victim]) {
         let accept = "-p tcp -m tcp --dport 9 -j ACCEPT";
-        for victim in victims.iter().filter(|victim| is_base(&victim.chain) && victim.next.is_none()) {
+        let lasts = victims.iter().filter(|victim| is_base(&victim.chain) && victim.next.is_none());
+        for victim in scope::of(lasts.collect(), 2) {
             let Victim { chain, .. } = victim;
             let what = format!("{victim:?}, a foreign rule");
             self.put(victim, &format!("-A {chain} {accept}"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::apply::stage::call;
 use crate::support::namespace::{Namespace, succeed};
 use crate::support::pod::{APP, Answerer, Pod};
+use crate::support::scope;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Call, Protocol, receive};
 use crate::support::{address::Place, configurations::RESOLVERS};
@@ -20,13 +21,16 @@ const TRIES: u32 = 6;
 
 #[test]
 fn a_stale_dns_flow_is_captured() {
-    for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
-        for family in Family::BOTH {
-            for capture in [&DNS[..], &["--redirect-dns", "--capture-all-dns"]] {
-                stale(Setting { variant, family, mode: Mode::Redirect }, capture);
-            }
-        }
+    let captures = [&DNS[..], &["--redirect-dns", "--capture-all-dns"]];
+    let all = settings().flat_map(|(variant, family)| captures.map(|capture| (variant, family, capture)));
+    for (variant, family, capture) in scope::of(all.collect(), 4) {
+        stale(Setting { variant, family, mode: Mode::Redirect }, capture);
     }
+}
+
+fn settings() -> impl Iterator<Item = (Variant, Family)> {
+    let variants = [Variant::Legacy, Variant::Nft, Variant::Native].into_iter();
+    variants.flat_map(|variant| Family::BOTH.map(|family| (variant, family)))
 }
 
 fn stale(setting: Setting, capture: &[&str]) {
@@ -64,24 +68,11 @@ const CHANGES: [[Mode; 2]; 4] = [
 ];
 
 #[test]
-fn captured_flows_survive_a_change_legacy() {
-    CHANGES
-        .iter()
-        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Legacy, family, *change)));
-}
-
-#[test]
-fn captured_flows_survive_a_change_nft() {
-    CHANGES
-        .iter()
-        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Nft, family, *change)));
-}
-
-#[test]
-fn captured_flows_survive_a_change_native() {
-    CHANGES
-        .iter()
-        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Native, family, *change)));
+fn captured_flows_survive_a_change() {
+    let all = settings().flat_map(|(variant, family)| CHANGES.map(|change| (variant, family, change)));
+    for (variant, family, change) in scope::of(all.collect(), 5) {
+        survive(variant, family, change);
+    }
 }
 
 fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {

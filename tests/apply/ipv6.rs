@@ -13,6 +13,7 @@ use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::pod::Pod;
 use crate::support::program::{PATH, binary};
+use crate::support::scope;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol::Tcp;
 
@@ -153,12 +154,12 @@ fn no_programs_at_all() {
 /// The NICs tell: nothing is declared.
 #[test]
 fn pods_of_each_kind() {
-    for (first, only) in [(Family::V4, true), (Family::V6, true), (Family::V4, false), (Family::V6, false)] {
-        for variant in VARIANTS {
-            for mode in [Mode::Redirect, Mode::Tproxy] {
-                pod(Setting { variant, family: first, mode }, only);
-            }
-        }
+    let modes = [Mode::Redirect, Mode::Tproxy];
+    let kinds = VARIANTS.into_iter().flat_map(|variant| modes.map(|mode| (variant, mode)));
+    let families = Family::BOTH.into_iter().flat_map(|first| [true, false].map(|only| (first, only)));
+    let all = kinds.flat_map(|kind| families.clone().map(move |family| (kind, family)));
+    for ((variant, mode), (family, only)) in scope::of(all.collect(), 6) {
+        pod(Setting { variant, family, mode }, only);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::apply::stage::{FULL, VARIANTS, call, routing, same};
 use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::scope;
 use crate::support::setting::Variant;
 
 /// What resembles ours does not count for ours: each selector and the type of a route matter.
@@ -11,10 +12,10 @@ fn what_only_resembles_ours_is_not_taken_for_it() {
         "fwmark 1337/0xff lookup 133",
         "from 10.0.0.0/8 fwmark 1337 lookup 133",
         "not fwmark 1337 lookup 133",
+        "iif eth9 fwmark 1337 lookup 133",
+        "fwmark 1337 uidrange 5-6 lookup 133",
     ];
-    for rule in
-        rules.iter().chain(&["iif eth9 fwmark 1337 lookup 133", "fwmark 1337 uidrange 5-6 lookup 133"])
-    {
+    for rule in scope::of(rules.to_vec(), 2) {
         let namespace = Namespace::new();
         // Before ours, where the kernel finds it first when it is asked for ours.
         namespace.ip(&format!("rule add pref 50 {rule} protocol 137"));

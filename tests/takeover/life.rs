@@ -4,6 +4,7 @@
 
 use crate::apply::rerun::Monitor;
 use crate::support::namespace::{Namespace, run};
+use crate::support::program::{Outcome, binary};
 use crate::support::scope;
 use crate::takeover::meshes::Goal;
 use crate::takeover::packets::{NATIVE, everything, own_lines};
@@ -31,6 +32,11 @@ fn each_state_is_set_kept_repaired_replaced_and_removed() {
     }
 }
 
+/// Runs a command of the binary with all that is wanted.
+fn say(goal: Goal, namespace: &Namespace, command: &[&str]) -> Outcome {
+    namespace.outcome(binary(command).args(goal.flags()))
+}
+
 struct Life {
     state: State,
     namespace: Namespace,
@@ -44,12 +50,12 @@ impl Life {
     /// What a command says that is given the state's mesh and words.
     fn say(&self, command: &[&str], code: i32) -> String {
         let Self { state, namespace } = self;
-        state.goal.say(namespace, command).with(code, &format!("{state:?}: {command:?}")).text()
+        say(state.goal, namespace, command).with(code, &format!("{state:?}: {command:?}")).text()
     }
 
     fn is_kept_by_second_runs(&self) {
         let Self { state, namespace } = self;
-        let name = format!("{state:?}").replace(|letter: char| !letter.is_alphanumeric(), "");
+        let name = format!("{}-{}", state.goal.mesh, state.choice());
         let before = self.held();
         let monitors = ["nft monitor", "ip monitor all"].map(|line| Monitor::start(namespace, &name, line));
         for _ in 0..scope::runs(10, 1) {
@@ -88,7 +94,7 @@ impl Life {
         let before = self.held();
         for other in Goal::ALL.into_iter().filter(|other| other.mesh != state.goal.mesh) {
             let refused =
-                other.say(namespace, &["apply"]).with(1, &format!("{other} beside {state:?}")).text();
+                say(other, namespace, &["apply"]).with(1, &format!("{other} beside {state:?}")).text();
             for name in [state.goal, other].map(|goal| goal.owner().name) {
                 assert!(refused.contains(name), "{other} beside {state:?}:\n{refused}");
             }
@@ -111,9 +117,9 @@ impl Life {
     fn gives_way(&self, next: State) {
         let Self { state, namespace } = self;
         let replace = ["apply", "--replace", "--backend", next.choice()];
-        next.goal.say(namespace, &replace).with(0, &format!("from {state:?} to {next:?}"));
+        say(next.goal, namespace, &replace).with(0, &format!("from {state:?} to {next:?}"));
         assert_eq!(self.held(), fresh(next), "from {state:?}");
-        next.goal.say(namespace, &["check"]).with(0, &format!("from {state:?} to {next:?}: check"));
+        say(next.goal, namespace, &["check"]).with(0, &format!("from {state:?} to {next:?}: check"));
         self.say(&["check", "--backend", state.choice()], 3);
     }
 }

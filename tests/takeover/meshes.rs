@@ -1,17 +1,12 @@
-//! What each mesh wants, and namespaces in memory that hold it.
+//! What each mesh wants.
 
-use crate::support::namespace::Namespace;
-use crate::support::program::{Outcome, binary};
 use mesh::settings::{self, Setting};
 use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, Mesh, OWNERS};
-use rules::{
-    Chain, Family, Hook, ListedRule, Ownership, State, Table, Target, desired::Desired, parse, render,
-    routing::RoutingEntry,
-};
+use rules::{Family, Ownership, desired::Desired, render};
 use sidecar_init::{
-    backend::{BackendName, Snapshot, Variant, memory::Memory},
-    engine::{self, Choice, Options, Summary},
+    backend::BackendName,
+    engine::{Choice, Options},
 };
 use std::{fmt, sync::Mutex};
 
@@ -20,9 +15,9 @@ use std::{fmt, sync::Mutex};
 pub(crate) struct Goal {
     pub(crate) mesh: Mesh,
     /// Long flags and their values.
-    words: Words,
+    pub(crate) words: Words,
     /// The pod's.
-    addresses: &'static str,
+    pub(crate) addresses: &'static str,
 }
 
 const IPV4_FIRST: &str = "10.77.0.2,fd77::2";
@@ -143,11 +138,6 @@ impl Goal {
             .collect()
     }
 
-    /// Runs a command of the binary with all that is wanted.
-    pub(crate) fn say(self, namespace: &Namespace, command: &[&str]) -> Outcome {
-        namespace.outcome(binary(command).args(self.flags()))
-    }
-
     pub(crate) fn capture(self) -> Capture {
         let setting = |(name, value): &(&str, &str)| {
             let mut rows = settings::of(self.mesh);
@@ -198,104 +188,4 @@ pub(crate) fn options(backend: BackendName) -> Options {
         BackendName::Nftables => Choice::Nftables,
     };
     Options::replacing(choice, OWNERS)
-}
-
-const STRANGERS: &str = "*nat
-:PREROUTING ACCEPT [0:0]
-:KUBE-HOSTPORTS - [0:0]
--A PREROUTING -m addrtype --dst-type LOCAL -j KUBE-HOSTPORTS
--A KUBE-HOSTPORTS -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.9:80
-COMMIT
-";
-
-/// A namespace that holds what strangers have set.
-pub(crate) fn strangers() -> Memory {
-    let state = parse::save(STRANGERS, Family::V4, &Mesh::Istio.ownership()).expect("a listing");
-    let mut snapshot = Snapshot::default();
-    for variant in Variant::ALL {
-        snapshot.set_iptables(variant, Family::V4, state.clone());
-    }
-    Memory { snapshot, programs: Variant::ALL.into(), ..Memory::default() }
-}
-
-/// A namespace that holds what is wanted by this backend, beside strangers, as this owner reads it.
-pub(crate) fn holding(goal: Goal, backend: BackendName, reader: Ownership) -> Memory {
-    let mut memory = strangers();
-    let alone = Options { known_owners: &[], ..options(backend) };
-    engine::apply(&mut memory, &goal.desired(goal.owner()), &alone).expect("nothing breaks");
-    memory.committed.clear();
-    memory.snapshot = read_by(reader, &memory.snapshot, goal.owner());
-    memory
-}
-
-/// What another owner reads where one has read this.
-pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> Snapshot {
-    let mut read = Snapshot::default();
-    for (variant, family) in places() {
-        let state = snapshot.iptables(variant, family);
-        let state = if reader.joined.is_empty() { state.seen_by(&reader) } else { state };
-        read.set_iptables(variant, family, state);
-    }
-    for one in OWNERS {
-        let table = snapshot.table_named(one.table).cloned();
-        if one.table == reader.table {
-            read.set_nftables(table);
-        } else {
-            read.tables_of_others.extend(table.is_some().then(|| one.table.to_owned()));
-            if reader.owns_table(one.table) {
-                read.tables_joined.insert(one.table.to_owned(), table);
-            }
-        }
-    }
-    let own = snapshot.routes.iter().map(|object| RoutingEntry { protocol: by.protocol, ..(*object).into() });
-    for standing in own.chain(snapshot.routes_of_others.iter().copied()) {
-        match standing.protocol == reader.protocol {
-            true => drop(read.routes.insert(standing.object)),
-            false => drop(read.routes_of_others.insert(standing)),
-        }
-    }
-    read
-}
-
-/// Puts a goal in the place of whatever the others have set.
-pub(crate) fn replace(memory: &mut Memory, goal: Goal, backend: BackendName) -> Result<Summary, String> {
-    let desired = goal.desired(goal.owner().union(OWNERS));
-    engine::apply(memory, &desired, &options(backend)).map_err(|error| error.to_string())
-}
-
-fn places() -> impl Iterator<Item = (Variant, Family)> {
-    Variant::ALL.into_iter().flat_map(|variant| Family::BOTH.map(|family| (variant, family)))
-}
-
-/// Whether both hold the same rules, those of strangers included, and the same routing.
-pub(crate) fn same(one: &Snapshot, other: &Snapshot) -> bool {
-    let tables = places().all(|(variant, family)| {
-        let (one, other) = (one.iptables(variant, family), other.iptables(variant, family));
-        Table::ALL.into_iter().all(|table| one.same_table(&other, table))
-    });
-    let routing = one.routes == other.routes && one.routes_of_others == other.routes_of_others;
-    tables && routing && one.nftables() == other.nftables() && one.tables_joined == other.tables_joined
-}
-
-/// Whether connections of a family, made by the pod and to it, are taken by rules of any mesh.
-pub(crate) fn captures(snapshot: &Snapshot, family: Family) -> bool {
-    let by_iptables = Variant::ALL.into_iter().any(|variant| {
-        let state = snapshot.iptables(variant, family);
-        [Hook::Prerouting, Hook::Output].into_iter().all(|hook| {
-            let tables = [Table::Nat, Table::Mangle];
-            tables.into_iter().any(|table| takes(&state, table, &Chain::Base(hook)))
-        })
-    });
-    by_iptables || snapshot.nftables().is_some() || snapshot.joined().next().is_some()
-}
-
-fn takes(state: &State, table: Table, chain: &Chain) -> bool {
-    state.lines(table, chain).iter().any(|line| match line {
-        ListedRule::Typed(rule) => match &rule.target {
-            Target::Redirect(_) | Target::Tproxy { .. } => true,
-            Target::Jump(name) => takes(state, table, &Chain::User(name.clone())),
-            _ => false,
-        },
-        ListedRule::Inherited(_) | ListedRule::Foreign(_) => false,
-    })
 }

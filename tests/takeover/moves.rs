@@ -52,7 +52,7 @@ fn there_and_back(from: BackendName, to: BackendName) {
     set(&scene.inside, start.goal, By::Us(from));
     scene.under_traffic(|| {
         let mut alone = HashMap::new();
-        for (pair, (one, other)) in scope::of(pairs(), 3).into_iter().enumerate() {
+        for (pair, (one, other)) in scope::of(pairs(), 2).into_iter().enumerate() {
             let (one, other) = (State { backend: from, goal: one }, State { backend: to, goal: other });
             let mut holds = |state: State, what: &str| {
                 let alone = alone.entry(format!("{state:?}")).or_insert_with(|| fresh(state));

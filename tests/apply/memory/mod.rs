@@ -1,16 +1,17 @@
 //! The engine on a backend in memory that breaks wherever it is asked to: every call ends in the new state or in the
 //! old one, or says what is left.
 
-mod faults;
 mod order;
 mod takeover;
 mod verbs;
 
+use crate::takeover::memory::{same, strangers};
+use crate::takeover::meshes::options;
 use mesh::istio::OWNERSHIP;
-use rules::{Checked, Family, Mark, Table, check::check, desired::Desired, parse, routing::Object};
+use rules::{Checked, Family, Mark, check::check, desired::Desired, parse, routing::Object};
 use sidecar_init::{
     backend::{BackendName, CommitStep, Snapshot, Variant, memory::Memory},
-    engine::{self, Choice, Options, Summary},
+    engine::{self, Summary},
 };
 use std::net::Ipv6Addr;
 
@@ -66,22 +67,9 @@ fn all() -> [Goal; 4] {
     [None, redirect(), transparent(), dns()]
 }
 
-const STRANGERS: &str = "*nat
-:PREROUTING ACCEPT [0:0]
-:KUBE-HOSTPORTS - [0:0]
--A PREROUTING -m addrtype --dst-type LOCAL -j KUBE-HOSTPORTS
--A KUBE-HOSTPORTS -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.9:80
-COMMIT
-";
-
 /// Tables of both variants that hold rules of others.
 fn shared() -> Memory {
-    let strangers = parse::save(STRANGERS, Family::V4, &OWNERSHIP).expect("a listing");
-    let mut snapshot = Snapshot::default();
-    for variant in Variant::ALL {
-        snapshot.set_iptables(variant, Family::V4, strangers.clone());
-    }
-    Memory { snapshot, programs: Variant::ALL.into(), ..Memory::default() }
+    strangers()
 }
 
 /// A memory that holds this already.
@@ -90,14 +78,6 @@ fn holding(goal: &Goal, backend: BackendName) -> Memory {
     run(&mut memory, goal, backend).expect("nothing breaks");
     memory.committed.clear();
     memory
-}
-
-fn options(backend: BackendName) -> Options {
-    let choice = match backend {
-        BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
-        BackendName::Nftables => Choice::Nftables,
-    };
-    Options::replacing(choice, mesh::OWNERS)
 }
 
 fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary, String> {
@@ -111,17 +91,6 @@ fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary
 /// The steps of a change in which nothing breaks.
 fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<CommitStep> {
     run(&mut memory.clone(), goal, backend).expect("nothing breaks").steps
-}
-
-/// Whether both hold the same rules, foreign ones included, and the same routes.
-fn same(one: &Snapshot, other: &Snapshot) -> bool {
-    let places = Variant::ALL.into_iter().flat_map(|variant| Family::BOTH.map(|family| (variant, family)));
-    let tables = places.into_iter().all(|(variant, family)| {
-        let (one, other) = (one.iptables(variant, family), other.iptables(variant, family));
-        Table::ALL.into_iter().all(|table| one.same_table(&other, table))
-    });
-    let nftables = one.nftables() == other.nftables();
-    tables && nftables && one.routes == other.routes && one.duplicates == other.duplicates
 }
 
 /// Whether it holds what is wanted by this backend, nothing of ours in the others, and all of others'.

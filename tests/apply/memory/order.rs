@@ -4,43 +4,11 @@ use super::{
     ADDRESS, Goal, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
 };
 use mesh::istio::OWNERSHIP;
-use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::RoutingEntry};
+use rules::{Family, State, routing::RoutingEntry};
 use sidecar_init::{
-    backend::{Backend, BackendName, CommitStep, Snapshot, Variant},
+    backend::{BackendName, CommitStep, Variant},
     engine::{Choice, Preference},
 };
-
-/// Whether a connection that the pod makes is redirected by one backend or another.
-fn captures_outbound(snapshot: &Snapshot) -> bool {
-    let output = Chain::Base(Hook::Output);
-    let by_iptables = Variant::ALL.into_iter().any(|variant| {
-        let state = snapshot.iptables(variant, Family::V4);
-        let to = |line: &ListedRule, to: &str| {
-            matches!(line, ListedRule::Typed(rule) if matches!(&rule.target, Target::Jump(name) if name.as_str() == to))
-        };
-        let inner: Chain = "ISTIO_OUTPUT".parse().expect("valid");
-        state.lines(Table::Nat, &output).iter().any(|line| to(line, "ISTIO_OUTPUT"))
-            && state.lines(Table::Nat, &inner).iter().any(|line| to(line, "ISTIO_REDIRECT"))
-    });
-    by_iptables || snapshot.nftables().is_some()
-}
-
-#[test]
-fn capture_has_no_gap_when_the_backend_changes() {
-    for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
-        let mut memory = holding(&redirect(), from);
-        for step in steps(&memory, &redirect(), to) {
-            assert!(captures_outbound(&memory.snapshot), "before {step}");
-            memory.commit(&step).expect("nothing breaks");
-        }
-        assert!(captures_outbound(&memory.snapshot));
-        for variant in Variant::ALL {
-            let state = memory.snapshot.iptables(variant, Family::V4);
-            assert_eq!(state.holds_any_of(&OWNERSHIP), to == BackendName::Iptables(variant));
-            assert!(state.holds_rules(), "rules of others stay");
-        }
-    }
-}
 
 #[test]
 fn routes_come_before_the_rules_that_need_them_and_go_after() {

@@ -3,6 +3,7 @@
 use crate::apply::native::support::{FACTS, in_namespace, native, ruleset};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, output, stdout};
+use crate::support::scope;
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
@@ -68,10 +69,9 @@ fn a_zone_of_one_direction_is_seen() {
 /// What `nft` makes of our text is what we make of the same flags.
 #[test]
 fn what_nft_makes_of_our_text_is_as_wanted() {
-    let networks = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "10.32.0.0/13", "0.0.0.0/0"];
-    for network in
-        networks.iter().chain(&["fd00::/8", "fd00:1::/32", "fd00:1:2:3::/64", "fd00::/11", "fd00::5/128"])
-    {
+    let v4 = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "10.32.0.0/13", "0.0.0.0/0"];
+    let v6 = ["fd00::/8", "fd00:1::/32", "fd00:1:2:3::/64", "fd00::/11", "fd00::5/128"];
+    for network in scope::of([&v4[..], &v6].concat(), 3) {
         for flags in
             [&["-i", network][..], &["-i", "*", "-x", network], &["-b", "*", "-d", "15090", "-i", network]]
         {

@@ -4,6 +4,7 @@
 use crate::meshes::commands::{BACKENDS, whole};
 use crate::support::namespace::{Namespace, join};
 use crate::support::program::{Outcome, binary};
+use crate::support::scope;
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
 use mesh::sources::{Given, NullHost, Raw, Source};
 use mesh::{Capture, Mesh, Proxy};
@@ -193,7 +194,8 @@ impl Scene {
 
 #[test]
 fn the_kernel_does_what_explain_says() {
-    for (&mesh, backend) in Mesh::ALL.iter().flat_map(|mesh| BACKENDS.map(|backend| (mesh, backend))) {
+    let all = Mesh::ALL.iter().flat_map(|mesh| BACKENDS.map(|backend| (*mesh, backend))).collect();
+    for (mesh, backend) in scope::of(all, Mesh::ALL.len()) {
         let scene = Scene::new(mesh, backend);
         for family in 0..2 {
             let mut got = Vec::new();
