@@ -85,12 +85,12 @@ mod takeover {
     mod inherited;
     mod killed;
     mod life;
-    mod meshes;
+    pub(crate) mod meshes;
     mod migrate;
     mod moves;
-    mod packets;
+    pub(crate) mod packets;
     mod scene;
-    mod states;
+    pub(crate) mod states;
     pub(crate) mod upstream;
     mod watched;
 }

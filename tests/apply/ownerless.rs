@@ -3,12 +3,13 @@
 
 use crate::support::wait::{TIMEOUT, until_ok};
 use crate::support::{namespace, scope, traffic::receive};
+use crate::takeover::packets::kernel;
 
 use mesh::istio::OWNERSHIP;
 use namespace::{Namespace, join};
 use rules::{Family, check::check, desired::Desired, parse};
 use sidecar_init::{
-    backend::{Kernel, Variant, iptables::Lock},
+    backend::Variant,
     engine::{self, Choice, Options},
 };
 use std::{
@@ -43,10 +44,8 @@ fn apply(rules: &str, choice: Choice) {
         stale_flows: None,
         made: None,
     };
-    let lock = Lock { wait: 30, ..Lock::default() };
-    let mut kernel = Kernel::open(lock, OWNERSHIP).expect("a namespace that can be changed");
     let options = Options::replacing(choice, mesh::OWNERS);
-    engine::apply(&mut kernel, &desired, &options).expect("applied");
+    engine::apply(&mut kernel(OWNERSHIP), &desired, &options).expect("applied");
 }
 
 /// A socket at an address that an earlier one may still hold for a moment: in a process that another test is starting.

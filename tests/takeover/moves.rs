@@ -8,15 +8,17 @@
 //! states, in the one direction or the other: a commit that fails, and a run that is killed before it. In both directions
 //! and from any backend to any other, `changes` of the memory backend tries it.
 
+use crate::support::namespace::Namespace;
 use crate::support::rows::rows;
 use crate::support::scope;
-use crate::takeover::meshes::Goal;
-use crate::takeover::packets::{By, LEGACY, NATIVE, NFT, set};
+use crate::takeover::meshes::{Goal, options};
+use crate::takeover::packets::{By, LEGACY, NATIVE, NFT, everything, kernel, set};
 use crate::takeover::scene::{Scene, fresh};
 use crate::takeover::states::State;
 use crate::takeover::upstream;
 use crate::takeover::watched::Disposition;
 use sidecar_init::backend::{BackendName, Variant};
+use sidecar_init::engine::{self, EngineError};
 use std::collections::{BTreeSet, HashMap};
 
 rows! {
@@ -100,25 +102,46 @@ fn interrupted(is_within: bool, backend: BackendName, pair: usize, commits: usiz
 /// What a mesh's own program has set gives way as well, to the same mesh of ours and to each other one.
 #[test]
 fn from_what_other_programs_have_set() {
-    const WAYS: [(Variant, BackendName); 5] = [
+    const WAYS: [(Variant, BackendName); 6] = [
         (Variant::Nft, NFT),
         (Variant::Legacy, LEGACY),
         (Variant::Nft, NATIVE),
         (Variant::Legacy, NATIVE),
         (Variant::Legacy, NFT),
+        (Variant::Nft, LEGACY),
     ];
     let istio = Goal::ALL.into_iter().chain(Goal::OTHERWISE).filter(|goal| goal.mesh == Goal::ALL[0].mesh);
     let of_upstream = istio.flat_map(|goal| WAYS.map(|way| ((goal, goal), way)));
-    let of_meshes = Goal::pairs().enumerate().map(|(index, pair)| (pair, WAYS[index % 4]));
-    for ((old, new), (variant, backend)) in scope::of(of_meshes.chain(of_upstream).collect(), 4) {
+    let of_meshes = Goal::pairs().flat_map(|pair| WAYS.map(|way| (pair, way)));
+    for ((old, new), (variant, backend)) in scope::of(of_meshes.chain(of_upstream).collect(), 6) {
         gives_way(old, State { backend, goal: new }, |scene| {
             set(&scene.inside, old, By::Program(variant));
+            is_refused_beside(&scene.inside, old, new);
             // By this address upstream's proxy delivers.
             if old.mesh == new.mesh {
                 upstream::add_address(&scene.inside);
             }
         });
     }
+}
+
+/// Whoever captures is named, and nothing is touched, before a backend is chosen.
+fn is_refused_beside(namespace: &Namespace, old: Goal, new: Goal) {
+    if old.mesh == new.mesh {
+        return;
+    }
+    let before = everything(namespace);
+    let refused = namespace.run(|| {
+        let desired = new.desired(new.owner());
+        engine::apply(&mut kernel(new.owner()), &desired, &options(NATIVE))
+    });
+    let printed = match refused {
+        Err(error @ EngineError::Captured { .. }) => error.to_string(),
+        other => panic!("{old:?}, {new:?}: {other:?}"),
+    };
+    let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);
+    assert!(is_named, "{printed}");
+    assert_eq!(everything(namespace), before, "{old:?}, {new:?}");
 }
 
 /// So does what upstream sets without iptables.

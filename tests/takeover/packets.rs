@@ -3,13 +3,11 @@
 use crate::support::namespace::Namespace;
 use crate::support::{scope, setting};
 use crate::takeover::meshes::{Goal, options};
-use crate::takeover::scene::fresh;
-use crate::takeover::states::{BACKENDS, State};
 use mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},
-    engine::{self, EngineError, Options},
+    engine::{self, Options},
 };
 
 /// Who has set what is there.
@@ -23,10 +21,6 @@ pub(crate) enum By {
 pub(crate) const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 pub(crate) const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 pub(crate) const NATIVE: BackendName = BackendName::Nftables;
-
-/// Every way to hold rules.
-pub(crate) const WAYS: [By; 5] =
-    [By::Program(Variant::Legacy), By::Program(Variant::Nft), By::Us(LEGACY), By::Us(NFT), By::Us(NATIVE)];
 
 pub(crate) fn kernel(owner: Ownership) -> Kernel {
     Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("a namespace that can be changed")
@@ -72,17 +66,6 @@ fn without_protocol(object: Object) -> Option<String> {
     }
 }
 
-pub(crate) fn replace(namespace: &Namespace, goal: Goal, backend: BackendName) {
-    let owner = goal.owner().union(OWNERS);
-    let done = namespace.run(|| {
-        engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend)).map_err(|error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            format!("{error}: {cause:?}")
-        })
-    });
-    done.unwrap_or_else(|error| panic!("{goal:?} by {backend}: {error}"));
-}
-
 /// All rules and all routing of a namespace, without what they have counted.
 pub(crate) fn everything(namespace: &Namespace) -> String {
     let mut text = String::new();
@@ -104,45 +87,6 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
         text.extend(printed.lines().filter(of_rules).map(|line| format!("{line}\n")));
     }
     text
-}
-
-#[test]
-fn whoever_captures_is_named_and_nothing_is_touched() {
-    let all = Goal::pairs().flat_map(|pair| WAYS.map(|by| (pair, by))).collect();
-    for ((old, new), by) in scope::of(all, 8) {
-        let namespace = Namespace::new();
-        set(&namespace, old, by);
-        let before = everything(&namespace);
-        // It is refused before a backend is chosen.
-        let refused = namespace.run(|| {
-            let mut kernel = kernel(new.owner());
-            engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
-        });
-        let printed = match refused {
-            Err(error @ EngineError::Captured { .. }) => error.to_string(),
-            other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
-        };
-        let is_named = printed.contains(old.owner().name) && printed.contains(new.owner().name);
-        assert!(is_named, "{printed}");
-        assert_eq!(everything(&namespace), before, "{old:?} {by:?}, {new:?}");
-    }
-}
-
-#[test]
-fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
-    let all = Goal::ALL.into_iter().flat_map(|new| BACKENDS.map(|to| (new, to))).collect();
-    for (new, to) in scope::of(all, 2) {
-        let desired = fresh(State { backend: to, goal: new });
-        for (old, _) in Goal::pairs().filter(|(_, one)| *one == new) {
-            // Where nothing but the mesh changes, `moves` looks.
-            for by in WAYS.into_iter().filter(|by| *by != By::Us(to)) {
-                let namespace = Namespace::new();
-                set(&namespace, old, by);
-                replace(&namespace, new, to);
-                assert_eq!(own_lines(&everything(&namespace)), desired, "{old:?} {by:?}, {new:?} {to}");
-            }
-        }
-    }
 }
 
 /// What lines say of rules and routing. Which tables and base chains of iptables stand, and in which order, is no rule of
@@ -171,6 +115,7 @@ fn cleaning_one_leaves_the_other() {
         (By::Us(LEGACY), By::Us(NATIVE)),
         (By::Us(NATIVE), By::Us(NATIVE)),
     ];
+    let empty = own_lines(&everything(&Namespace::new()));
     // Two whose chains are called alike can't stand in one table.
     let alike = |one: Goal, other: Goal| {
         [one, other].iter().all(|goal| goal.mesh != Mesh::Linkerd && goal.mesh != Mesh::Kuma)
@@ -187,23 +132,12 @@ fn cleaning_one_leaves_the_other() {
                 .expect("it is removed");
             let (found, desired) = (everything(&namespace), everything(&fresh));
             assert_eq!(own_lines(&found), own_lines(&desired), "{one:?} {by:?} beside {other:?} {beside:?}");
-        }
-    }
-}
-
-#[test]
-fn cleaning_without_a_name_removes_all() {
-    for (one, other) in [(Goal::REDIRECT, Goal::LINKERD), (Goal::AMBIENT, Goal::LINKERD)] {
-        for (by, beside) in
-            [(By::Us(NFT), By::Us(NFT)), (By::Us(NATIVE), By::Us(NATIVE)), (By::Us(LEGACY), By::Us(NATIVE))]
-        {
-            let namespace = Namespace::new();
-            let before = everything(&namespace);
+            // Without a name, both go.
             set(&namespace, one, by);
-            set(&namespace, other, beside);
-            let owner = one.owner().union(OWNERS);
-            namespace.run(|| engine::clean(&mut kernel(owner), owner, OWNERS)).expect("all is removed");
-            assert_eq!(everything(&namespace), before, "{one:?} {by:?} beside {other:?} {beside:?}");
+            let all = one.owner().union(OWNERS);
+            namespace.run(|| engine::clean(&mut kernel(all), all, OWNERS)).expect("all is removed");
+            let left = own_lines(&everything(&namespace));
+            assert_eq!(left, empty, "{one:?} {by:?} beside {other:?} {beside:?}");
         }
     }
 }

@@ -6,63 +6,20 @@
 
 use std::net::SocketAddr;
 
-use crate::support::address::Place::{Elsewhere, Resolver};
-use crate::support::case::Caller::{App, Proxy, ProxyGroup, ProxyUser};
-use crate::support::case::Landing::{Agent, Outbound, Passes};
-use crate::support::case::check;
+use crate::support::address::Place::Resolver;
 use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
 use crate::support::setting::{Setting, Variant, in_every_setting};
-use crate::support::traffic::Protocol::{Tcp, Udp};
+use crate::support::traffic::Protocol::Udp;
 use crate::support::traffic::{Call, Identity};
 use crate::support::{address::Place, configurations::RESOLVERS};
 
 in_every_setting! {
-    listed_servers,
-    all_queries,
-    off,
     same_client_port,
     same_client_port_without_zones,
 }
 
 const LISTED: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];
 const CLIENT_PORT: u16 = 40_000;
-
-fn listed_servers(setting: Setting) {
-    let pod = Pod::with(setting, &LISTED);
-    check(
-        &pod,
-        &[
-            (App, Udp, Resolver, 53, Agent),
-            (App, Tcp, Resolver, 53, Agent),
-            (App, Udp, Elsewhere, 53, Passes),
-            (App, Tcp, Elsewhere, 53, Outbound),
-            (App, Udp, Resolver, 5353, Passes),
-            (Proxy, Udp, Resolver, 53, Passes),
-            (Proxy, Tcp, Resolver, 53, Passes),
-            (ProxyUser, Udp, Resolver, 53, Passes),
-            (ProxyGroup, Udp, Resolver, 53, Passes),
-        ],
-    );
-}
-
-fn all_queries(setting: Setting) {
-    let pod = Pod::with(setting, &["-i", "*", "--redirect-dns", "--capture-all-dns"]);
-    check(
-        &pod,
-        &[
-            (App, Udp, Resolver, 53, Agent),
-            (App, Udp, Elsewhere, 53, Agent),
-            (App, Tcp, Elsewhere, 53, Agent),
-            (Proxy, Udp, Elsewhere, 53, Passes),
-            (Proxy, Tcp, Elsewhere, 53, Passes),
-        ],
-    );
-}
-
-fn off(setting: Setting) {
-    let pod = Pod::with(setting, &["-i", "*"]);
-    check(&pod, &[(App, Udp, Resolver, 53, Passes), (App, Tcp, Resolver, 53, Outbound)]);
-}
 
 fn same_client_port(setting: Setting) {
     for zones in [&LISTED[..], &["--redirect-dns", "--capture-all-dns"][..]] {

@@ -1,0 +1,284 @@
+//! Where calls land: what leaves the pod, what reaches it from outside, what it says to itself, and what a virtual machine
+//! behind it sends; captured for one of the proxy's ports, or let pass.
+//!
+//! What the proxy sends to the pod's own address is a call that has to come in again through the inbound port; what it sends
+//! from 127.0.0.6 or ::6 is a delivery, which must not come in again. The modes differ for a proxy that is known by its group
+//! alone, and at ports 15008 and 53, since TPROXY has rules of its own in mangle that know no exception but those addresses.
+
+use crate::support::address::Place::{
+    Elsewhere, Loopback, Neighbour, Pod, PodSecondNic, Resolver, SecondNeighbour, Service, Six, VmGateway,
+};
+use crate::support::case::Caller::{
+    App, AppOfGroup2000, Outside, Proxy, ProxyFromSix, ProxyGroup, ProxyUser, Vm,
+};
+use crate::support::case::Landing::{Agent, Inbound, Outbound, Passes};
+use crate::support::case::{Case, Landing, check};
+use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
+use crate::support::pod;
+use crate::support::setting::{Family, Mode, Setting, Variant, in_every_redirect_setting, in_every_setting};
+use crate::support::traffic::Protocol::{Tcp, Udp};
+
+in_every_setting! {
+    all_outbound,
+    no_outbound,
+    outbound_but_a_port,
+    outbound_but_a_cidr,
+    outbound_but_an_interface,
+    outbound_cidr_only,
+    outbound_port_only,
+    outbound_but_an_owner_group,
+    outbound_of_an_owner_group_only,
+    all_inbound,
+    listed_inbound_ports,
+    no_inbound_port,
+    inbound_but_an_interface,
+    inbound_but_interfaces_of_a_prefix,
+    application_to_itself,
+    proxy_to_the_application,
+    to_itself_with_dns_capture,
+    listed_dns_servers,
+    all_dns_queries,
+    no_dns_capture,
+    first_address_is_v4,
+    first_address_is_v6,
+}
+
+// Rules for virtual machines are in nat, where TPROXY's rules in mangle have already given the connection to the inbound port.
+in_every_redirect_setting! {
+    all_of_a_virtual_machine,
+    a_cidr_of_a_virtual_machine_only,
+}
+
+const EVERYTHING: [&str; 4] = ["-i", "*", "-b", "*"];
+const DNS: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];
+
+/// Sets rules and makes calls.
+fn lands(setting: Setting, flags: &[&str], calls: &[Case]) {
+    check(&pod::Pod::with(setting, flags), calls);
+}
+
+fn only_with_tproxy(mode: Mode) -> Landing {
+    match mode {
+        Mode::Redirect => Passes,
+        Mode::Tproxy => Inbound,
+    }
+}
+
+fn all_outbound(setting: Setting) {
+    let calls = [
+        (App, Tcp, Service, 9080, Outbound),
+        (App, Tcp, Neighbour, 9080, Outbound),
+        (App, Tcp, SecondNeighbour, 9080, Outbound),
+        (App, Udp, Service, 9080, Passes),
+        (Proxy, Tcp, Service, 9080, Passes),
+        (ProxyUser, Tcp, Service, 9080, Passes),
+        (ProxyGroup, Tcp, Service, 9080, Passes),
+    ];
+    lands(setting, &["-i", "*", "-x", ""], &calls);
+}
+
+fn no_outbound(setting: Setting) {
+    lands(setting, &[], &[(App, Tcp, Service, 9080, Passes), (Proxy, Tcp, Service, 9080, Passes)]);
+}
+
+fn outbound_but_a_port(setting: Setting) {
+    let calls = [(App, Tcp, Service, 9443, Passes), (App, Tcp, Service, 9080, Outbound)];
+    lands(setting, &["-i", "*", "-o", "9443"], &calls);
+}
+
+fn outbound_but_a_cidr(setting: Setting) {
+    let calls = [(App, Tcp, Service, 9080, Passes), (App, Tcp, Elsewhere, 9080, Outbound)];
+    lands(setting, &["-i", "*", "-x", SERVICE_CIDRS], &calls);
+}
+
+fn outbound_but_an_interface(setting: Setting) {
+    let calls = [(App, Tcp, SecondNeighbour, 9080, Passes), (App, Tcp, Neighbour, 9080, Outbound)];
+    lands(setting, &["-i", "*", "-c", "net1"], &calls);
+}
+
+fn outbound_cidr_only(setting: Setting) {
+    let calls = [
+        (App, Tcp, Service, 9080, Outbound),
+        (App, Tcp, Elsewhere, 9080, Passes),
+        (Proxy, Tcp, Service, 9080, Passes),
+    ];
+    lands(setting, &["-i", SERVICE_CIDRS], &calls);
+}
+
+fn outbound_port_only(setting: Setting) {
+    let calls = [(App, Tcp, Service, 9443, Outbound), (App, Tcp, Service, 9080, Passes)];
+    lands(setting, &["-q", "9443"], &calls);
+}
+
+fn outbound_but_an_owner_group(setting: Setting) {
+    let pod = pod::Pod::new(setting);
+    pod.apply_with(&[("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "2000")], &["--dual-stack", "-i", "*"]);
+    check(&pod, &[(AppOfGroup2000, Tcp, Service, 9080, Passes), (App, Tcp, Service, 9080, Outbound)]);
+}
+
+fn outbound_of_an_owner_group_only(setting: Setting) {
+    let pod = pod::Pod::new(setting);
+    pod.apply_with(&[("ISTIO_OUTBOUND_OWNER_GROUPS", "2000,3000")], &["--dual-stack", "-i", "*"]);
+    check(&pod, &[(AppOfGroup2000, Tcp, Service, 9080, Outbound), (App, Tcp, Service, 9080, Passes)]);
+}
+
+fn all_inbound(setting: Setting) {
+    let calls = [
+        (Outside, Tcp, Pod, 8080, Inbound),
+        (Outside, Tcp, Pod, 22, Inbound),
+        (Outside, Tcp, PodSecondNic, 8080, Inbound),
+        (Outside, Tcp, Pod, 15090, Passes),
+        (Outside, Tcp, Pod, 15021, Passes),
+        (Outside, Tcp, Pod, 15020, Passes),
+        // The tunnel's port is exempt in the nat table only.
+        (Outside, Tcp, Pod, 15008, only_with_tproxy(setting.mode)),
+        (Outside, Udp, Pod, 8080, Passes),
+    ];
+    lands(setting, &["-b", "*", "-d", "15090,15021,15020"], &calls);
+}
+
+fn listed_inbound_ports(setting: Setting) {
+    let calls = [
+        (Outside, Tcp, Pod, 8080, Inbound),
+        (Outside, Tcp, Pod, 9000, Inbound),
+        (Outside, Tcp, Pod, 9010, Inbound),
+        (Outside, Tcp, Pod, 8081, Passes),
+        (Outside, Tcp, Pod, 9011, Passes),
+    ];
+    lands(setting, &["-b", "8080,9000-9010"], &calls);
+}
+
+fn no_inbound_port(setting: Setting) {
+    lands(setting, &["-b", ""], &[(Outside, Tcp, Pod, 8080, Passes)]);
+}
+
+fn inbound_but_an_interface(setting: Setting) {
+    let calls = [(Outside, Tcp, PodSecondNic, 8080, Passes), (Outside, Tcp, Pod, 8080, Inbound)];
+    lands(setting, &["-b", "*", "-c", "net1"], &calls);
+}
+
+fn inbound_but_interfaces_of_a_prefix(setting: Setting) {
+    let calls = [(Outside, Tcp, PodSecondNic, 8080, Passes), (Outside, Tcp, Pod, 8080, Inbound)];
+    lands(setting, &["-b", "*", "-c", "net+"], &calls);
+}
+
+fn application_to_itself(setting: Setting) {
+    let calls = [Loopback, Six, Pod, PodSecondNic].map(|place| (App, Tcp, place, 8080, Passes));
+    lands(setting, &EVERYTHING, &calls);
+}
+
+fn proxy_to_the_application(setting: Setting) {
+    // A call to ::6 comes from ::6 too, so it counts as a delivery; one to 127.0.0.6 comes from 127.0.0.1.
+    let to_six = if setting.family == Family::V4 { Inbound } else { Passes };
+    let calls = [
+        (Proxy, Tcp, Loopback, 8080, Passes),
+        (Proxy, Tcp, Six, 8080, to_six),
+        (Proxy, Tcp, Pod, 8080, Inbound),
+        (Proxy, Tcp, PodSecondNic, 8080, Inbound),
+        (Proxy, Tcp, Pod, 15008, only_with_tproxy(setting.mode)),
+        (ProxyFromSix, Tcp, Pod, 8080, Passes),
+        (ProxyFromSix, Tcp, Loopback, 8080, Passes),
+        (ProxyUser, Tcp, Pod, 8080, Inbound),
+        // In nat the rules for the user come first and take whoever is not that user for the application.
+        (ProxyGroup, Tcp, Pod, 8080, only_with_tproxy(setting.mode)),
+    ];
+    lands(setting, &EVERYTHING, &calls);
+}
+
+fn to_itself_with_dns_capture(setting: Setting) {
+    let calls = [
+        (App, Tcp, Pod, 8080, Passes),
+        (App, Tcp, Loopback, 8080, Passes),
+        (App, Tcp, Loopback, 53, Passes),
+        (Proxy, Tcp, Pod, 8080, Inbound),
+        (Proxy, Tcp, Pod, 53, only_with_tproxy(setting.mode)),
+        (ProxyFromSix, Tcp, Pod, 8080, Passes),
+    ];
+    lands(setting, &[&DNS[..], &["-b", "*"]].concat(), &calls);
+}
+
+fn listed_dns_servers(setting: Setting) {
+    let calls = [
+        (App, Udp, Resolver, 53, Agent),
+        (App, Tcp, Resolver, 53, Agent),
+        (App, Udp, Elsewhere, 53, Passes),
+        (App, Tcp, Elsewhere, 53, Outbound),
+        (App, Udp, Resolver, 5353, Passes),
+        (Proxy, Udp, Resolver, 53, Passes),
+        (Proxy, Tcp, Resolver, 53, Passes),
+        (ProxyUser, Udp, Resolver, 53, Passes),
+        (ProxyGroup, Udp, Resolver, 53, Passes),
+    ];
+    lands(setting, &DNS, &calls);
+}
+
+fn all_dns_queries(setting: Setting) {
+    let calls = [
+        (App, Udp, Resolver, 53, Agent),
+        (App, Udp, Elsewhere, 53, Agent),
+        (App, Tcp, Elsewhere, 53, Agent),
+        (Proxy, Udp, Elsewhere, 53, Passes),
+        (Proxy, Tcp, Elsewhere, 53, Passes),
+    ];
+    lands(setting, &["-i", "*", "--redirect-dns", "--capture-all-dns"], &calls);
+}
+
+fn no_dns_capture(setting: Setting) {
+    let calls = [(App, Udp, Resolver, 53, Passes), (App, Tcp, Resolver, 53, Outbound)];
+    lands(setting, &["-i", "*"], &calls);
+}
+
+/// The pod's NICs say so themselves; nothing is declared. The other family is excluded.
+fn first_address_is_v4(setting: Setting) {
+    let pod = pod::Pod::new(setting);
+    pod.apply_with(&[], &EVERYTHING);
+    let (outbound, inbound) = match setting.family {
+        Family::V4 => (Outbound, Inbound),
+        Family::V6 => (Passes, Passes),
+    };
+    check(&pod, &[(App, Tcp, Service, 9080, outbound), (Outside, Tcp, Pod, 8080, inbound)]);
+}
+
+fn first_address_is_v6(setting: Setting) {
+    let pod = pod::Pod::new(setting);
+    pod.apply_with(&[], &[&EVERYTHING[..], &["--pod-ips", "fd77::2,10.77.0.2"]].concat());
+    check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, Pod, 8080, Inbound)]);
+}
+
+fn all_of_a_virtual_machine(setting: Setting) {
+    let calls = [
+        (Vm, Tcp, Service, 9080, Outbound),
+        (Vm, Tcp, VmGateway, 8080, Outbound),
+        (Vm, Udp, Service, 9080, Passes),
+        (App, Tcp, Service, 9080, Outbound),
+        (Outside, Tcp, Pod, 8080, Inbound),
+    ];
+    lands_with_vm(setting, &["-i", "*", "-b", "*", "-k", "vm0"], &calls);
+}
+
+fn a_cidr_of_a_virtual_machine_only(setting: Setting) {
+    let calls = [
+        (Vm, Tcp, Service, 9080, Outbound),
+        (Vm, Tcp, Elsewhere, 9080, Passes),
+        (Vm, Tcp, VmGateway, 8080, Passes),
+    ];
+    lands_with_vm(setting, &["-i", SERVICE_CIDRS, "-b", "*", "-k", "vm0"], &calls);
+}
+
+/// What it sends arrives at a NIC of the pod, but counts as outbound.
+fn lands_with_vm(setting: Setting, flags: &[&str], calls: &[Case]) {
+    let mut pod = pod::Pod::new(setting);
+    pod.attach_vm();
+    pod.apply(flags);
+    check(&pod, calls);
+}
+
+/// An address that is added without a word about duplicate address detection can't be bound for a moment,
+/// which is when the proxy starts.
+#[test]
+fn six_is_usable_at_once() {
+    let setting = Setting { variant: Variant::Nft, family: Family::V6, mode: Mode::Redirect };
+    let pod = pod::Pod::with(setting, &EVERYTHING);
+    let addresses = pod.inside.stdout("ip", &["-6", "addr", "show", "to", "::6/128"]);
+    assert!(addresses.contains(" nodad "), "{addresses}");
+}
