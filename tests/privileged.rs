@@ -14,6 +14,7 @@ mod apply {
     mod groups;
     mod gvisor;
     mod hidden;
+    mod host;
     mod ipv6;
     mod kernel;
     mod kills;
@@ -86,7 +87,6 @@ mod takeover {
     mod killed;
     mod life;
     pub(crate) mod meshes;
-    mod migrate;
     mod moves;
     pub(crate) mod packets;
     mod scene;

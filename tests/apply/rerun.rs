@@ -95,26 +95,20 @@ fn probe(namespace: &Namespace) {
 #[test]
 fn a_report_that_can_not_be_printed_takes_nothing_back() {
     let namespace = Namespace::new();
-    let flags = [&call("apply", Variant::Nft, REDIRECT)[..], &["--format", "json"]].concat();
-    for (arguments, state) in [
-        (&flags[..], "rules are in place"),
-        (&["clean", "--format", "json"], "no rules of this program remain"),
-    ] {
+    let unprinted = |arguments: &[&str], state: &str| {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-        let child = namespace.run(|| binary(arguments).stdout(full).stderr(Stdio::piped()).spawn());
+        let arguments = [arguments, &["--format", "json"]].concat();
+        let child = namespace.run(|| binary(&arguments).stdout(full).stderr(Stdio::piped()).spawn());
         let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
         let printed = Outcome::from(output).with(1, state).stderr;
-        assert!(printed.contains(&format!("the report can't be printed, but {state}")), "{printed}");
-        let code = if state == "rules are in place" { 0 } else { 3 };
-        run(&namespace, &call("check", Variant::Nft, REDIRECT)).with(code, state);
-    }
+        assert!(printed.contains(&format!("can't be printed, but {state}")), "{printed}");
+    };
+    let check = call("check", Variant::Nft, REDIRECT);
+    unprinted(&call("apply", Variant::Nft, REDIRECT), "rules are in place");
+    run(&namespace, &check).with(0, "after apply");
+    unprinted(&["clean"], "no rules of this program remain");
+    run(&namespace, &check).with(3, "after clean");
     // Of our routing protocol, and nothing that we would make.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
-    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-    let clean = ["clean", "--format", "json"];
-    let child = namespace.run(|| binary(&clean).stdout(full).stderr(Stdio::piped()).spawn());
-    let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
-    let printed = Outcome::from(output).with(1, "something is left").stderr;
-    let expected = "can't be printed, but the rules that sidecar-init surely set are removed; left is what";
-    assert!(printed.contains(expected), "{printed}");
+    unprinted(&["clean"], "the rules that sidecar-init surely set are removed; left is what");
 }

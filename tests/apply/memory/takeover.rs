@@ -1,6 +1,7 @@
 //! From what a predecessor has made, which says nothing about whose it is, to ours, with something breaking on the way.
 
-use super::{ADDRESS, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
+use super::{ADDRESS, Goal, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
+use crate::support::scope;
 use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::RoutingEntry};
 use sidecar_init::backend::{Backend, BackendName, Snapshot, UnlistableTable, Variant, memory::Memory};
@@ -45,6 +46,15 @@ fn fares_the_same(before: &Snapshot, after: &Snapshot) -> bool {
     objects(before) == objects(after) && same(&without_routing(before), &without_routing(after))
 }
 
+/// From each variant that holds upstream's rules to each thing that is wanted by each backend, or a sample.
+fn ways() -> Vec<(Variant, Goal, BackendName)> {
+    let all = Variant::ALL.into_iter().flat_map(|variant| {
+        let wanted = all().into_iter().flat_map(|new| BackendName::ALL.map(|to| (new.clone(), to)));
+        wanted.map(move |(new, to)| (variant, new, to))
+    });
+    scope::of(all.collect(), 5)
+}
+
 #[test]
 fn upstreams_rules_are_inherited() {
     let state = upstream(Variant::Nft).snapshot.iptables(Variant::Nft, Family::V4);
@@ -54,18 +64,16 @@ fn upstreams_rules_are_inherited() {
 
 #[test]
 fn a_failure_anywhere_leaves_upstreams_capture() {
-    for variant in Variant::ALL {
-        let memory = upstream(variant);
-        for (new, to) in all().iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
-            for step in 0..steps(&memory, new, to).len() {
-                for tables in 0..=3 {
-                    let mut memory =
-                        Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
-                    let before = memory.snapshot.clone();
-                    let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
-                    assert!(printed.ends_with("the old state is back in place"), "{printed}");
-                    assert!(fares_the_same(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
-                }
+    for (variant, new, to) in ways() {
+        let (memory, new) = (upstream(variant), &new);
+        for step in 0..steps(&memory, new, to).len() {
+            for tables in 0..=3 {
+                let mut memory =
+                    Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
+                let before = memory.snapshot.clone();
+                let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
+                assert!(printed.ends_with("the old state is back in place"), "{printed}");
+                assert!(fares_the_same(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
             }
         }
     }
@@ -73,23 +81,21 @@ fn a_failure_anywhere_leaves_upstreams_capture() {
 
 #[test]
 fn a_killed_takeover_is_finished_by_the_next() {
-    for variant in Variant::ALL {
-        let memory = upstream(variant);
-        for (new, to) in all().iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
-            let steps = steps(&memory, new, to);
-            for step in 0..=steps.len() {
-                let mut memory = memory.clone();
-                for done in &steps[..step] {
-                    memory.commit(done).expect("nothing breaks");
-                }
-                run(&mut memory, new, to).expect("nothing breaks");
-                let done = holds(&memory.snapshot, new, to) && memory.snapshot.routes_of_others.is_empty();
-                assert!(
-                    done,
-                    "{variant:?} {to}: killed before step {step} of {steps:#?}\n{:#?}",
-                    memory.snapshot
-                );
+    for (variant, new, to) in ways() {
+        let (memory, new) = (upstream(variant), &new);
+        let steps = steps(&memory, new, to);
+        for step in 0..=steps.len() {
+            let mut memory = memory.clone();
+            for done in &steps[..step] {
+                memory.commit(done).expect("nothing breaks");
             }
+            run(&mut memory, new, to).expect("nothing breaks");
+            let done = holds(&memory.snapshot, new, to) && memory.snapshot.routes_of_others.is_empty();
+            assert!(
+                done,
+                "{variant:?} {to}: killed before step {step} of {steps:#?}\n{:#?}",
+                memory.snapshot
+            );
         }
     }
 }

@@ -1,47 +1,12 @@
-//! From one variant of iptables to the other, and where nothing may be done at all.
+//! The machine's own network namespace, where nothing is set unless somebody insists.
 
-use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
+use crate::apply::stage::{FULL, REDIRECT, call, same, state};
 use crate::support::mounts::{mount, unshare_mounts};
-use crate::support::namespace::{Namespace, succeed};
+use crate::support::namespace::Namespace;
 use crate::support::program::{Outcome, PATH, Run, binary};
-use crate::support::setting::{Family, Variant};
+use crate::support::setting::Variant;
 use std::fs;
 use std::process::Command;
-
-/// Without being told, every command works with the variant that holds our rules.
-#[test]
-fn the_variant_in_use_is_found() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        succeed(&namespace, &call("apply", variant, FULL));
-        let before = state(&namespace);
-        for command in ["check", "apply", "istio-iptables"] {
-            succeed(&namespace, &[&[command], FULL].concat());
-            same(&before, &state(&namespace), command);
-        }
-        succeed(&namespace, &[&["apply"], REDIRECT].concat());
-        for family in Family::BOTH {
-            let program = other(variant).program(family, "-save");
-            let saved = namespace.stdout(&program, &[]);
-            assert!(!saved.contains("ISTIO"), "{program}: {saved}");
-        }
-    }
-}
-
-/// Foreign rules of the variant that ours leave stay.
-#[test]
-fn foreign_rules_stay_where_they_are() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        let script = "*nat\n:ALIEN - [0:0]\n-A OUTPUT -p tcp -m tcp --dport 4001 -j ALIEN\n-A ALIEN -j RETURN\nCOMMIT\n";
-        namespace.restore(variant, Family::V4, script);
-        let before = state(&namespace);
-        succeed(&namespace, &call("apply", variant, FULL));
-        succeed(&namespace, &call("apply", other(variant), FULL));
-        succeed(&namespace, &["clean"]);
-        same(&before, &state(&namespace), "a foreign rule changed");
-    }
-}
 
 /// The machine's own namespace is refused by those who hold every right.
 ///
@@ -102,8 +67,4 @@ fn what_may_be_the_machines_own_namespace_is_refused() {
     run(&["clean"]).with(0, "clean");
     run(&call("apply", Variant::Native, &[REDIRECT, &["--allow-host-namespace"]].concat()))
         .with(0, "insisting");
-}
-
-fn other(variant: Variant) -> Variant {
-    VARIANTS.into_iter().find(|other| *other != variant).expect("there are two")
 }
