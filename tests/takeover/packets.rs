@@ -69,7 +69,8 @@ fn without_protocol(object: Object) -> Option<String> {
 /// All rules and all routing of a namespace, without what they have counted.
 pub(crate) fn everything(namespace: &Namespace) -> String {
     let mut text = String::new();
-    for program in ["iptables-legacy-save", "ip6tables-legacy-save"] {
+    for program in ["legacy", "nft"].iter().flat_map(|variant| ["", "6"].map(|family| (family, variant))) {
+        let program = &format!("ip{}tables-{}-save", program.0, program.1);
         let saved = namespace.stdout(program, &[]);
         let lines = saved.lines().filter(|line| !line.starts_with('#'));
         // Tables without rules are there or not, as it happens.
@@ -98,11 +99,14 @@ pub(crate) fn own_lines(text: &str) -> Vec<String> {
         let is_note = line.contains("comment \"sidecar-init ");
         !frames && !is_note && !line.starts_with("# Warning")
     };
+    // Which family's targets `nft` can name depends on the order of the tables; the programs of iptables name them all.
+    let unnamed = |line: &str| line.replace(" xt target TPROXY", "");
     let unplaced = |line: &str| match line.split_once(':') {
         Some((place, rule)) if place.parse::<u32>().is_ok() => rule.to_owned(),
         _ => line.to_owned(),
     };
-    let mut lines: Vec<String> = text.lines().map(str::trim).filter(says).map(unplaced).collect();
+    let mut lines: Vec<String> =
+        text.lines().map(str::trim).filter(says).map(unplaced).map(|line| unnamed(&line)).collect();
     lines.sort_unstable();
     lines
 }
