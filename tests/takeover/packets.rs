@@ -77,7 +77,8 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
         let lines = lines.filter(|line| line.starts_with("-A") || line.contains(" - ["));
         text.extend(lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n"));
     }
-    text += &namespace.stdout("nft", &["-s", "list", "ruleset"]);
+    // Of the others, which family's targets `nft` can name depends on the order of their tables.
+    text += &namespace.stdout("nft", &["-s", "list", "ruleset", "inet"]);
     for family in ["-4", "-6"] {
         let questions = "rule list\nroute show table all\naddr show dev lo\n";
         let output = namespace.output("ip", &[family, "-batch", "-"], questions);
@@ -99,14 +100,11 @@ pub(crate) fn own_lines(text: &str) -> Vec<String> {
         let is_note = line.contains("comment \"sidecar-init ");
         !frames && !is_note && !line.starts_with("# Warning")
     };
-    // Which family's targets `nft` can name depends on the order of the tables; the programs of iptables name them all.
-    let unnamed = |line: &str| line.replace(" xt target TPROXY", "");
     let unplaced = |line: &str| match line.split_once(':') {
         Some((place, rule)) if place.parse::<u32>().is_ok() => rule.to_owned(),
         _ => line.to_owned(),
     };
-    let mut lines: Vec<String> =
-        text.lines().map(str::trim).filter(says).map(unplaced).map(|line| unnamed(&line)).collect();
+    let mut lines: Vec<String> = text.lines().map(str::trim).filter(says).map(unplaced).collect();
     lines.sort_unstable();
     lines
 }
