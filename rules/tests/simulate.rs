@@ -347,11 +347,12 @@ mod any_text {
     use super::{Family, Routing, Tcp, Trace, View, from_outside, from_process, parse, walk};
     use proptest::prelude::{ProptestConfig, proptest};
     use rules::{Cidr, Mark, PortRange, PortSet};
+    use testkit::scope;
 
     const WORDS: &str = "(\\*(nat|mangle|raw|filter)\n|COMMIT\n|:[A-C] - \\[0:0\\]\n|-A (OUTPUT|PREROUTING|INPUT|[A-C])( (! )?-(s|d) (10\\.0\\.0\\.0/8|0/0|x)| -p (tcp|udp|6|icmp)| -(m|j|g) ([A-C]|tcp|owner|MARK|ACCEPT|RETURN|DROP|CT)| --(dport|on-port|to-ports|set-xmark|zone|uid-owner) [0-9]{1,6}){0,5}\n)";
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: scope::runs(400, 100), failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn is_walked_without_a_panic(lines in proptest::collection::vec(WORDS, 0..40)) {
             let text = lines.concat();

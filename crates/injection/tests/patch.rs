@@ -8,6 +8,7 @@ use injection::patch::between;
 use proptest::prelude::*;
 use rfc6902::apply;
 use serde_json::{Map, Value, json};
+use testkit::scope;
 
 fn document() -> BoxedStrategy<Value> {
     let scalar = prop_oneof![
@@ -31,7 +32,7 @@ fn document() -> BoxedStrategy<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scope::runs(2000, 500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_patch_makes_what_it_was_made_for(before in document(), after in document()) {

@@ -347,7 +347,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: testkit::scope::runs(2000, 500), ..ProptestConfig::default() })]
 
         #[test]
         fn a_shorter_chain_decides_the_same(chain in proptest::collection::vec(rule(), 0..12)) {

@@ -14,6 +14,7 @@ use rules::{
         At, Direction, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, View, replay, walk,
     },
 };
+use testkit::scope;
 
 /// The three holders of the rules, and the rules without those that nothing is said to reach.
 fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
@@ -107,7 +108,7 @@ fn check_ways(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scope::runs(600, 100), ..ProptestConfig::default() })]
 
     #[test]
     fn a_verdict_is_the_same_of_rules_table_and_listing(

@@ -270,7 +270,7 @@ mod tests {
         let named = |number: usize| json!({"name": format!("A{number}"), "value": "1"});
         let nameless = |number: usize| json!({"value": number.to_string()});
         let with = |items: Vec<Value>| json!({"name": "a", "env": items});
-        let numbers = 0..30_000;
+        let numbers = 0..testkit::scope::runs(30_000, 10_000);
         check(
             &with(numbers.clone().map(named).collect()),
             &with(numbers.clone().rev().map(named).collect()),

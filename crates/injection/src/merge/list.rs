@@ -119,8 +119,8 @@ mod tests {
     /// Work that is quadratic in the items takes minutes.
     #[test]
     fn lists_of_many_items_merge() {
-        const COUNT: usize = 40_000;
-        let all = |item: fn(usize) -> Value| -> Vec<Value> { (0..COUNT).map(item).collect() };
+        let count = testkit::scope::runs(40_000, 10_000);
+        let all = |item: fn(usize) -> Value| -> Vec<Value> { (0..count).map(item).collect() };
         let old = all(|number| json!({"name": number, "value": "old"}));
         let mut patch = all(|number| json!({"name": number, "value": "new"}));
         patch.reverse();

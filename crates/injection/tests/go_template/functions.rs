@@ -4,6 +4,7 @@ use crate::world::World;
 use injection::template::go;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use testkit::scope;
 
 /// A pipeline, and what it prints.
 const ROWS: &[(&str, &str)] = &[
@@ -353,9 +354,8 @@ fn a_template_without_end_ends() {
         "{{ printf `%999999999d` 1 }}",
         "{{ uniq (until 9000) }}",
     ];
-    for text in rows {
-        let outcome = world.render(text);
-        assert!(outcome.is_err(), "{text}");
+    for text in scope::of(rows.to_vec(), 4) {
+        assert!(world.render(text).is_err(), "{text}");
     }
 }
 

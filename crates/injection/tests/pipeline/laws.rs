@@ -10,6 +10,7 @@ use proptest::{
 };
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
+use testkit::scope;
 
 fn object(fields: Vec<(&str, Option<Value>)>) -> Value {
     let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
@@ -248,7 +249,7 @@ fn anything() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scope::runs(200, 50), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The default setup sends no probes to anybody.
     #[test]
@@ -315,7 +316,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scope::runs(2000, 400), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever is sent is either injected, so that the patch makes what it says, or refused.
     #[test]

@@ -1,13 +1,21 @@
 //! Strategic merge as `kubectl` does it, without a cluster.
 
-use serde_json::Value;
+use serde_json::{Deserializer, Value, json};
 use std::{
     io::Write,
     process::{Command, Stdio},
 };
 
-/// What `kubectl` makes of a pod and a patch; `None` where it refuses.
-pub(crate) fn patched(pod: &Value, patch: &Value) -> Option<Value> {
+/// An annotation that tells the pods of one call apart.
+const NUMBER: &str = "example/number";
+
+/// What `kubectl` makes of pods and a patch, by one call; `None` where it refuses.
+pub(crate) fn patched(pods: &[Value], patch: &Value) -> Vec<Option<Value>> {
+    let mut items = pods.to_vec();
+    for (number, pod) in items.iter_mut().enumerate() {
+        pod["metadata"]["annotations"][NUMBER] = number.to_string().into();
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let mut child = Command::new("kubectl")
         .args(["patch", "--local", "--type=strategic", "-o", "json", "-f", "-", "-p", &patch.to_string()])
         .env_clear()
@@ -17,11 +25,18 @@ pub(crate) fn patched(pod: &Value, patch: &Value) -> Option<Value> {
         .stderr(Stdio::piped())
         .spawn()
         .expect("kubectl");
-    child.stdin.take().expect("a pipe").write_all(pod.to_string().as_bytes()).expect("a reader");
+    child.stdin.take().expect("a pipe").write_all(list.to_string().as_bytes()).expect("a reader");
     let output = child.wait_with_output().expect("an end");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() || stderr.contains("rror"), "{stderr}");
-    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    let mut found = vec![None; pods.len()];
+    for printed in Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
+        let mut printed = printed.expect("JSON");
+        let number = printed["metadata"]["annotations"][NUMBER].take();
+        let number = number.as_str().and_then(|number| number.parse::<usize>().ok());
+        found[number.expect("the number of a pod")] = Some(printed);
+    }
+    found
 }
 
 /// Without the fields that are empty: `kubectl` prints what it has read into its own types.
