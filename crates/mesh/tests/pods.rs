@@ -1,7 +1,7 @@
-//! Pods as a source of configuration: every manifest of the repository's `tests/support/pods`, and of `pods` here, is read as its
-//! `.expected` file says, and every row of the table of annotations does what it says.
+//! Pods as a source of configuration: every manifest of the repository's `tests/support/pods` is read as `pods/shared.txt` says,
+//! every one of `pods/own.txt` as the section behind it says, and every row of the table of annotations does what it says.
 //!
-//! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates the `.expected` files.
+//! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates both files.
 
 use mesh::Capture;
 use mesh::finding::{Code, Level};
@@ -13,23 +13,20 @@ use mesh::pod::{
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
 use proptest::prelude::*;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fs::{self, DirEntry};
+use std::io;
 
-fn manifests() -> Vec<PathBuf> {
-    let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
-    let mut found = Vec::new();
-    for (folder, least) in [("../../tests/support/pods", 20), ("tests/pods", 9)] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-        let entries = fs::read_dir(folder).expect("the manifests");
-        let before = found.len();
-        found.extend(entries.map(|entry| entry.expect("an entry").path()).filter(is_manifest));
-        assert!(found.len() - before >= least, "manifests have got lost");
-    }
-    found.sort();
-    found
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The repository's manifests, by the names of their files.
+fn manifests() -> BTreeMap<String, String> {
+    let entries = fs::read_dir(format!("{ROOT}/../../tests/support/pods")).expect("the manifests");
+    let read = |entry: io::Result<DirEntry>| {
+        let path = entry.expect("an entry").path();
+        (path.file_name().expect("a name").display().to_string(), fs::read_to_string(path).expect("UTF-8"))
+    };
+    entries.map(read).collect()
 }
 
 /// What is read from a manifest, as text.
@@ -67,12 +64,13 @@ fn address() -> Given {
 }
 
 #[test]
-fn each_manifest_says_what_its_file_tells() {
-    for path in manifests() {
-        let found = report(&fs::read_to_string(&path).expect("UTF-8"));
-        let golden = path.with_extension(format!("{}.expected", path.extension().expect("an end").display()));
-        testkit::golden(golden, &found);
-    }
+fn each_manifest_says_what_its_section_tells() {
+    let shared = manifests();
+    assert!(shared.len() >= 30, "manifests have got lost");
+    let found = shared.into_iter().map(|(name, text)| (name, report(&text)));
+    testkit::sections::golden(format!("{ROOT}/tests/pods/shared.txt"), found);
+
+    testkit::sections::answers(format!("{ROOT}/tests/pods/own.txt"), ".expected", report);
 }
 
 /// A pod with these annotations whose proxy says nothing.
@@ -321,8 +319,7 @@ fn what_was_injected_is_known_by_the_injectors_record() {
 
 #[test]
 fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() {
-    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/manifests.md"))
-        .expect("the guide");
+    let guide = fs::read_to_string(format!("{ROOT}/../../docs/manifests.md")).expect("the guide");
     let annotations: Vec<String> =
         settings::of(mesh::Mesh::default()).filter_map(mesh::settings::SettingRow::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");

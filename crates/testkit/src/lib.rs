@@ -18,6 +18,7 @@ pub mod scenarios;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod seccomp;
+pub mod sections;
 pub mod wait;
 
 pub use wait::until;
@@ -42,7 +43,9 @@ pub fn golden(file: impl AsRef<Path>, text: &str) {
         .unwrap_or_else(|error| panic!("{}: {error}; UPDATE_GOLDENS=1 writes it", file.display()));
     let same = text.split('\n').zip(written.split('\n')).take_while(|(now, then)| now == then).count();
     let [now, then] = [text, written.as_str()].map(|text| text.split('\n').nth(same));
-    assert_eq!(now, then, "{}, line {}; UPDATE_GOLDENS=1 writes the file", file.display(), same + 1);
+    let section = written.lines().take(same + 1).filter_map(sections::name).last();
+    let section = section.map(|name| format!(" ({name})")).unwrap_or_default();
+    assert_eq!(now, then, "{}, line {}{section}; UPDATE_GOLDENS=1 writes the file", file.display(), same + 1);
 }
 
 /// The program of another package, next to one that the tests have. `cargo test --workspace` has built it; where it is

@@ -1,9 +1,10 @@
-//! What settings come to: of each mesh a few configurations, whole, in `configurations/NAME.txt`, and what is refused.
+//! What settings come to: of each mesh a few configurations, whole, in `configurations/MESH.txt`, and what is refused.
 //! `UPDATE_GOLDENS=1` writes the files.
 
 mod machines;
 mod read_back;
 mod refused;
+mod scenarios;
 
 use mesh::limit::CautionContext;
 use mesh::preview::{self, Preview};
@@ -93,7 +94,17 @@ const CASES: &[(&str, Mesh, Flags)] = &[
             ("istio-inbound-ports", "*"),
         ],
     ),
-    ("linkerd-ports", Mesh::Linkerd, &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "4190")]),
+    (
+        "linkerd-ports",
+        Mesh::Linkerd,
+        &[
+            ("ports-to-redirect", "443,80"),
+            // What does not fit any more begins a rule, and what is smaller does not overtake it.
+            ("inbound-ports-to-ignore", "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15-16,17"),
+            ("outbound-ports-to-ignore", "16,15,14,13,12,11,10,9,8,7,6,5,4,3,2,1"),
+            ("subnets-to-ignore", "10.1.2.3/8,2001:DB8::/32"),
+        ],
+    ),
     (
         "kuma",
         Mesh::Kuma,
@@ -118,6 +129,7 @@ const CASES: &[(&str, Mesh, Flags)] = &[
             ("include-inbound-ports", "80"),
             ("include-outbound-ports", "443"),
             ("exclude-outbound-ports", "22"),
+            ("exclude-outbound-ports-for-uids", "*:22:0;udp:*:4294967294"),
             ("redirect-all-dns-traffic", "true"),
         ],
     ),
@@ -321,14 +333,20 @@ fn limits(mesh: Mesh) -> String {
     text
 }
 
+fn file(name: &str) -> String {
+    format!("{}/tests/configurations/{name}.txt", env!("CARGO_MANIFEST_DIR"))
+}
+
 fn check(name: &str, text: &str) {
-    testkit::golden(format!("{}/tests/configurations/{name}.txt", env!("CARGO_MANIFEST_DIR")), text);
+    testkit::golden(file(name), text);
 }
 
 #[test]
 fn configurations_are_as_written() {
-    for (name, mesh, flags) in CASES {
-        check(name, &described(*mesh, flags));
+    for mesh in Mesh::ALL {
+        let of_mesh = CASES.iter().filter(|(_, of, _)| of == mesh);
+        let found = of_mesh.map(|(name, mesh, flags)| ((*name).to_owned(), described(*mesh, flags)));
+        testkit::sections::golden(file(&mesh.to_string()), found);
     }
 }
 

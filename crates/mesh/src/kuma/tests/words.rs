@@ -1,6 +1,6 @@
 //! What words mean that make no rule by themselves, and what is wrong with others.
 
-use super::{POD, Pod, check_problems, check_warnings, config, read};
+use super::{POD, Pod, check_warnings, config, read};
 use crate::kuma::{Kuma, configure, preview::restore, unknown_user};
 use crate::policy::CapturePolicy;
 use crate::settings::Setting;
@@ -39,66 +39,6 @@ fn ipv6_is_captured_where_the_pod_has_it() {
     check_warnings(
         &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::Vnet, "br0:10.1.2.3/8"), (Kuma::RedirectDns, "true")],
         &["--vnet: br0:10.1.2.3/8 has host bits set and is taken as the network 10.0.0.0/8"],
-    );
-}
-
-#[test]
-fn much_said_twice_is_odd_or_refused() {
-    check_problems(
-        &[(Kuma::RedirectDns, "true"), (Kuma::CaptureAllDns, "true")],
-        &[
-            "--redirect-all-dns-traffic: \"true\" contradicts --redirect-dns, which captures less; give one of them",
-        ],
-    );
-    let warned = "--vnet sends DNS queries that come by its interfaces to port 15053, where nothing answers unless DNS is \
-                  captured (--redirect-dns)";
-    check_warnings(&[(Kuma::Vnet, "br0:10.0.0.0/8")], &[warned]);
-}
-
-#[test]
-fn all_that_is_wrong_is_told_at_once() {
-    let users = |fault: &str| {
-        let form = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-108 or tcp:1000-2000:106; several are separated by ;";
-        format!("--exclude-outbound-ports-for-uids: {fault}; {form}")
-    };
-    check_problems(
-        &[
-            (Kuma::ProxyUser, "nobody-here"),
-            (Kuma::IpFamilyMode, "ipv6"),
-            (Kuma::RedirectInbound, "maybe"),
-            (Kuma::InboundPort, "0"),
-            (Kuma::OutboundPort, "70000"),
-            (Kuma::InboundPortsExclude, "80,http,0"),
-            (Kuma::OutboundIpsExclude, "10.0.0.0/33"),
-            (Kuma::OutboundPortsForUids, "tcp:80:;1:2:3:4;icmp:80:7;0:7;7-6;web"),
-            (Kuma::DnsPort, "x"),
-            (Kuma::RedirectDns, "true"),
-            (Kuma::ResolvConf, "/nowhere"),
-            (Kuma::Vnet, "br0,br0:10.0.0.0/40"),
-            (Kuma::LogLevel, "8"),
-        ],
-        &[
-            "--ip-family-mode: \"ipv6\" is not an IP family mode; expected dualstack or ipv4",
-            "--kuma-dp-user: \"nobody-here\" is not a known user; expected a number from 0 to 4294967294, or the name of a user",
-            "--redirect-inbound: \"maybe\" is not a boolean; expected true or false",
-            "--redirect-inbound-port: \"0\" is not a port; expected a number from 1 to 65535",
-            "--exclude-inbound-ports: \"http\" is not a port; expected a port from 1 to 65535 or a range such as 8000-9000",
-            "--exclude-inbound-ports: \"0\" is port 0, which no connection uses; expected a port from 1 to 65535 or a range such as 8000-9000",
-            "--redirect-outbound-port: \"70000\" is not a port; expected a number from 1 to 65535",
-            "--exclude-outbound-ips: \"10.0.0.0/33\" has no prefix length from 0 to 32 after the slash; expected a network such as 10.0.0.0/8",
-            &users("\"tcp:80:\" names no user, which would mean all users"),
-            &users("\"1:2:3:4\" has too many parts"),
-            &users("\"icmp:80:7\" has \"icmp\", which is neither tcp nor udp"),
-            &users("\"0:7\" has \"0\", which is not a port from 1 to 65535 or range of ports"),
-            &users("\"7-6\" ends in \"7-6\", which is not a user or a range of users"),
-            &users("\"web\" ends in \"web\", which is not a user or a range of users"),
-            "--redirect-dns-port: \"x\" is not a port; expected a number from 1 to 65535",
-            "--resolv-config-path: \"/nowhere\" can't be read: entity not found; declare the servers with --dns-servers, \
-             or capture queries to any with --redirect-all-dns-traffic",
-            "--vnet: \"br0\" has no colon; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
-            "--vnet: \"br0:10.0.0.0/40\" has no prefix length from 0 to 32 after the slash; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
-            "--iptables-log-level: \"8\" is not a level of the kernel's log; expected a number from 0 to 7",
-        ],
     );
 }
 
