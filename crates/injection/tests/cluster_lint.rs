@@ -1,5 +1,6 @@
-//! Lint of a cluster, by the cases of `tests/cluster_lint`: a heading, the findings and what is not judged as comments, and the
-//! objects. A comment `says: ` has the option, the text and the remedy of a finding.
+//! Lint of a cluster, by the cases of `tests/cluster_lint.txt`, which has a section for each code: a heading, the findings and
+//! what is not judged as comments, and the objects. A comment `says: ` has the option, the text and the remedy of a finding.
+//! `UPDATE_GOLDENS=1` writes the reports in `cluster_lint_reports.txt`.
 
 use diagnose::plain;
 use injection::Namespaces;
@@ -10,16 +11,12 @@ use injection::cluster_lint::{
 use mesh::finding::{Code, Finding, Level};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-
-const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster_lint");
 
 /// The first code of lint of a cluster.
 const FIRST: Code = Code::NotInjected;
 
 struct LintCase {
-    file: String,
+    section: String,
     title: String,
     expected: BTreeSet<String>,
     not_judged: Vec<String>,
@@ -27,25 +24,27 @@ struct LintCase {
     objects: String,
 }
 
-fn read(file: &str) -> String {
-    fs::read_to_string(Path::new(CASES).join(file)).expect("a file of cases")
+fn sections() -> Vec<(String, String)> {
+    testkit::sections::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster_lint.txt"))
+}
+
+/// The objects that all cases have, besides those that are `alone`.
+fn base() -> String {
+    sections().into_iter().find(|(name, _)| name == "base").expect("the section").1
 }
 
 fn cases() -> Vec<LintCase> {
-    let entries = fs::read_dir(CASES).expect("the folder of cases");
-    let mut files: Vec<String> =
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
-    files.sort();
+    let base = base();
     let mut found = Vec::new();
-    for file in files.into_iter().filter(|file| file != "base.yaml") {
-        for case in read(&file).split("#### ").skip(1) {
+    for (section, text) in sections().into_iter().filter(|(name, _)| name != "base") {
+        for case in text.split("#### ").skip(1) {
             let (title, rest) = case.split_once('\n').expect("objects behind the heading");
             let comments: Vec<&str> = rest.lines().filter_map(|line| line.strip_prefix("# ")).collect();
             let of = |prefix: &str| -> Vec<String> {
                 comments.iter().filter_map(|line| line.strip_prefix(prefix).map(str::to_owned)).collect()
             };
             found.push(LintCase {
-                file: file.clone(),
+                section: section.clone(),
                 title: title.to_owned(),
                 expected: comments
                     .iter()
@@ -56,7 +55,7 @@ fn cases() -> Vec<LintCase> {
                 says: of("says: "),
                 objects: match title.starts_with("alone") {
                     true => rest.to_owned(),
-                    false => format!("{}---\n{rest}", read("base.yaml")),
+                    false => format!("{base}---\n{rest}"),
                 },
             });
         }
@@ -115,7 +114,7 @@ fn cases_have_their_findings() {
         if all != case.expected || !is_judged || !case.says.iter().all(|line| told.contains(line)) {
             failures.push(format!(
                 "{}: {}\nexpected {:#?} {:#?}\nfound {told:#?}\n{}",
-                case.file,
+                case.section,
                 case.title,
                 case.expected,
                 case.says,
@@ -130,8 +129,8 @@ fn cases_have_their_findings() {
 fn every_code_has_a_case_with_it_and_one_without() {
     let cases = cases();
     for code in Code::ALL.iter().filter(|code| **code >= FIRST) {
-        let file = format!("{}.yaml", code.name().to_lowercase());
-        let of_code: Vec<bool> = (cases.iter().filter(|case| case.file == file))
+        let section = code.name().to_lowercase();
+        let of_code: Vec<bool> = (cases.iter().filter(|case| case.section == section))
             .map(|case| case.expected.iter().any(|line| line.contains(code.name())))
             .collect();
         assert!(of_code.contains(&true) && of_code.contains(&false), "{code}: {of_code:?}");
@@ -147,7 +146,7 @@ fn lists_of_a_cluster_are_unpacked() {
     let unpacked = ClusterObject::unpacked(list);
     assert_eq!((&unpacked[0].value["kind"], &unpacked[0].value["apiVersion"]), (&json!("Pod"), &json!("v1")));
     assert_eq!(ClusterObject::unpacked(json!([])), []);
-    let base = objects(&read("base.yaml")).into_iter().map(|object| ClusterObject { place: None, ..object });
+    let base = objects(&base()).into_iter().map(|object| ClusterObject { place: None, ..object });
     let all: Vec<ClusterObject> = base.chain(unpacked).collect();
     let found = lint(&all);
     assert_eq!(
@@ -173,49 +172,40 @@ fn a_whole_cluster_without_an_injector_is_judged() {
     assert_eq!(found.not_judged, Vec::<String>::new());
 }
 
+/// All findings behind the base's objects, in short; then the warnings as text and as data.
+fn reported(case: &str) -> String {
+    let mut found = lint(&objects(&format!("{}{case}", base())));
+    let all: String = found.findings.iter().map(|finding| format!("{}\n", shown(finding))).collect();
+    assert_eq!(found.has_warning(), all.contains("warning "), "{all}");
+    let mut unselected = found.clone();
+    unselected.select(true, &[]);
+    assert_eq!(unselected, found);
+    found.select(false, &[]);
+    let data = serde_json::to_string_pretty(&report(&found)).expect("JSON");
+    format!("{all}--\n{}--\n{data}\n", plain(&text(&found, 80)))
+}
+
 #[test]
-fn texts_are_grouped_worst_first_in_lines_that_fit() {
-    let pod = |number: usize| {
-        format!(
-            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: web-{number:02}, namespace: shop}}\nspec: {{containers: [{{name: web}}]}}\n"
-        )
-    };
-    let pods: String = (0..12).map(pod).collect();
-    let annotated = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: zzz, namespace: shop, annotations: {traffic.sidecar.istio.io/excludeOutboundPort: '80'}}\n\
-                     spec: {containers: [{name: web}]}\n";
-    let found = lint(&objects(&format!("{}{pods}{annotated}", read("base.yaml"))));
-    let selected = |notes: bool, allowed: &[Code]| {
-        let mut selected = found.clone();
-        selected.select(notes, allowed);
-        selected
-    };
-    let all = selected(true, &[]);
-    assert!(all == found && all.findings.iter().any(|one| one.finding.level == Level::Note));
-    let codes =
-        |of: ClusterFindings| of.findings.iter().map(|one| one.finding.code.name()).collect::<Vec<_>>();
-    assert_eq!(codes(selected(false, &[FIRST])), ["SI027"]);
-    let warnings = selected(false, &[]);
-    let expected = "\
-warning  SI030 runs without a sidecar, though webhook namespace of
-               istio-sidecar-injector would inject it now: it was created before
-               the labels or the webhook, or while the injector did not answer
-               -> restart the workload (kubectl rollout restart), or create the
-                  pod again
-               Pod shop/web-00 and 12 more (13 pods)
-warning  SI027 the annotation traffic.sidecar.istio.io/excludeOutboundPort is
-               not known and has no effect; did you mean
-               traffic.sidecar.istio.io/excludeOutboundPorts?
-               Pod shop/zzz
-2 findings in 13 pods and 0 workloads
-";
-    assert_eq!(plain(&text(&warnings, 80)), expected);
+fn reports_are_as_written() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster_lint_reports.txt");
+    testkit::sections::answers(file, ", reported", reported);
+}
+
+#[test]
+fn findings_of_allowed_codes_are_left_out() {
+    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop, annotations: \
+               {traffic.sidecar.istio.io/excludeOutboundPort: '80'}}\nspec: {containers: [{name: web}]}\n";
+    let mut found = lint(&objects(&format!("{}{pod}", base())));
+    found.select(false, &[FIRST]);
+    let codes: Vec<&str> = found.findings.iter().map(|one| one.finding.code.name()).collect();
+    assert_eq!(codes, ["SI027"]);
 }
 
 #[test]
 fn names_move_no_cursor_and_begin_no_line() {
     let pod = "---\n{apiVersion: v1, kind: Pod, metadata: {name: \"a\\e[2J\\n::error::b\", namespace: shop}, \
                spec: {containers: [{name: web}]}}\n";
-    let shown = text(&lint(&objects(&format!("{}{pod}", read("base.yaml")))), 200);
+    let shown = text(&lint(&objects(&format!("{}{pod}", base()))), 200);
     assert!(shown.contains("Pod shop/a\\u{1b}[2J\\n::error::b"), "{shown}");
     assert!(!shown.contains("\u{1b}[2J"), "{shown}");
 }
@@ -277,7 +267,7 @@ fn results(log: &str) -> Vec<(String, u64, String)> {
 fn sarif_has_lines_and_fingerprints_that_stay_while_lines_move() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n  annotations:\n    \
                traffic.sidecar.istio.io/excludeOutboundPort: '80'\nspec: {containers: [{name: web}]}\n";
-    let base = read("base.yaml");
+    let base = base();
     let log = |between: &str| {
         let found = lint(&objects(&format!("{base}---\n{between}{pod}")));
         let findings = found.findings.iter().filter(counts).cloned().collect();
@@ -349,102 +339,4 @@ fn what_kubectl_prints_is_unpacked_by_its_kind() {
         let found = ClusterObject::unpacked(printed.clone()).into_iter();
         assert_eq!(found.map(|object| object.value).collect::<Vec<_>>(), expected, "{printed}");
     }
-}
-
-#[test]
-fn a_sentence_about_findings_counts_them_and_their_objects() {
-    let two = "---\n{apiVersion: v1, kind: Pod, metadata: {name: b, namespace: shop}, spec: {containers: [{name: web}]}}\n";
-    let deployment = "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: plain}, spec: {template: {spec: {containers: [{name: web}]}}}}\n";
-    let owned = "---\n{apiVersion: v1, kind: Pod, metadata: {name: db-0, namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, controller: true}]}, spec: {containers: [{name: db}]}}\n";
-    let last_lines = |text_of: &str| {
-        let mut found = lint(&objects(&format!("{}{text_of}", read("base.yaml"))));
-        assert_eq!(found.has_warning(), !text_of.is_empty() && text_of != deployment, "{text_of}");
-        found.select(false, &[]);
-        let shown = plain(&text(&found, 200));
-        let lines: Vec<String> = shown.lines().rev().take(2).map(|line| line.trim().to_owned()).collect();
-        lines
-    };
-    assert_eq!(last_lines(""), ["No findings in 0 pods and 0 workloads"]);
-    assert_eq!(last_lines(deployment), ["No findings in 0 pods and 1 workload"]);
-    assert_eq!(last_lines(two), ["1 finding in 1 pod and 0 workloads", "Pod shop/b"]);
-    assert_eq!(last_lines(owned), ["1 finding in 1 pod and 0 workloads", "StatefulSet shop/db (1 pod)"]);
-    assert_eq!(
-        last_lines(&format!("{owned}{two}")),
-        ["1 finding in 2 pods and 0 workloads", "Pod shop/b and 1 more (2 pods)"]
-    );
-}
-
-#[test]
-fn the_worst_comes_first() {
-    let pod = |name: &str, meta: &str| {
-        format!(
-            "---\n{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: shop, {meta}}}, spec: {{containers: [{{name: web}}]}}}}\n"
-        )
-    };
-    let webhook = "---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\n\
-                   metadata: {name: bare, uid: '2'}\nwebhooks: [{name: a.example, clientConfig: {service: {name: istiod, \
-                   namespace: istio-system}}, rules: [{operations: [CREATE], apiGroups: [''], apiVersions: [v1], resources: [pods]}]}]\n";
-    let deployment = |name: &str| {
-        format!(
-            "---\n{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {name}, namespace: shop}}, spec: {{template: \
-             {{metadata: {{annotations: {{sidecar.istio.io/interceptionMode: HALF}}}}, spec: {{containers: [{{name: web}}]}}}}}}}}\n"
-        )
-    };
-    let text = [
-        read("base.yaml"),
-        webhook.to_owned(),
-        pod(
-            "c",
-            "annotations: {traffic.sidecar.istio.io/excludeOutboundPort: '80', sidecar.istio.io/status: '{}'}",
-        ),
-        pod("d", ""),
-        pod("e", ""),
-        deployment("f"),
-        deployment("g"),
-        deployment("h"),
-        deployment("i").replace("HALF", "FULL"),
-        deployment("j").replace("HALF", "FULL"),
-    ];
-    let found = lint(&objects(&text.concat()));
-    let shown: Vec<String> = found.findings.iter().map(shown).collect();
-    // Webhooks concern every pod; then by pods, and by objects; notes at the end.
-    let expected = [
-        "warning SI037 MutatingWebhookConfiguration bare (0)",
-        "warning SI030 Pod shop/d (1), Pod shop/e (1)",
-        "warning SI027 Pod shop/c (1)",
-        "warning SI038 Deployment shop/f (0), Deployment shop/g (0), Deployment shop/h (0)",
-        "warning SI038 Deployment shop/i (0), Deployment shop/j (0)",
-        "note SI013 Pod shop/c (1), Pod shop/d (1), Pod shop/e (1)",
-        "note SI015 Pod shop/c (1), Pod shop/d (1), Pod shop/e (1)",
-    ];
-    assert_eq!(shown, expected);
-    let counts = found.findings.iter().map(ClusterFinding::pods).collect::<Vec<_>>();
-    assert_eq!(counts, [0, 2, 1, 0, 0, 3, 3]);
-}
-
-#[test]
-fn a_report_has_the_findings_with_their_places() {
-    let text = "---\n{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}, spec: {containers: [{name: web}]}}\n\
-                ---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: f, namespace: shop}, spec: {template: {metadata: \
-                {annotations: {sidecar.istio.io/interceptionMode: HALF}}, spec: {containers: [{name: web}]}}}}\n";
-    let mut found = lint(&objects(&format!("{}{text}", read("base.yaml"))));
-    found.select(false, &[]);
-    let not_injected = "runs without a sidecar, though webhook namespace of istio-sidecar-injector would inject it now: it was \
-                        created before the labels or the webhook, or while the injector did not answer";
-    let expected = json!({
-        "version": 1, "pod_count": 1, "workload_count": 1, "not_judged": [],
-        "findings": [
-            {
-                "code": "SI030", "level": "warning", "option": null, "text": not_injected,
-                "remedy": "restart the workload (kubectl rollout restart), or create the pod again",
-                "objects": [{"object": "Pod shop/a", "pod_count": 1, "file": "input.yaml", "line": 43}],
-            },
-            {
-                "code": "SI038", "level": "warning", "option": "sidecar.istio.io/interceptionMode",
-                "text": "\"HALF\" is not an interception mode; expected REDIRECT, TPROXY or NONE", "remedy": null,
-                "objects": [{"object": "Deployment shop/f", "pod_count": 0, "file": "input.yaml", "line": 45}],
-            },
-        ],
-    });
-    assert_eq!(serde_json::to_value(report(&found)).expect("JSON"), expected);
 }

@@ -1,8 +1,8 @@
 //! A pod's sidecar by its annotations, and everything that can be wrong with them at once.
 
-use injection::configuration::{ConfigurationText, IstioValues, MeshConfig, ProxyReadinessProbe, Texts};
+use injection::configuration::{ConfigurationText, ProxyReadinessProbe, Texts};
 use injection::sidecar::{InitMode, Mode, Sidecar};
-use injection::{AdmissionContext, Configuration, Namespace};
+use injection::{AdmissionContext, Configuration};
 use mesh::Problems;
 use serde_json::{Value, json};
 
@@ -20,71 +20,6 @@ fn try_of(annotations: &Value, configuration: &Configuration) -> Result<Sidecar,
 
 fn of(annotations: &Value) -> Sidecar {
     try_of(annotations, &Configuration::default()).expect("good annotations")
-}
-
-#[test]
-fn every_problem_is_reported_at_once_by_its_annotation() {
-    let annotations = json!({
-        "istio.io/reroute-virtual-interfaces": "br+",
-        "prometheus.istio.io/merge-metrics": "maybe",
-        "proxy.istio.io/config": "concurrency: x\nproxyMetadata: {A: 1}\ninterceptionMode: tproxy\ndrainDuration: 100ms",
-        "readiness.status.sidecar.istio.io/failureThreshold": "2147483648",
-        "readiness.status.sidecar.istio.io/initialDelaySeconds": "-1",
-        "readiness.status.sidecar.istio.io/periodSeconds": "+1",
-        "sidecar-init/envoy-port": "0",
-        "sidecar-init/no-such": "1",
-        "sidecar.istio.io/agentLogLevel": "debug\n- --evil",
-        "sidecar.istio.io/componentLogLevel": "misc",
-        "sidecar.istio.io/interceptionMode": "redirect",
-        "sidecar.istio.io/logLevel": "loud",
-        "sidecar.istio.io/proxyCPU": "a lot",
-        "sidecar.istio.io/proxyImage": "proxy\" x: \"y",
-        "sidecar.istio.io/proxyMemoryLimit": "-1Gi",
-        "status.sidecar.istio.io/port": "",
-        "traffic.sidecar.istio.io/excludeInboundPorts": "80,,http",
-        "traffic.sidecar.istio.io/excludeInterfaces": "0eth",
-        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "*",
-        "traffic.sidecar.istio.io/excludeOutboundPorts": "65536",
-        "traffic.sidecar.istio.io/includeInboundPorts": "8000-9000",
-        "traffic.sidecar.istio.io/includeOutboundIPRanges": "1.0.0.0/8, 2.0.0.0/8",
-        "traffic.sidecar.istio.io/includeOutboundPorts": "1\"\n- evil",
-        "traffic.sidecar.istio.io/kubevirtInterfaces": "a,,b",
-    });
-    let Problems(problems) = try_of(&annotations, &Configuration::default()).expect_err("nothing is right");
-    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    for expected in [
-        "istio.io/reroute-virtual-interfaces: \"br+\" is not an interface name to Istio; expected a letter",
-        "prometheus.istio.io/merge-metrics: \"maybe\" is not a boolean; expected true or false",
-        "proxy.istio.io/config: concurrency: \"x\" is not what is expected; expected a number",
-        "proxy.istio.io/config: drainDuration: \"100ms\" is not what is expected; expected whole seconds",
-        "proxy.istio.io/config: interceptionMode: \"tproxy\" is not what is expected; expected REDIRECT, TPROXY, NONE",
-        "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a string; write it in quotes",
-        "readiness.status.sidecar.istio.io/failureThreshold: \"2147483648\" is not a number",
-        "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is not a number",
-        "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is not a number",
-        "sidecar-init/envoy-port: \"0\" is not a port to listen on",
-        "sidecar-init/no-such: unknown setting",
-        "sidecar.istio.io/agentLogLevel: \"debug\\n- --evil\" holds a space, a quote",
-        "sidecar.istio.io/componentLogLevel: \"misc\" is not COMPONENT:LEVEL; expected a level of trace, debug",
-        "sidecar.istio.io/interceptionMode: \"redirect\" is not an interception mode; expected REDIRECT",
-        "sidecar.istio.io/logLevel: \"loud\" names no level of Envoy; expected trace, debug",
-        "sidecar.istio.io/proxyCPU: \"a lot\" is not a quantity; expected a number",
-        "sidecar.istio.io/proxyImage: \"proxy\\\" x: \\\"y\" holds a space, a quote",
-        "sidecar.istio.io/proxyMemoryLimit: \"-1Gi\" is negative",
-        "status.sidecar.istio.io/port: \"\" is not a port; expected a number from 1 to 65535, or 0 for none",
-        "traffic.sidecar.istio.io/excludeInboundPorts: \"\" is an empty item",
-        "traffic.sidecar.istio.io/excludeInboundPorts: \"http\" is not a port",
-        "traffic.sidecar.istio.io/excludeInterfaces: \"0eth\" is not an interface name to Istio",
-        "traffic.sidecar.istio.io/excludeOutboundIPRanges: \"*\" is not an IP address",
-        "traffic.sidecar.istio.io/excludeOutboundPorts: \"65536\" is not a port",
-        "traffic.sidecar.istio.io/includeInboundPorts: \"8000-9000\" is not a port; Istio refuses ranges",
-        "traffic.sidecar.istio.io/includeOutboundIPRanges: \" 2.0.0.0/8\" has a space",
-        "traffic.sidecar.istio.io/includeOutboundPorts: \"1\\\"\\n- evil\" is not a port",
-        "traffic.sidecar.istio.io/kubevirtInterfaces: \"\" is an empty item",
-    ] {
-        assert!(shown.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{shown:#?}");
-    }
-    assert_eq!(shown.len(), 28, "{shown:#?}");
 }
 
 #[test]
@@ -145,73 +80,6 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
     assert_eq!((sidecar.proxy_identity.user, sidecar.proxy_identity.group), (0, 1337));
     let notes = "proxy.istio.io/config: meshID is not a field of a ProxyConfig and has no effect; did you mean meshId?";
     assert_eq!(sidecar.warnings, [notes]);
-}
-
-#[test]
-fn suspicious_values_warn_and_count_as_with_istio() {
-    let sidecar = of(&json!({
-        "sidecar.istio.io/capNetBindService": "yes",
-        "sidecar.istio.io/nativeSidecar": "yes",
-        "sidecar.istio.io/rewriteAppHTTPProbers": "yes",
-        "traffic.sidecar.istio.io/excludeInboundPort": "80",
-    }));
-    assert!(!sidecar.binds_low_ports && sidecar.native);
-    assert_eq!(sidecar.warnings.len(), 4, "{:#?}", sidecar.warnings);
-    assert!(sidecar.warnings[0].ends_with("did you mean traffic.sidecar.istio.io/excludeInboundPorts?"));
-}
-
-/// What each annotation may say alone, and a sentence that the policy has for it.
-#[test]
-fn contradictions_are_refused_and_settings_without_effect_are_reported() {
-    let annotations = json!({
-        "sidecar-init/inbound-capture-port": "15006-15010", "sidecar.istio.io/interceptionMode": "TPROXY",
-    });
-    let shown = try_of(&annotations, &Configuration::default()).expect_err("no single port").to_string();
-    assert!(
-        shown.contains(
-            "sidecar-init/inbound-capture-port: \"15006-15010\" is a range, which TPROXY can't use"
-        ),
-        "{shown}"
-    );
-    let notes = of(&json!({
-        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "fd00::/8",
-        "traffic.sidecar.istio.io/excludeOutboundPorts": "0",
-        "traffic.sidecar.istio.io/includeOutboundIPRanges": "10.1.2.3/8",
-    }));
-    let expected = [
-        "traffic.sidecar.istio.io/includeOutboundIPRanges: 10.1.2.3/8 has host bits set and is taken as the network \
-         10.0.0.0/8",
-        "traffic.sidecar.istio.io/excludeOutboundPorts: port 0 is dropped; no connection uses it",
-    ];
-    assert_eq!(notes.warnings, expected);
-    assert_eq!(of(&json!({})).warnings, Vec::<String>::new());
-}
-
-/// The arguments behind `-u`, as who runs; where the mode wants root, the author's user does not count.
-#[test]
-fn the_rules_know_the_proxy_by_what_it_runs_as() {
-    let shown = |mode: &str, own: &Value, range: Option<&str>| {
-        let pod = json!({
-            "metadata": {"annotations": {"sidecar.istio.io/interceptionMode": mode}},
-            "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "securityContext": own}]},
-        });
-        let key = "openshift.io/sa.scc.uid-range".to_owned();
-        let annotations = range.map(|range| (key, range.to_owned())).into_iter().collect();
-        let namespace = Namespace { annotations, ..Namespace::default() };
-        let admission = AdmissionContext { namespace, ..AdmissionContext::default() };
-        let sidecar = Sidecar::of(&pod, &admission, &IstioValues::default(), &MeshConfig::default())
-            .expect("a good pod");
-        assert_eq!(sidecar.arguments()[5], "-u");
-        (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
-    };
-    let own = json!({"runAsUser": 2000});
-    assert_eq!(shown("REDIRECT", &own, None), ("2000".to_owned(), 1337));
-    assert_eq!(shown("TPROXY", &own, None), ("1337".to_owned(), 1337));
-    assert_eq!(
-        shown("REDIRECT", &json!({}), Some("1000620000/10000")),
-        ("1000629999".to_owned(), 1_000_629_999)
-    );
-    assert_eq!(shown("TPROXY", &json!({}), Some("1000620000/10000")), ("1337".to_owned(), 1_000_629_999));
 }
 
 #[test]
@@ -394,24 +262,6 @@ fn images_have_the_type_that_is_nearest() {
                         reference, such as hub.example/mesh/proxyv2:1.30";
         let has_effect = annotations[image] != "b:1";
         assert_eq!(sidecar.warnings, if has_effect { vec![] } else { vec![expected] }, "{annotations}");
-    }
-}
-
-#[test]
-fn limits_are_at_least_what_is_requested() {
-    let [cpu, most] = ["proxyCPU", "proxyCPULimit"].map(|name| format!("sidecar.istio.io/{name}"));
-    for (asked, limit, is_right) in [("1", "1000m", true), ("100m", "1", true), ("1", "999m", false)] {
-        let found = try_of(&json!({&cpu: asked, &most: limit}), &Configuration::default());
-        let expected = json!({"requests": {"cpu": asked}, "limits": {"cpu": limit}});
-        match found {
-            Ok(sidecar) => assert_eq!((sidecar.resources, is_right), (expected, true)),
-            Err(Problems(problems)) => {
-                let text = "sidecar.istio.io/proxyCPULimit: \"999m\" is less than sidecar.istio.io/proxyCPU asks for, and Kubernetes \
-                            would refuse the pod; expected as much or more";
-                let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                assert_eq!((shown, is_right), (vec![text.to_owned()], false));
-            }
-        }
     }
 }
 

@@ -259,186 +259,93 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// A field as it is read, or its problems.
+    fn field(field: &str, value: &Value) -> Result<Value, String> {
+        let read = read("name", &json!({field: value}));
+        let problems: Vec<String> = read.problems.iter().map(ToString::to_string).collect();
+        if problems.is_empty() { Ok(read.fields[field].clone()) } else { Err(problems.join("\n")) }
+    }
+
     #[test]
-    fn each_field_has_the_forms_that_protocol_buffers_take() {
-        let kept = |value: Value| Ok(value);
-        let wrong = |text: &str| Err(text.to_owned());
-        let number = "expected a number from 0 to 2147483647";
-        let address = "expected a host and a port, such as istiod:15012";
-        let seconds = "expected whole seconds from 1s, such as 45s or 1m30s, in quotes";
-        let modes = "expected REDIRECT, TPROXY, NONE";
-        for (field, value, expected) in [
-            ("meshId", json!("a"), kept(json!("a"))),
-            (
-                "meshId",
-                json!(1),
-                wrong("name: meshId: \"1\" is a number; expected a string; write it in quotes"),
-            ),
-            ("meshId", json!([]), wrong("name: meshId: is a list; expected a string")),
-            ("meshId", json!(""), kept(json!(""))),
-            ("statsCompression", json!(false), kept(json!(false))),
-            (
-                "statsCompression",
-                json!("true"),
-                wrong(
-                    "name: statsCompression: \"true\" is not what is expected; expected true or false, without quotes",
-                ),
-            ),
-            ("concurrency", json!(0), kept(json!(0))),
-            ("concurrency", json!("2"), kept(json!(2))),
-            ("concurrency", json!(2_147_483_647), kept(json!(2_147_483_647))),
-            (
-                "concurrency",
-                json!(2_147_483_648_u32),
-                Err(format!("name: concurrency: \"2147483648\" is a number; {number}")),
-            ),
-            ("concurrency", json!(-1), Err(format!("name: concurrency: \"-1\" is a number; {number}"))),
-            ("concurrency", json!(1.5), Err(format!("name: concurrency: \"1.5\" is a number; {number}"))),
-            ("concurrency", json!(""), Err(format!("name: concurrency: is not what is expected; {number}"))),
-            ("concurrency", json!({}), Err(format!("name: concurrency: is a mapping; {number}"))),
-            ("statusPort", json!(1), kept(json!(1))),
-            ("statusPort", json!("65535"), kept(json!(65535))),
-            (
-                "statusPort",
-                json!(65536),
-                wrong("name: statusPort: \"65536\" is a number; expected a port from 1 to 65535"),
-            ),
-            (
-                "statusPort",
-                json!(0),
-                wrong("name: statusPort: \"0\" is a number; expected a port from 1 to 65535"),
-            ),
-            ("fileFlushInterval", json!("1.5s"), kept(json!("1.5s"))),
-            (
-                "fileFlushInterval",
-                json!(5),
-                wrong(
-                    "name: fileFlushInterval: \"5\" is a number; expected numbers with units, such as 5s or 1m30s, in quotes",
-                ),
-            ),
-            (
-                "fileFlushInterval",
-                json!("5"),
-                wrong(
-                    "name: fileFlushInterval: \"5\" is not what is expected; expected numbers with units, such as 5s or 1m30s, \
-                     in quotes",
-                ),
-            ),
-            ("drainDuration", json!("1s"), kept(json!("1s"))),
-            ("drainDuration", json!("1m30s"), kept(json!("1m30s"))),
-            (
-                "drainDuration",
-                json!("1500ms"),
-                Err(format!("name: drainDuration: \"1500ms\" is not what is expected; {seconds}")),
-            ),
-            (
-                "drainDuration",
-                json!("500ms"),
-                Err(format!("name: drainDuration: \"500ms\" is not what is expected; {seconds}")),
-            ),
-            (
-                "drainDuration",
-                json!("0s"),
-                Err(format!("name: drainDuration: \"0s\" is not what is expected; {seconds}")),
-            ),
-            (
-                "drainDuration",
-                json!(true),
-                Err(format!("name: drainDuration: \"true\" is a boolean; {seconds}")),
-            ),
-            ("interceptionMode", json!("NONE"), kept(json!("NONE"))),
-            ("interceptionMode", json!(1), kept(json!("TPROXY"))),
-            (
-                "interceptionMode",
-                json!(3),
-                Err(format!("name: interceptionMode: \"3\" is a number; {modes}")),
-            ),
-            (
-                "interceptionMode",
-                json!(-1),
-                Err(format!("name: interceptionMode: \"-1\" is a number; {modes}")),
-            ),
-            (
-                "interceptionMode",
-                json!("none"),
-                Err(format!("name: interceptionMode: \"none\" is not what is expected; {modes}")),
-            ),
-            ("extraStatTags", json!(["a", "b"]), kept(json!(["a", "b"]))),
-            (
-                "extraStatTags",
-                json!("a"),
-                wrong("name: extraStatTags: \"a\" is not what is expected; expected a list of strings"),
-            ),
-            (
-                "extraStatTags",
-                json!(["a", 1]),
-                wrong("name: extraStatTags[1]: \"1\" is a number; expected a string; write it in quotes"),
-            ),
-            ("runtimeValues", json!({"a.b": "c"}), kept(json!({"a.b": "c"}))),
-            (
-                "runtimeValues",
-                json!([]),
-                wrong("name: runtimeValues: is a list; expected a mapping of strings"),
-            ),
-            (
-                "runtimeValues",
-                json!({"a.b": false}),
-                wrong(
-                    "name: runtimeValues.a.b: \"false\" is a boolean; expected a string; write it in quotes",
-                ),
-            ),
+    fn each_field_takes_the_forms_of_protocol_buffers() {
+        for (name, values) in [
+            ("meshId", json!(["a", ""])),
+            ("statsCompression", json!([false])),
+            ("concurrency", json!([0, 2_147_483_647])),
+            ("statusPort", json!([1])),
+            ("fileFlushInterval", json!(["1.5s"])),
+            ("drainDuration", json!(["1s", "1m30s"])),
+            ("interceptionMode", json!(["NONE"])),
+            ("extraStatTags", json!([["a", "b"]])),
+            ("runtimeValues", json!([{"a.b": "c"}])),
+            ("discoveryAddress", json!(["[::1]:1"])),
+            ("statsdUdpAddress", json!(["", "a:65535"])),
+        ] {
+            for value in values.as_array().expect("values") {
+                assert_eq!(field(name, value), Ok(value.clone()), "{name}");
+            }
+        }
+        for (name, value, expected) in [
+            ("concurrency", json!("2"), json!(2)),
+            ("statusPort", json!("65535"), json!(65535)),
+            ("interceptionMode", json!(1), json!("TPROXY")),
             (
                 "image",
                 json!({"imageType": "debug", "more": {"x": null}}),
-                kept(json!({"imageType": "debug", "more": {}})),
+                json!({"imageType": "debug", "more": {}}),
             ),
-            ("image", json!({"image_type": "debug"}), kept(json!({"imageType": "debug"}))),
-            (
-                "image",
-                json!("debug"),
-                wrong("name: image: \"debug\" is not what is expected; expected a mapping"),
-            ),
-            ("discoveryAddress", json!("[::1]:1"), kept(json!("[::1]:1"))),
-            (
-                "discoveryAddress",
-                json!(1),
-                Err(format!("name: discoveryAddress: \"1\" is a number; {address}")),
-            ),
-            (
-                "discoveryAddress",
-                json!(""),
-                Err(format!("name: discoveryAddress: is not what is expected; {address}")),
-            ),
-            (
-                "discoveryAddress",
-                json!("a"),
-                Err(format!("name: discoveryAddress: \"a\" is not what is expected; {address}")),
-            ),
-            (
-                "discoveryAddress",
-                json!(":1"),
-                Err(format!("name: discoveryAddress: \":1\" is not what is expected; {address}")),
-            ),
-            (
-                "discoveryAddress",
-                json!("a:0"),
-                Err(format!("name: discoveryAddress: \"a:0\" is not what is expected; {address}")),
-            ),
-            ("statsdUdpAddress", json!(""), kept(json!(""))),
-            ("statsdUdpAddress", json!("a:65535"), kept(json!("a:65535"))),
-            (
-                "statsdUdpAddress",
-                json!("a:65536"),
-                Err(format!("name: statsdUdpAddress: \"a:65536\" is not what is expected; {address}")),
-            ),
+            ("image", json!({"image_type": "debug"}), json!({"imageType": "debug"})),
         ] {
-            let read = read("name", &json!({field: value}));
-            let problems = read.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-            let found = match &problems[..] {
-                [] => Ok(read.fields[field].clone()),
-                problems => Err(problems.join("\n")),
-            };
-            assert_eq!(found, expected, "{field} {value}");
+            assert_eq!(field(name, &value), Ok(expected), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn each_field_refuses_other_forms() {
+        const OTHER: &str = "not what is expected";
+        let number = "a number from 0 to 2147483647";
+        let address = "a host and a port, such as istiod:15012";
+        let seconds = "whole seconds from 1s, such as 45s or 1m30s, in quotes";
+        let units = "numbers with units, such as 5s or 1m30s, in quotes";
+        let modes = "REDIRECT, TPROXY, NONE";
+        for (name, values, fault, expected) in [
+            ("meshId", json!([1]), "a number", "a string; write it in quotes"),
+            ("meshId", json!([[]]), "a list", "a string"),
+            ("statsCompression", json!(["true"]), OTHER, "true or false, without quotes"),
+            ("concurrency", json!([2_147_483_648_u32, -1, 1.5]), "a number", number),
+            ("concurrency", json!([""]), OTHER, number),
+            ("concurrency", json!([{}]), "a mapping", number),
+            ("statusPort", json!([65536, 0]), "a number", "a port from 1 to 65535"),
+            ("fileFlushInterval", json!([5]), "a number", units),
+            ("fileFlushInterval", json!(["5"]), OTHER, units),
+            ("drainDuration", json!(["1500ms", "500ms", "0s"]), OTHER, seconds),
+            ("drainDuration", json!([true]), "a boolean", seconds),
+            ("interceptionMode", json!([3, -1]), "a number", modes),
+            ("interceptionMode", json!(["none"]), OTHER, modes),
+            ("extraStatTags", json!(["a"]), OTHER, "a list of strings"),
+            ("runtimeValues", json!([[]]), "a list", "a mapping of strings"),
+            ("image", json!(["debug"]), OTHER, "a mapping"),
+            ("discoveryAddress", json!([1]), "a number", address),
+            ("discoveryAddress", json!(["", "a", ":1", "a:0"]), OTHER, address),
+            ("statsdUdpAddress", json!(["a:65536"]), OTHER, address),
+        ] {
+            for value in values.as_array().expect("values") {
+                let item = match value {
+                    Value::Array(_) | Value::Object(_) => String::new(),
+                    Value::String(text) if text.is_empty() => String::new(),
+                    Value::String(text) => format!("{text:?} "),
+                    other => format!("\"{other}\" "),
+                };
+                let text = format!("name: {name}: {item}is {fault}; expected {expected}");
+                assert_eq!(field(name, value), Err(text), "{value}");
+            }
+        }
+        for (name, value, expected) in [
+            ("extraStatTags", json!(["a", 1]), "name: extraStatTags[1]: \"1\" is a number"),
+            ("runtimeValues", json!({"a.b": false}), "name: runtimeValues.a.b: \"false\" is a boolean"),
+        ] {
+            let text = format!("{expected}; expected a string; write it in quotes");
+            assert_eq!(field(name, &value), Err(text));
         }
     }
 

@@ -259,40 +259,6 @@ mod tests {
     }
 
     #[test]
-    fn hooks_too() {
-        let hooks = json!({"preStop": {"httpGet": {"path": "/stop", "port": 80}}, "postStart": {"exec": {}}});
-        let mut pod = pod(&json!({"name": "app", "lifecycle": hooks}));
-        rewrite(&mut pod, 15020);
-        let app = pod.item(PodSpecList::Containers, "app").expect("app");
-        let expected = json!({
-            "preStop": {"httpGet": {"path": "/app-lifecycle/app/prestopz", "port": 15020}},
-            "postStart": {"exec": {}},
-        });
-        assert_eq!(app["lifecycle"], expected);
-    }
-
-    #[test]
-    fn a_probe_of_an_unknown_port_stays_with_a_warning() {
-        let container = json!({
-            "name": "app",
-            "ports": [{"name": "web", "containerPort": 8080}],
-            "livenessProbe": {"httpGet": {"port": "wbe"}},
-            "startupProbe": {"tcpSocket": {"port": 70000}},
-        });
-        let before = pod(&container);
-        let mut after = before.clone();
-        let shown = rewrite(&mut after, 15020);
-        assert_eq!(after, before);
-        let expected = [("livenessProbe", "\"wbe\""), ("startupProbe", "70000")].map(|(probe, port)| {
-            format!(
-                "{probe} of the container app stays as it is: {port} is not a port; expected 1 to 65535, or a name of the \
-                 container's: web"
-            )
-        });
-        assert_eq!(shown, expected);
-    }
-
-    #[test]
     fn the_agents_variable_is_written_as_go_writes_it() {
         let probe = json!({"httpGet": {"path": "/a?b&c", "host": "x", "port": 80, "httpHeaders": [], "scheme": "HTTP"}});
         let mut pod =

@@ -1,4 +1,4 @@
-//! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod.
+//! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod. A file has those of one subject.
 
 use injection::configuration::{ConfigurationText, Texts};
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, Workload, inject, path};
@@ -14,7 +14,10 @@ use std::{
 
 /// A case.
 pub(crate) struct Case {
+    /// The file with its section, and the text of it.
     pub(crate) file: PathBuf,
+    pub(crate) name: String,
+    pub(crate) text: String,
     /// Before that, the pod is injected with this configuration.
     before: Option<Setup>,
     setup: Setup,
@@ -35,15 +38,18 @@ impl Case {
     }
 
     fn read_all() -> Vec<Self> {
-        let mut files = manifests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods"));
-        files.sort();
-        assert!(files.len() >= 40, "manifests have got lost");
-        files.into_iter().map(Self::read).collect()
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods");
+        let mut found = Vec::new();
+        for file in files(&folder, &["txt"]) {
+            let inputs =
+                testkit::sections::read(&file).into_iter().filter(|(name, _)| name.ends_with(".yaml"));
+            found.extend(inputs.map(|(name, text)| Self::read(file.clone(), name, text)));
+        }
+        assert!(found.len() >= 71, "manifests have got lost");
+        found
     }
 
-    fn read(file: PathBuf) -> Self {
-        let name = file.display().to_string();
-        let text = fs::read_to_string(&file).expect("UTF-8");
+    fn read(file: PathBuf, name: String, text: String) -> Self {
         let documents = values(&name, &text).expect("YAML");
         let [head, pod] = &documents[..] else { panic!("{name}: two documents") };
         let known = ["about", "before", "config", "values", "mesh", "namespace", "path", "native"];
@@ -51,7 +57,7 @@ impl Case {
         let unknown: Vec<&String> = head.keys().filter(|key| !known.contains(&key.as_str())).collect();
         assert!(unknown.is_empty() && head.contains_key("about"), "{name}: {unknown:?}");
         let before = head.get("before").map(|before| Setup::read(before.as_object().expect("a mapping")));
-        Self { before, setup: Setup::read(head), written: pod.clone(), file }
+        Self { before, setup: Setup::read(head), written: pod.clone(), file, name, text }
     }
 
     /// The pod that is injected.
@@ -60,7 +66,7 @@ impl Case {
             None => self.written.clone(),
             Some(before) => match before.inject(&self.written).expect("good before") {
                 InjectionOutcome::Injected(injected) => injected.pod,
-                InjectionOutcome::Skipped(decision) => panic!("{}: {decision:?}", self.file.display()),
+                InjectionOutcome::Skipped(decision) => panic!("{}: {decision:?}", self.name),
             },
         }
     }
@@ -119,8 +125,11 @@ impl Setup {
     }
 }
 
-/// The manifests of a folder.
-pub(crate) fn manifests(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("the manifests").map(|entry| entry.expect("an entry").path());
-    entries.filter(|path| path.extension().is_some_and(|end| end == "yaml" || end == "json")).collect()
+/// The files of a folder with one of these endings, sorted.
+pub(crate) fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let ends = |path: &PathBuf| path.extension().is_some_and(|end| endings.iter().any(|known| end == *known));
+    let mut found: Vec<PathBuf> = entries.filter(ends).collect();
+    found.sort();
+    found
 }

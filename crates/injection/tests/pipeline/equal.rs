@@ -169,31 +169,6 @@ fn what_a_template_annotates_counts() {
 }
 
 #[test]
-fn the_image_type_of_a_proxy_config_is_the_proxys() {
-    let (proxy, init) =
-        ("spec > containers > istio-proxy > image", "spec > initContainers > istio-init > image");
-    let values = json!({"global": {"hub": "hub", "tag": "1.30", "variant": "debug"}});
-    let rows = [
-        (json!({}), json!({}), "1.30-debug", "1.30-debug"),
-        (
-            json!({"defaultConfig": {"image": {"imageType": "distroless"}}}),
-            json!({}),
-            "1.30-distroless",
-            "1.30-debug",
-        ),
-        (json!({}), json!({"sidecar.istio.io/proxyImageType": "default"}), "1.30", "1.30"),
-        // A name without a slash is not a reference of an image.
-        (json!({}), json!({"sidecar.istio.io/proxyImage": "mine"}), "1.30-debug", "1.30-debug"),
-    ];
-    for (mesh, annotations, of_proxy, of_init) in rows {
-        let image = |tag: &str| json!(format!("hub/proxyv2:{tag}"));
-        let expected = [(proxy, image(of_proxy)), (init, image(of_init))];
-        let pod = pod(&annotations, &[], &json!({}));
-        check(&format!("{mesh} {annotations}"), &setup(&values, &mesh), &pod, &expected);
-    }
-}
-
-#[test]
 fn several_places_to_scrape_and_a_secure_one() {
     let setup = setup(&json!({}), &json!({"enablePrometheusMerge": true}));
     let shown = format!("{PROXY_ENV}ISTIO_PROMETHEUS_ANNOTATIONS > value");
@@ -223,20 +198,10 @@ fn several_places_to_scrape_and_a_secure_one() {
 #[test]
 fn the_pods_own_proxy() {
     let plain = setup(&json!({}), &json!({}));
-    let own = |context: Value, list: Value| json!({"name": "istio-proxy", "image": "auto", "securityContext": context, "ports": list});
-    let user = "spec > initContainers > istio-init > args > 4";
-    for (context, expected) in [
-        (json!({"runAsUser": 0}), "1337"),
-        (json!({"runAsUser": 0, "runAsGroup": 0}), "1337"),
-        (json!({"runAsUser": 7}), "7"),
-        (json!({"runAsGroup": 7}), "1337"),
-    ] {
-        let given = pod(&json!({}), &[own(context.clone(), json!([]))], &json!({}));
-        check(&context.to_string(), &plain, &given, &[(user, json!(expected))]);
-    }
+    let own = |list: &Value| json!({"name": "istio-proxy", "image": "auto", "ports": list});
     let port = json!([{"containerPort": 9000}]);
     let ports = |list: &str| format!("spec > {list} > istio-proxy > env > PORTS > value");
-    let beside = pod(&json!({}), &[own(json!({}), port.clone())], &json!({}));
+    let beside = pod(&json!({}), &[own(&port)], &json!({}));
     check(
         "among the containers",
         &plain,

@@ -1,9 +1,9 @@
-//! Pods of all kinds: every manifest of `tests/support/pods` is injected as the file beside it tells, by a patch that others can
+//! Pods of all kinds: every manifest of `tests/pods` is injected as the section behind it tells, by a patch that others can
 //! apply, and injecting it once more changes nothing.
 //!
 //! `UPDATE_GOLDENS=1` writes the files anew.
 
-use crate::cases::{Case, Setup, manifests};
+use crate::cases::{Case, Setup, files};
 use crate::rfc6902::apply;
 use injection::InjectionOutcome;
 use injection::patch::between;
@@ -11,7 +11,9 @@ use injection::pipeline::STATUS;
 use mesh::data::{Tree, yaml};
 use mesh::pod::values;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 /// What becomes of a case, as text.
 fn shown(case: &Case, plain: &Value) -> String {
@@ -26,7 +28,7 @@ fn shown(case: &Case, plain: &Value) -> String {
             for warning in injected.decision.warning.iter().chain(&injected.warnings) {
                 shown.push_str(&format!("# warning: {warning}\n"));
             }
-            shown + &yaml::block(&Tree::read(&short(injected.pod, plain, &case.file).to_string()))
+            shown + &yaml::block(&Tree::read(&short(injected.pod, plain, &case.name).to_string()))
         }
     }
 }
@@ -35,8 +37,8 @@ fn shown(case: &Case, plain: &Value) -> String {
 const FULL: &str = "plain.yaml";
 
 /// A pod without what is injected into all of them alike.
-fn short(mut pod: Value, plain: &Value, file: &Path) -> Value {
-    if file.ends_with(FULL) {
+fn short(mut pod: Value, plain: &Value, name: &str) -> Value {
+    if name == FULL {
         return pod;
     }
     let lists = ["containers", "initContainers"].map(|list| plain["spec"][list].as_array().cloned());
@@ -61,14 +63,17 @@ fn short(mut pod: Value, plain: &Value, file: &Path) -> Value {
 }
 
 #[test]
-fn each_pod_is_injected_as_its_file_tells() {
-    let full = Case::all().iter().find(|case| case.file.ends_with(FULL)).expect("the full case");
+fn each_pod_is_injected_as_its_section_tells() {
+    let full = Case::all().iter().find(|case| case.name == FULL).expect("the full case");
     let Ok(InjectionOutcome::Injected(plain)) = full.setup().inject(&full.pod()) else {
         panic!("{FULL} is injected")
     };
-    for case in Case::all() {
-        let golden = case.file.with_extension("yaml.injected");
-        testkit::golden(golden, &shown(case, &plain.pod));
+    for cases in Case::all().chunk_by(|one, next| one.file == next.file) {
+        let sections = cases.iter().flat_map(|case| {
+            let injected = (format!("{}.injected", case.name), shown(case, &plain.pod));
+            [(case.name.clone(), case.text.clone()), injected]
+        });
+        testkit::sections::golden(&cases[0].file, sections);
     }
 }
 
@@ -92,7 +97,7 @@ fn check(setup: &Setup, pod: &Value, title: &str) -> Option<Value> {
 fn injecting_twice_is_injecting_once() {
     let mut injected = 0;
     for case in Case::all() {
-        injected += usize::from(check(case.setup(), &case.pod(), &case.file.display().to_string()).is_some());
+        injected += usize::from(check(case.setup(), &case.pod(), &case.name).is_some());
     }
     assert!(injected > 40, "{injected}");
 }
@@ -101,7 +106,7 @@ fn injecting_twice_is_injecting_once() {
 fn so_it_is_with_the_manifests_of_the_command_line() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/pods");
     let (mut kinds, plain) = (BTreeSet::new(), Setup::plain());
-    for file in manifests(&folder) {
+    for file in files(&folder, &["yaml", "json"]) {
         let title = file.display().to_string();
         let text = fs::read_to_string(&file).expect("UTF-8");
         for object in values(&title, &text).unwrap_or_default() {
@@ -132,7 +137,7 @@ fn an_old_setup_leaves_nothing() {
         else {
             continue;
         };
-        let title = case.file.display();
+        let title = &case.name;
         let Ok(InjectionOutcome::Injected(changed)) = plain.inject(&old.pod) else { panic!("{title}") };
         for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
             assert_eq!(sorted(&changed.pod["spec"][list]), sorted(&new.pod["spec"][list]), "{title}: {list}");

@@ -68,15 +68,19 @@ fn pods_are_injected_and_every_other_line_stays() {
     assert_eq!(injected(&["-f", "-"], &printed), printed, "once is enough");
 }
 
-/// Manifests of many kinds and forms; those that have no mistake in them.
-fn manifests() -> Vec<PathBuf> {
+/// Manifests of many kinds and forms, with their names.
+fn manifests() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["tests/support/pods", "crates/injection/tests/pods"].map(|folder| root.join(folder));
-    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
-    let files = files.map(|entry| entry.expect("an entry").path());
-    let mut found: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|ending| ending == "yaml" || ending == "json"))
-        .collect();
+    let files = |folder: &str| {
+        let entries = fs::read_dir(root.join(folder)).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<PathBuf>>()
+    };
+    let whole = files("tests/support/pods").into_iter().map(|path| {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        (path.display().to_string(), text)
+    });
+    let sections = files("crates/injection/tests/pods").into_iter().flat_map(testkit::sections::read);
+    let mut found: Vec<_> = whole.chain(sections.filter(|(name, _)| name.ends_with(".yaml"))).collect();
     found.sort();
     found
 }
@@ -84,9 +88,8 @@ fn manifests() -> Vec<PathBuf> {
 #[test]
 fn every_manifest_is_injected_where_it_stands_and_once() {
     let (all, mut done) = (scope::of(manifests(), 15), 0);
-    for path in &all {
-        let name = path.display().to_string();
-        let (status, printed, shown) = inject(&["-f", &name], "");
+    for (name, text) in &all {
+        let (status, printed, shown) = inject(&["-f", "-"], text);
         if status == 1 {
             assert!(shown.contains(" in the input") && printed.is_empty(), "{name}: {shown}");
             continue;
