@@ -38,8 +38,8 @@ fn explained(case: &str) -> String {
     let (head, manifest) = case.split_once("---\n").expect("a head and manifests");
     let head = values("head", head).expect("YAML").remove(0);
     let labels = head["namespace"].as_object().map(|labels| {
-        let text = |value: &Value| value.as_str().expect("a text").to_owned();
-        labels.iter().map(|(key, value)| (key.clone(), text(value))).collect()
+        let word = |value: &Value| value.as_str().expect("a text").to_owned();
+        labels.iter().map(|(key, value)| (key.clone(), word(value))).collect()
     });
     let of_values = head.get("values").map(ToString::to_string).unwrap_or_default();
     let of_values = Some(ConfigurationText { name: "values", text: &of_values });
