@@ -14,9 +14,10 @@ fn configured(values: &Value) -> Result<Configuration, Problems> {
 }
 
 /// What a template makes of a pod.
-fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value, Problems> {
-    let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "web"}]}});
-    let Configuration { values, mesh, .. } = &configured(&values)?;
+fn render(template: BuiltIn, annotations: Value, values: &Value) -> Result<Value, Problems> {
+    let mut pod = json!({"spec": {"containers": [{"name": "web"}]}});
+    pod["metadata"]["annotations"] = annotations;
+    let Configuration { values, mesh, .. } = &configured(values)?;
     let admission = &AdmissionContext::default();
     let mut sidecar = Sidecar::of(&pod, admission, values, mesh)?;
     let template = InjectionTemplate::BuiltIn(template);
@@ -25,14 +26,14 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
     template.render(&context, &mut Vec::new())
 }
 
-fn istio(annotations: Value, values: Value) -> Value {
+fn istio(annotations: Value, values: &Value) -> Value {
     render(BuiltIn::Sidecar, annotations, values).expect("a patch")
 }
 
 #[test]
 fn users_and_capabilities() {
     let check = |annotations: Value, added: Value, user: i64| {
-        let patch = istio(annotations, json!({}));
+        let patch = istio(annotations, &json!({}));
         let security = &patch["spec"]["containers"][0]["securityContext"];
         assert_eq!(security["capabilities"]["add"], added);
         assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(user), &json!(1337)));
@@ -51,7 +52,7 @@ fn users_and_capabilities() {
 fn a_plugin_is_listed_among_the_networks_of_multus() {
     let networks = |own: &str| {
         let values = json!({"pilot": {"cni": {"enabled": true, "provider": "multus"}}});
-        let patch = istio(json!({"k8s.v1.cni.cncf.io/networks": own}), values);
+        let patch = istio(json!({"k8s.v1.cni.cncf.io/networks": own}), &values);
         patch["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("a text").to_owned()
     };
     assert_eq!(networks(""), "default/istio-cni");
@@ -61,7 +62,7 @@ fn a_plugin_is_listed_among_the_networks_of_multus() {
         r#"[{"name": "a"}, {"name":"istio-cni","namespace":"default"}]"#
     );
     let values = json!({"pilot": {"cni": {"enabled": true}}});
-    let nothing = istio(json!({"sidecar.istio.io/interceptionMode": "NONE"}), values);
+    let nothing = istio(json!({"sidecar.istio.io/interceptionMode": "NONE"}), &values);
     assert_eq!(nothing["spec"].get("initContainers"), None);
 }
 
@@ -69,15 +70,15 @@ fn a_plugin_is_listed_among_the_networks_of_multus() {
 fn envoys_ready_port() {
     let values = json!({"envoy": {"image": "example/envoy:1", "configMap": "edge", "readyPort": 15021}});
     let ready = |port: &str| json!({"envoy.sidecar-init/ready-port": port});
-    let patch = render(BuiltIn::Envoy, ready("ready"), values.clone()).expect("a patch");
+    let patch = render(BuiltIn::Envoy, ready("ready"), &values).expect("a patch");
     assert_eq!(patch["spec"]["containers"][0]["startupProbe"]["httpGet"]["port"], "ready");
-    let patch = render(BuiltIn::Envoy, ready("0"), values.clone()).expect("a patch");
+    let patch = render(BuiltIn::Envoy, ready("0"), &values).expect("a patch");
     assert_eq!(patch["spec"]["containers"][0].get("readinessProbe"), None);
-    let refused = render(BuiltIn::Envoy, ready("70000"), values).expect_err("no port").to_string();
+    let refused = render(BuiltIn::Envoy, ready("70000"), &values).expect_err("no port").to_string();
     let expected =
         "template envoy: annotation envoy.sidecar-init/ready-port: \"70000\" is not a port from 1 to 65535";
     assert!(refused.contains(expected), "{refused}");
-    let refused = render(BuiltIn::Envoy, json!({}), json!({"envoy": {"image": [], "readyPort": "no port"}}));
+    let refused = render(BuiltIn::Envoy, json!({}), &json!({"envoy": {"image": [], "readyPort": "no port"}}));
     let refused = refused.expect_err("two problems").to_string();
     for expected in
         ["values: envoy.image: is a list or a mapping", "values: envoy.readyPort: \"no port\" is not a port"]
@@ -92,13 +93,13 @@ fn linkerds_proxy() {
     let values = json!({"linkerd": linkerd});
     let ports = || json!({"traffic.sidecar.istio.io/excludeInboundPorts": "7"});
     let excluded = json!({"traffic.sidecar.istio.io/excludeInboundPorts": "7,15020"});
-    let patch = render(BuiltIn::Linkerd, excluded, values.clone()).expect("a patch");
+    let patch = render(BuiltIn::Linkerd, excluded, &values).expect("a patch");
     assert_eq!(
         patch["spec"]["initContainers"][0]["args"][16], "4190,4191,7,15020",
         "the pod's own exclusion stays"
     );
     let plugin = json!({"linkerd": linkerd, "pilot": {"cni": {"enabled": true}}});
-    let patch = render(BuiltIn::Linkerd, ports(), plugin.clone()).expect("a patch");
+    let patch = render(BuiltIn::Linkerd, ports(), &plugin).expect("a patch");
     let annotations = &patch["metadata"]["annotations"];
     assert_eq!(annotations["sidecar-init/envoy-port"], "4140");
     assert_eq!(annotations["sidecar-init/inbound-capture-port"], "4143");
@@ -106,14 +107,14 @@ fn linkerds_proxy() {
     assert_eq!(annotations["traffic.sidecar.istio.io/excludeInboundPorts"], "4190,4191,7");
     assert_eq!(patch["spec"]["initContainers"][0]["securityContext"]["runAsUser"], 2102);
     let own = json!({"sidecar-init/envoy-port": "16001"});
-    let patch = render(BuiltIn::Linkerd, own, plugin).expect("a patch");
+    let patch = render(BuiltIn::Linkerd, own, &plugin).expect("a patch");
     assert_eq!(patch["spec"]["initContainers"][0]["args"][2], "16001", "the pod's own annotation wins");
     assert_eq!(patch["metadata"]["annotations"].get("sidecar-init/envoy-port"), None);
     assert_eq!(patch["metadata"]["annotations"]["sidecar-init/proxy-uid"], "2102");
     let tproxy = json!({"sidecar.istio.io/interceptionMode": "TPROXY"});
-    let refused = render(BuiltIn::Linkerd, tproxy, values).expect_err("TPROXY").to_string();
+    let refused = render(BuiltIn::Linkerd, tproxy, &values).expect_err("TPROXY").to_string();
     assert!(refused.contains("interceptionMode to REDIRECT"), "{refused}");
-    let missing = render(BuiltIn::Linkerd, json!({}), json!({})).expect_err("no trust anchors").to_string();
+    let missing = render(BuiltIn::Linkerd, json!({}), &json!({})).expect_err("no trust anchors").to_string();
     assert!(missing.contains("linkerd.identityTrustAnchorsPEM of the values"), "{missing}");
 }
 

@@ -101,7 +101,7 @@ fn a_text_that_cannot_be_read_was_warned_of_as_an_empty_one() {
 }
 
 /// What comes of the documents of a config, values and a mesh.
-fn told(case: &str) -> String {
+fn shown(case: &str) -> String {
     let mut texts = case.split("---\n");
     let [config, values, mesh] = [(); 3].map(|()| texts.next().unwrap_or_default());
     match read(config, values, mesh) {
@@ -116,7 +116,7 @@ fn told(case: &str) -> String {
 #[test]
 fn problems_and_warnings_are_as_written() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configuration.txt");
-    testkit::sections::answers(file, ", read", told);
+    testkit::sections::answers(file, ", read", shown);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is told to the author of a manifest besides its injection: the cases of `offline_notes.txt`, whose notes
+//! What the author of a manifest should know besides its injection: the cases of `offline_notes.txt`, whose notes
 //! `UPDATE_GOLDENS=1` writes.
 
 use injection::configuration::{ConfigurationText, Texts};
@@ -7,7 +7,7 @@ use injection::{Configuration, Namespaces};
 use std::collections::BTreeMap;
 
 /// How many objects of a manifest are injected, or its problems, and the notes about it.
-fn told(text: &str) -> String {
+fn noted(text: &str) -> String {
     let namespaces = Namespaces::new("shop", None, BTreeMap::new());
     let around = Surroundings { namespaces, ..Surroundings::default() };
     let (outcome, notes) = match manifest("file", text, &around, &Configuration::default()) {
@@ -20,7 +20,7 @@ fn told(text: &str) -> String {
 #[test]
 fn notes_are_as_written() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/offline_notes.txt");
-    testkit::sections::answers(file, ", notes", told);
+    testkit::sections::answers(file, ", notes", noted);
 }
 
 /// With two selectors of pods that are never injected, or always.
