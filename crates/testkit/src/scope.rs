@@ -36,6 +36,6 @@ pub fn of<T>(items: Vec<T>, count: usize) -> Vec<T> {
         return items;
     }
     let group = usize::try_from(seed() % groups as u64).expect("an index");
-    println!("the sample of TEST_SEED={}; TEST_ALL=1 tries everything", seed());
+    eprintln!("the sample of TEST_SEED={}; TEST_ALL=1 tries everything", seed());
     items.into_iter().skip(group).step_by(groups).collect()
 }
