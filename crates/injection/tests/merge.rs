@@ -237,7 +237,7 @@ fn each_directive_does_what_kubectl_does() {
         let merged =
             merge(pod.clone(), &patch, SchemaKind::Pod).unwrap_or_else(|error| panic!("{patch}: {error}"));
         assert_eq!(merged.pointer(place), Some(&expected), "{patch}");
-        assert_eq!(compare(&[pod.clone()], &patch), 1, "{patch}");
+        assert_eq!(compare(std::slice::from_ref(&pod), &patch), 1, "{patch}");
     }
     for (patch, expected) in [
         (json!({"metadata": {"labels": {"$patch": "drop"}}}), "metadata.labels: $patch \"drop\" is unknown"),
@@ -269,7 +269,7 @@ fn each_directive_does_what_kubectl_does() {
     ] {
         let error = merge(pod.clone(), &patch, SchemaKind::Pod).expect_err("it is wrong");
         assert_eq!(error.to_string(), expected);
-        assert_eq!(compare(&[pod.clone()], &patch), 0, "{patch}");
+        assert_eq!(compare(std::slice::from_ref(&pod), &patch), 0, "{patch}");
     }
     // What kubectl passes over in silence.
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "x/a"}});
