@@ -21,7 +21,7 @@ pub(crate) fn pack(folder: &Path) -> PathBuf {
     let root = folder.join("rootfs");
     fs::create_dir_all(root.join("bin")).expect("a folder of our own");
     fs::copy("/bin/busybox", root.join("bin/busybox"))
-        .unwrap_or_else(|error| panic!("copying /bin/busybox failed ({error}): run scripts/setup --checks"));
+        .unwrap_or_else(|error| panic!("copying /bin/busybox failed ({error}): run scripts/setup --all"));
     for applet in ["cat", "nc", "sh", "sleep"] {
         symlink("busybox", root.join("bin").join(applet)).expect("a link");
     }

@@ -4,7 +4,7 @@
 //! containers are captured without a capability of their own, and that nothing is left when they are gone. Each runtime
 //! runs on a stage of its own and touches nothing of the machine.
 //!
-//! `scripts/setup --checks` installs the runtimes. Where one is missing, or root's rights are, tests fail; they never
+//! `scripts/setup --all` installs the runtimes. Where one is missing, or root's rights are, tests fail; they never
 //! skip.
 
 mod cri;
@@ -25,6 +25,6 @@ fn need(programs: &[&str]) {
     let path = env::var_os("PATH").unwrap_or_default();
     for program in programs {
         let found = env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file());
-        assert!(found, "{program} is not on the PATH: run scripts/setup --checks");
+        assert!(found, "{program} is not on the PATH: run scripts/setup --all");
     }
 }

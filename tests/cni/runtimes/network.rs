@@ -49,7 +49,7 @@ pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Val
     }
     for name in THEIRS {
         let theirs = Path::new(PLUGINS).join(name);
-        assert!(theirs.is_file(), "{} is not there: run scripts/setup --checks", theirs.display());
+        assert!(theirs.is_file(), "{} is not there: run scripts/setup --all", theirs.display());
         symlink(theirs, plugins(folder).join(name)).expect("a link");
     }
     // A copy, as the stage may not see where the build is.

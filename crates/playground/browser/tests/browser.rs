@@ -166,7 +166,7 @@ impl Process {
         assert!(up.success(), "loopback is needed");
         // It looks for a port that is free for both families, and another may be quicker to take it.
         let started = (0..10).find_map(|_| Self::try_start());
-        started.expect("chromedriver starts: scripts/setup --checks installs it")
+        started.expect("chromedriver starts: scripts/setup --all installs it")
     }
 
     fn try_start() -> Option<(Self, u16)> {
