@@ -20,10 +20,7 @@ const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
 /// Runs the command, on the words of a line where there are any.
 pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> Result<Exit, Problems> {
     if raw.get(Setting::Shell).is_none() {
-        problems.push(InputProblem::of(
-            "completions",
-            "needs the name of a shell: bash, zsh, fish or powershell",
-        ));
+        problems.push(InputProblem::of("completions", "needs the name of a shell: bash, zsh or fish"));
     }
     let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);

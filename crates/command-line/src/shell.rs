@@ -10,7 +10,6 @@ pub enum Shell {
     Bash,
     Zsh,
     Fish,
-    PowerShell,
 }
 
 /// What can complete a line.
@@ -23,14 +22,13 @@ pub enum Proposals {
 }
 
 impl Shell {
-    pub const ALL: [Self; 4] = [Self::Bash, Self::Zsh, Self::Fish, Self::PowerShell];
+    pub const ALL: [Self; 3] = [Self::Bash, Self::Zsh, Self::Fish];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Bash => "bash",
             Self::Zsh => "zsh",
             Self::Fish => "fish",
-            Self::PowerShell => "powershell",
         }
     }
 
@@ -40,15 +38,14 @@ impl Shell {
 
     /// The script for a program that has several names. It completes calls by each, and runs the program by the first.
     pub fn script(self, names: &[&str]) -> String {
-        let (script, separator) = match self {
-            Self::Bash => (BASH, " "),
-            Self::Zsh => (ZSH, " "),
-            Self::Fish => (FISH, " "),
-            Self::PowerShell => (POWERSHELL, ", "),
+        let script = match self {
+            Self::Bash => BASH,
+            Self::Zsh => ZSH,
+            Self::Fish => FISH,
         };
         let program = names.first().copied().unwrap_or_default();
         script
-            .replace("@NAMES@", &names.join(separator))
+            .replace("@NAMES@", &names.join(" "))
             .replace("@FUNCTION@", &program.replace('-', "_"))
             .replace("@PROGRAM@", program)
     }
@@ -60,7 +57,7 @@ impl Shell {
 
     /// Whether the shell replaces the whole word, so that a value has to come with its `--flag=`.
     pub fn replaces_whole_words(self) -> bool {
-        matches!(self, Self::Fish | Self::PowerShell)
+        self == Self::Fish
     }
 
     /// The answer to a script.
@@ -68,7 +65,7 @@ impl Shell {
         let word = |(word, about): (String, String)| match self {
             Self::Bash => format!("{word}\n"),
             Self::Zsh => format!("{}:{about}\n", word.replace(':', "\\:")),
-            Self::Fish | Self::PowerShell => format!("{word}\t{about}\n"),
+            Self::Fish => format!("{word}\t{about}\n"),
         };
         match proposals {
             Proposals::Files => "files\n".to_owned(),
@@ -169,23 +166,6 @@ for name in @NAMES@
 end
 "#;
 
-/// PowerShell completes files where nothing is returned. An empty last word reaches the program from PowerShell 7.3 on.
-const POWERSHELL: &str = r#"# What PowerShell 7.3 and later complete for @PROGRAM@. Printed by: @PROGRAM@ completions powershell
-Register-ArgumentCompleter -Native -CommandName @NAMES@ -ScriptBlock {
-    param($wordToComplete, $commandAst, $cursorPosition)
-    $elements = $commandAst.CommandElements | Where-Object { $_.Extent.StartOffset -lt $cursorPosition }
-    $words = @($elements | ForEach-Object { $_.ToString() })
-    if ($wordToComplete -eq '') { $words += '' }
-    $answer = @(& '@PROGRAM@' completions powershell '--' @words 2>$null)
-    if ($answer.Count -eq 0 -or $answer[0] -ne 'words') { return }
-    $answer | Select-Object -Skip 1 | ForEach-Object {
-        $word, $about = $_ -split "`t", 2
-        if (-not $about) { $about = $word }
-        [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $about)
-    }
-}
-"#;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,24 +179,5 @@ mod tests {
             assert!(script.contains("istio-iptables"), "{script}");
             assert_eq!(Shell::named(shell.name()), Some(shell));
         }
-    }
-
-    /// There is no PowerShell for tests: only the text of its script is checked.
-    #[test]
-    fn the_script_of_powershell() {
-        let script = Shell::PowerShell.script(&["a-b", "c"]);
-        let mut open = Vec::new();
-        for c in script.chars() {
-            match c {
-                '{' | '(' | '[' => open.push(c),
-                '}' => assert_eq!(open.pop(), Some('{')),
-                ')' => assert_eq!(open.pop(), Some('(')),
-                ']' => assert_eq!(open.pop(), Some('[')),
-                _ => {}
-            }
-        }
-        assert_eq!(open, []);
-        assert!(script.contains("-CommandName a-b, c -ScriptBlock {"), "{script}");
-        assert!(script.contains("& 'a-b' completions powershell '--' @words"), "{script}");
     }
 }

@@ -367,7 +367,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Completions,
         name: "completions",
         about: "Print shell completions",
-        long_about: "Prints a script by which bash, zsh, fish or PowerShell completes commands, flags, values \
+        long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values \
             where they are few, and files. It completes istio-iptables too, where the program has that name. The \
             script asks sidecar-init, which has to be on PATH: with the words of a line after --, the command prints what may \
             stand in the place of the last one.",

@@ -33,7 +33,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init clean --mesh kuma --cn", &["--cni-mode"]),
     ("sidecar-init linkerd-init --iptables-mode ", &["legacy", "nft", "plain"]),
     ("sidecar-init kuma-init ", &["install", "uninstall"]),
-    ("sidecar-init completions ", &["bash", "zsh", "fish", "powershell"]),
+    ("sidecar-init completions ", &["bash", "zsh", "fish"]),
     // All flags have the dash in common, which is not what a user wants.
     ("sidecar-init explain ", &[]),
     ("sidecar-init apply -b '*' ", &[]),

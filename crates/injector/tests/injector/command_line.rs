@@ -102,7 +102,7 @@ fn shells_complete() {
     PROGRAM.completes(&[
         ("inj", &["inject"]),
         ("environment ", &["routes", "crd", "operator", "inspect", "help"]),
-        ("completions ", &["bash", "zsh", "fish", "powershell"]),
+        ("completions ", &["bash", "zsh", "fish"]),
         ("explain --format ", &["text", "json", "yaml"]),
         ("explain --format=j", &["json"]),
         ("inject --fil", &["--filename"]),

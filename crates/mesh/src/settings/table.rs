@@ -213,8 +213,8 @@ settings! {
     }
     Generate {
         Shell: "shell" _ []
-            example "bash" of ["bash", "zsh", "fish", "powershell"], Value("SHELL"),
-            "The shell: bash, zsh, fish or powershell";
+            example "bash" of ["bash", "zsh", "fish"], Value("SHELL"),
+            "The shell: bash, zsh or fish";
         ManDirectory: "directory" _ [] example "man1", Value("DIR"), "Where to write the pages; created if missing";
     }
 }
