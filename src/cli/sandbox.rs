@@ -9,7 +9,7 @@ use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{CapturePolicy, Mesh, quoted};
 use mesh::{Problems, Setting};
 use rules::{Gid, Uid};
-use sandbox::{Caller, RunAs, SandboxOptions};
+use sandbox::{Frontend, RunAs, SandboxOptions};
 use sidecar_init::engine::Choice;
 use std::{error::Error, ffi::OsString, io, net::IpAddr, net::SocketAddr, process};
 
@@ -39,7 +39,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, P
     }
 }
 
-impl Caller for Run {
+impl Frontend for Run {
     fn set_rules(&self, capture: &dyn CapturePolicy) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.session(capture.owner())?.apply(&capture.desired())?;
         Ok(())

@@ -10,9 +10,7 @@ use std::{
 #[test]
 fn numbers_are_those_of_the_kernels_headers() {
     let mut claims = String::new();
-    for line in
-        files("crates/sys/src/header*").iter().flat_map(|file| file.text.lines())
-    {
+    for line in files("crates/sys/src/header*").iter().flat_map(|file| file.text.lines()) {
         if let Some(header) = line.strip_prefix("// ").filter(|header| header.ends_with(".h")) {
             claims.push_str(&format!("#include <{header}>\n"));
         }

@@ -2,7 +2,7 @@
 //! code are the caller's.
 
 use super::failure::SandboxFailure;
-use super::options::Caller;
+use super::options::Frontend;
 use super::users::{ProcessIdentity, assume};
 use nix::sys::signal::Signal;
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
@@ -23,7 +23,7 @@ struct Unstarted(String, #[source] io::Error);
 
 /// Runs a program with its arguments and an identity, and returns its exit code. Logs `watched` processes that end before it.
 pub(super) fn run(
-    caller: &dyn Caller,
+    frontend: &dyn Frontend,
     (program, arguments): (&OsString, &[OsString]),
     identity: ProcessIdentity,
     signals: &Signals,
@@ -46,7 +46,7 @@ pub(super) fn run(
             false => error,
         };
         let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
-        caller.report(&Unstarted(program.to_string_lossy().into_owned(), error));
+        frontend.report(&Unstarted(program.to_string_lossy().into_owned(), error));
         code
     };
     let command = fork(work).map_err(|error| SandboxFailure::Start("the command", error))?;

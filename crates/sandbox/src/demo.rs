@@ -2,7 +2,7 @@
 
 use super::failure::{FAILED, SandboxFailure};
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
-use super::options::{Caller, SandboxOptions};
+use super::options::{Frontend, SandboxOptions};
 use super::scenario::{Scenario, ScenarioCaller, dashed};
 use super::server::{self, Server};
 use super::service::start;
@@ -31,7 +31,7 @@ const SHARED: &str = "Only one user is available here, so the rules can't distin
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
 
 pub(super) struct Demo<'a> {
-    pub(super) caller: &'a dyn Caller,
+    pub(super) frontend: &'a dyn Frontend,
     pub(super) options: &'a SandboxOptions<'a>,
     pub(super) users: Users,
 }
@@ -56,7 +56,7 @@ pub(super) fn run(
     set_nonblocking(&log).map_err(SandboxFailure::Lost)?;
     // A reader that has closed its end gets no more.
     let show = |text: &str| {
-        let shown = demo.caller.print(text);
+        let shown = demo.frontend.print(text);
         thread::sleep(if shown { pause / 2 } else { Duration::ZERO });
         shown
     };
@@ -83,7 +83,7 @@ pub(super) fn run(
             return Ok(FAILED);
         }
     }
-    let printed = demo.caller.print(&ending(scenarios.len(), wrong));
+    let printed = demo.frontend.print(&ending(scenarios.len(), wrong));
     Ok(if printed && wrong == 0 { 0 } else { FAILED })
 }
 

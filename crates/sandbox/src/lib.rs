@@ -21,7 +21,7 @@ mod users;
 
 pub use failure::SandboxFailure;
 pub use network::{addresses, name_servers};
-pub use options::{Caller, RunAs, SandboxOptions};
+pub use options::{Frontend, RunAs, SandboxOptions};
 
 use command_line::columns;
 use demo::Demo;
@@ -48,7 +48,7 @@ use users::{ProcessIdentity, Users, assume};
 ///
 /// # Errors
 /// When it can't be made, or its state can't be read any more.
-pub fn run(mut options: SandboxOptions<'_>, caller: &dyn Caller) -> Result<u8, SandboxFailure> {
+pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u8, SandboxFailure> {
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
     if options.capture.ipv6() && network::lacks_ipv6() {
@@ -71,8 +71,8 @@ pub fn run(mut options: SandboxOptions<'_>, caller: &dyn Caller) -> Result<u8, S
     let first = fork(|| {
         drop(ours.take());
         let done = end_with_parent(&alive).map_err(SandboxFailure::Lost);
-        done.and_then(|()| inside(&options, mounts, caller, users, &signals)).unwrap_or_else(|failure| {
-            caller.report(&failure);
+        done.and_then(|()| inside(&options, mounts, frontend, users, &signals)).unwrap_or_else(|failure| {
+            frontend.report(&failure);
             FAILED
         })
     });
@@ -86,7 +86,7 @@ pub fn run(mut options: SandboxOptions<'_>, caller: &dyn Caller) -> Result<u8, S
 fn inside(
     options: &SandboxOptions<'_>,
     mounts: bool,
-    caller: &dyn Caller,
+    frontend: &dyn Frontend,
     users: Users,
     signals: &Signals,
 ) -> Result<u8, SandboxFailure> {
@@ -96,7 +96,7 @@ fn inside(
     if namespace::is_host() != Some(false) {
         return Err(SandboxFailure::Machine);
     }
-    caller.set_rules(capture).map_err(SandboxFailure::Rules)?;
+    frontend.set_rules(capture).map_err(SandboxFailure::Rules)?;
     let program = options.program.split_first();
     let scenarios = if program.is_none() { scenario::scenarios(capture, &users) } else { Vec::new() };
     let mut ports = BTreeSet::from(WORLD_PORTS);
@@ -115,11 +115,11 @@ fn inside(
         };
         let watched = [Some((of_world, "the test server")), proxy.map(|proxy| (proxy, "the proxy"))];
         let watched: Vec<_> = watched.into_iter().flatten().collect();
-        return command::run(caller, program, identity, signals, &watched);
+        return command::run(frontend, program, identity, signals, &watched);
     }
     let (reader, writer) = pipe().map_err(SandboxFailure::Lost)?;
     start_proxy(capture, users, &world, writer)?;
-    demo::run(&Demo { caller, options, users }, &scenarios, &world, reader)
+    demo::run(&Demo { frontend, options, users }, &scenarios, &world, reader)
 }
 
 /// The ports of the world's servers, DNS aside.

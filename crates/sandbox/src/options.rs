@@ -31,7 +31,7 @@ pub struct SandboxOptions<'a> {
 }
 
 /// The program that makes a sandbox. Processes of the sandbox call it.
-pub trait Caller {
+pub trait Frontend {
     /// Sets the rules of a capture in the network namespace of this process.
     ///
     /// # Errors
