@@ -39,21 +39,3 @@ impl Drop for Blocker {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_is_ready_when_the_last_blocker_is_dropped() {
-        let readiness = Readiness::default();
-        assert_eq!(readiness.blocked_by(), None);
-        let [first, second, third] = ["a", "b", "a"].map(|reason| readiness.block(reason));
-        drop(first);
-        assert_eq!(readiness.blocked_by(), Some("b"));
-        drop(second);
-        assert_eq!(readiness.blocked_by(), Some("a"), "another one for the same reason");
-        drop(third);
-        assert_eq!(readiness.blocked_by(), None);
-    }
-}

@@ -205,17 +205,4 @@ mod tests {
             answering.await.expect("no panic");
         });
     }
-
-    #[test]
-    fn a_slot_that_is_given_back_is_taken_again() {
-        run(async {
-            let slots = Slots::new(1);
-            for _ in 0..100 {
-                let slot = timeout(Duration::from_secs(5), slots.take()).await.expect("room");
-                assert!(slot.is_silent() && slots.try_take().is_none());
-                slot.begin_request();
-                assert!(!slot.is_silent());
-            }
-        });
-    }
 }

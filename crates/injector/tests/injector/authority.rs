@@ -177,17 +177,7 @@ fn what_somebody_spoils_is_repaired() {
     cluster.put(&secret(json!({})));
     repaired("so is an empty one");
     create(&cluster, "web");
-
-    // Webhooks of other Services are other people's.
-    cluster.put(&configuration("another"));
-    cluster.put(&secret(json!({})));
-    repaired_alone(&cluster, &authority);
     assert_eq!(replica.stop(), Some(0));
-}
-
-fn repaired_alone(cluster: &Cluster, authority: &str) {
-    until("the Secret is whole again", || stored(cluster, "ca.crt") == authority);
-    assert_eq!(bundle(cluster), "", "it is not ours");
 }
 
 /// Whatever goes wrong at first, in the end a pod is created.
@@ -246,26 +236,6 @@ fn a_signal_ends_the_wait_for_the_secret() {
     cluster.fault("list", "secrets", Fault::Hang);
     let replica = start(&cluster, &[]);
     until("it waits", || cluster.count("list", "secrets") > 0);
-    assert_eq!(replica.stop(), Some(0));
-}
-
-#[test]
-fn watches_that_end_or_are_too_old_are_taken_up_again() {
-    let cluster = cluster();
-    let replica = start(&cluster, &[]);
-    let authority = until_trusted(&cluster);
-    for round in 0..2 {
-        if round == 0 {
-            cluster.bookmark();
-        }
-        let lists = cluster.count("list", WEBHOOKS);
-        cluster.compact();
-        cluster.cut();
-        cluster.put(&configuration("sidecar-injector"));
-        until("what happened meanwhile is known", || bundle(&cluster) == authority);
-        until("it was listed again", || cluster.count("list", WEBHOOKS) > lists);
-    }
-    assert_eq!(cluster.all(WEBHOOKS).len(), 1);
     assert_eq!(replica.stop(), Some(0));
 }
 

@@ -223,12 +223,6 @@ fn all_that_is_broken_is_found_at_once() {
 }
 
 #[test]
-fn a_missing_kubeconfig_is_named_with_its_cause_once() {
-    let ended = PROGRAM.run(&["check", "--kubeconfig", "/nonexistent/config"]).with(1);
-    assert_eq!(ended.stderr.matches("(os error 2)").count(), 1, "{}", ended.stderr);
-}
-
-#[test]
 fn an_api_server_that_does_not_answer_is_no_finding() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.kubeconfig();

@@ -1,12 +1,11 @@
-//! `explain` that asks a cluster, and what that cluster then does with the pod.
+//! `explain` that asks a cluster.
 
-use super::authority::start;
-use super::webhook::{CONFIG, address};
+use super::webhook::CONFIG;
 use crate::PROGRAM;
 use serde_json::{Value, json};
-use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path, process::Command};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 use testkit::cluster::Cluster;
-use testkit::{command_line::ended, until, word};
+use testkit::{command_line::ended, word};
 
 const POD: &str = r#"{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "shop" },
     "spec": { "containers": [{ "name": "web", "image": "example/web" }] } }"#;
@@ -143,49 +142,6 @@ fn rights_that_lack_are_told() {
     );
 }
 
-/// A server of the configuration `c`, with these values; `kubectl` creates the pod, and is told this.
-fn create(cluster: &Cluster, values: &str) -> (bool, String) {
-    let folder = cluster.file("config");
-    fs::create_dir_all(&folder).expect("a folder");
-    for (name, text) in [("config", CONFIG), ("values", values)] {
-        fs::write(folder.join(name), text).expect("written");
-    }
-    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG, "values": values })));
-    let flags = ["--namespace", "mesh", "--webhook-configurations", "c", "--config-dir", word(&folder)];
-    let server = start(cluster, &flags);
-    cluster.route("mesh", "sidecar-injector", address(&server, "address"));
-    until("the webhook trusts it", || {
-        let found = cluster.find("mutatingwebhookconfigurations", "", "c").expect("it");
-        found["webhooks"][0]["clientConfig"]["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty())
-    });
-    let done = cluster.kubectl(&["create", "--validate=false", "-f", word(&cluster.file("pod.json"))]);
-    assert_eq!(server.stop(), Some(0));
-    done
-}
-
-#[test]
-fn what_a_pod_security_standard_refuses_is_known_before() {
-    let cluster = Cluster::start();
-    let kubeconfig = cluster.kubeconfig();
-    let query = ["--kubeconfig", word(&kubeconfig)];
-    let labels = json!({ "istio-injection": "enabled", "pod-security.kubernetes.io/enforce": "baseline" });
-    cluster.namespace("shop", &labels);
-    cluster.namespace("mesh", &json!({}));
-    let service = ("mesh", "sidecar-injector");
-    cluster.put(&configuration("c", "default", service, ("istio-injection", "enabled")));
-    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG })));
-    let refused = "initContainers istio-init: it adds NET_ADMIN, NET_RAW";
-    check(&cluster, &query, 1, &["Pod Security Standard baseline", refused]);
-    let (created, shown) = create(&cluster, "{}");
-    assert!(!created && shown.contains("violates PodSecurity") && shown.contains("istio-init"), "{shown}");
-    // As the plugin sets the rules.
-    let (created, shown) = create(&cluster, r#"{"pilot": {"cni": {"enabled": true}}}"#);
-    assert!(created, "{shown}");
-    let pod = cluster.find("pods", "shop", "web").expect("a pod");
-    assert_eq!(pod["spec"]["initContainers"][0]["name"], "istio-validation");
-    check(&cluster, &query, 0, &["injected, because"]);
-}
-
 #[test]
 fn a_path_that_is_not_utf_8_was_a_panic() {
     let cluster = Cluster::start();
@@ -201,12 +157,4 @@ fn a_path_that_is_not_utf_8_was_a_panic() {
     let mut command = Command::new(PROGRAM.path);
     let ended = ended(command.args(["explain", "-f", word(&pod), "--kubeconfig"]).arg(&copy)).with(0);
     assert!(ended.stdout.contains("--explain --matrix"), "{ended:?}");
-}
-
-/// The file of a kubeconfig is named where it can't be read.
-#[test]
-fn a_kubeconfig_that_is_missing_is_told() {
-    let cluster = Cluster::start();
-    assert!(!Path::new("missing.yaml").exists());
-    check(&cluster, &["--kubeconfig", "missing.yaml"], 1, &["--kubeconfig missing.yaml", "can't be read"]);
 }

@@ -205,32 +205,6 @@ fn at_most_one_printed_webhook_is_called_in_each_of_the_81_rows() {
 }
 
 #[test]
-fn webhooks_are_as_the_api_server_needs_them() {
-    let all = objects(&EVERYTHING);
-    for webhook in webhooks(&all, "") {
-        let is_tag = webhook["name"].as_str().is_some_and(|name| name.starts_with("environment-tag."));
-        let rule = json!([{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
-            "resources": ["pods"], "scope": "*" }]);
-        assert_eq!(webhook["rules"], rule);
-        assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));
-        assert_eq!((&webhook["failurePolicy"], &webhook["sideEffects"]), (&json!("Fail"), &json!("None")));
-        assert_eq!(webhook["reinvocationPolicy"], if is_tag { "IfNeeded" } else { "Never" });
-        assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| (1..=30).contains(&seconds)));
-        let service = &webhook["clientConfig"]["service"];
-        let found = of_kind(&all, "Service").find(|object| {
-            object["metadata"]["name"] == service["name"]
-                && object["metadata"]["namespace"] == service["namespace"]
-        });
-        assert_eq!(found.expect("the Service that it names")["spec"]["ports"][0]["port"], service["port"]);
-        // Its own pods are created while nobody can answer.
-        for deployment in of_kind(&all, "Deployment") {
-            let labels = &deployment["spec"]["template"]["metadata"]["labels"];
-            assert!(!selects(&webhook["objectSelector"], labels), "{labels} {webhook:#}");
-        }
-    }
-}
-
-#[test]
 fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
     let all = objects(&EVERYTHING);
     let templates: Vec<&Value> =
@@ -240,6 +214,11 @@ fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
         let (spec, container) = (&template["spec"], &template["spec"]["containers"][0]);
         assert_eq!(security::refused(spec), security::Refused::default());
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        // They are created while nothing can answer.
+        let labels = &template["metadata"]["labels"];
+        for webhook in webhooks(&all, "") {
+            assert!(!selects(&webhook["objectSelector"], labels), "{labels} {webhook:#}");
+        }
         let account = &spec["serviceAccountName"];
         assert!(of_kind(&all, "ServiceAccount").any(|object| object["metadata"]["name"] == *account));
     }

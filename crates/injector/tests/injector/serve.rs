@@ -4,7 +4,7 @@ use super::client::{JSON, pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
 use serde_json::{Value, json};
 use std::{
-    io::{self, Read},
+    io::Read,
     net::TcpStream,
     time::{Duration, Instant},
 };
@@ -130,21 +130,6 @@ fn all_addresses_are_those_of_both_families() {
 }
 
 #[test]
-fn the_environment_tag_is_served_by_the_same_server() {
-    let webhook = Webhook::start(CONFIG, "", &["--environment-labels", "virtual-env, team-env"]);
-    let mut tagged = pod();
-    tagged["metadata"]["labels"]["team-env"] = "dev.red".into();
-    tagged["spec"]["containers"][0]["name"] = "istio-proxy".into();
-    let answer =
-        reviewed(&mut webhook.connect(), "/environment-tag", "u1", &tagged).expect("an answer").json();
-    assert_eq!(answer["response"]["patchType"], "JSONPatch");
-    let reported = webhook.outcome_of("u1");
-    assert_eq!(reported["outcome"], "tagged", "{reported}");
-    assert_eq!(webhook.metric("sidecar_environment_tag_requests_total{outcome=\"tagged\"}"), 1.0);
-    assert_eq!(webhook.metric("sidecar_injection_requests_total"), 0.0);
-}
-
-#[test]
 fn a_body_of_any_length_is_answered() {
     let webhook = Webhook::start(CONFIG, "", &[]);
     let most = 6 * 1024 * 1024;
@@ -219,26 +204,6 @@ fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
     }
     assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0, "a handshake that never begins");
     assert_eq!(webhook.metric("sidecar_injector_handshake_failures_total"), 1.0);
-}
-
-#[test]
-fn further_connections_wait_for_those_that_are_answered_and_take_the_place_of_idle_ones() {
-    let webhook = Webhook::start(CONFIG, "", &["--max-connections", "1"]);
-    let body = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
-    let mut first = webhook.connect();
-    first.write(request_head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
-    first.write(&body.as_bytes()[..10]).expect("a part");
-    std::thread::sleep(Duration::from_millis(300));
-    let second = TcpStream::connect(webhook.address).expect("the kernel's queue");
-    second.set_nonblocking(true).expect("a socket");
-    std::thread::sleep(Duration::from_millis(300));
-    let waits = (&second).read(&mut [0]).map_err(|error| error.kind());
-    assert_eq!(waits, Err(io::ErrorKind::WouldBlock));
-    first.write(&body.as_bytes()[10..]).expect("the rest");
-    assert_eq!(first.read().expect("an answer").json()["response"]["uid"], "u1");
-    // It is idle now, and the other one says nothing: neither holds up a third.
-    assert!(first.is_ended());
-    assert_eq!(webhook.get("/ready").status, 200);
 }
 
 #[test]

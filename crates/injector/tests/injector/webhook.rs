@@ -17,7 +17,7 @@ use std::{
 };
 use testkit::certificates::{Authority, pem};
 use testkit::http::{Client, Response, trusting};
-use testkit::{folder::Folder, running::Logged, until, wait::TIMEOUT};
+use testkit::{folder::Folder, running::Logged, wait::TIMEOUT};
 
 /// A policy, as Istio's chart writes it.
 pub(crate) const CONFIG: &str = "policy: enabled\n";
@@ -91,11 +91,6 @@ impl Webhook {
     /// Where plain HTTP is spoken.
     pub(crate) fn plain(&self) -> SocketAddr {
         address(&self.program, "metrics_address")
-    }
-
-    /// Waits for as many lines with this message.
-    pub(crate) fn logged_times(&self, message: &str, times: usize) {
-        until(message, || self.lines(message).len() >= times);
     }
 
     /// What was logged of a review with this UID.

@@ -24,20 +24,17 @@ fn wrong_values_are_named() {
     let cases = [
         // The schema, with Helm's words.
         (json!({ "injecter": {} }), "(root): Additional property injecter is not allowed"),
-        (with(json!({ "imge": "a/b:1" })), "injector: Additional property imge is not allowed"),
         (with(json!({ "replicas": 0 })), "injector.replicas: Must be greater than or equal to 1"),
         (
             with(json!({ "replicas": "2" })),
             "injector.replicas: Invalid type. Expected: integer, given: string",
         ),
-        (with(json!({ "auto": "true" })), "injector.auto: Invalid type. Expected: boolean, given: string"),
         (with(json!({ "revision": "R1" })), "injector.revision: Does not match pattern"),
         (
             with(json!({ "revision": "r".repeat(35) })),
             "injector.revision: String length must be less than or equal to 34",
         ),
         (with(json!({ "tags": ["a", "a"] })), "injector.tags: array items[0,1] must be unique"),
-        (with(json!({ "tags": "a" })), "injector.tags: Invalid type. Expected: array, given: string"),
         (
             with(json!({ "environmentLabels": ["a/b/c"] })),
             "injector.environmentLabels.0: Does not match pattern",
@@ -46,7 +43,6 @@ fn wrong_values_are_named() {
             with(json!({ "networkPolicy": { "apiServerPorts": [0] } })),
             "injector.networkPolicy.apiServerPorts.0: Must be greater",
         ),
-        (with(json!({ "networkPolicy": { "ports": [1] } })), "Additional property ports is not allowed"),
         (with(json!({ "priorityClassName": "High" })), "injector.priorityClassName: Does not match pattern"),
         (
             with(json!({ "tolerations": [{ "operator": "In" }] })),

@@ -43,6 +43,7 @@ fn what_needs_no_rights_is_restricted() {
         pods.insert(action.to_owned(), all["sidecar-node"].clone());
     }
     assert_eq!(pods.len(), 4);
+    assert_ne!(refused(&json!({ "containers": [{}] })), Refused::default(), "a pod that restricts nothing");
     for (name, spec) in pods {
         assert_eq!(refused(&spec), Refused::default(), "{name}");
     }
@@ -69,34 +70,4 @@ fn exceptions_to_baseline_are_those_of_the_table() {
     for (name, spec) in &pods {
         assert_eq!(refused(spec).baseline, stated[&**name], "{name}");
     }
-}
-
-#[test]
-fn each_control_is_noticed() {
-    let spec = json!({ "hostNetwork": true, "hostIPC": true, "volumes": [{ "name": "a", "hostPath": { "path": "/" } }],
-        "securityContext": { "sysctls": [{ "name": "net.ipv4.ip_forward", "value": "1" }], "seLinuxOptions": {} },
-        "containers": [{ "ports": [{ "containerPort": 1, "hostPort": 1 }],
-            "livenessProbe": { "tcpSocket": { "host": "192.0.2.1", "port": 1 } },
-            "securityContext": { "readOnlyRootFilesystem": true, "privileged": true, "runAsUser": 0, "runAsNonRoot": true,
-                "procMount": "Unmasked", "seccompProfile": { "type": "Unconfined" },
-                "appArmorProfile": { "type": "Unconfined" }, "capabilities": { "add": ["NET_RAW", "KILL"] } } }] });
-    let found = refused(&spec);
-    let controls = [
-        "appArmorProfile",
-        "capabilities",
-        "host of a probe",
-        "hostIPC",
-        "hostNetwork",
-        "hostPath",
-        "hostPort",
-        "privileged",
-        "procMount",
-        "seLinuxOptions",
-        "seccompProfile",
-        "sysctls",
-    ];
-    assert_eq!(found.baseline.keys().collect::<Vec<_>>(), controls);
-    assert_eq!(found.baseline["capabilities"], BTreeSet::from(["NET_RAW".to_owned()]));
-    let controls = ["allowPrivilegeEscalation", "capabilities", "runAsNonRoot", "seccompProfile", "volumes"];
-    assert_eq!(found.restricted.iter().copied().collect::<Vec<_>>(), controls);
 }

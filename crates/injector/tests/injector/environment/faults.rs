@@ -53,11 +53,6 @@ fn lists_and_watches_that_fail_begin_anew() {
     cluster.compact();
     cluster.cut();
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
-    for value in ["base.a", "base.b", "base.c"] {
-        cluster.cut();
-        workload(&cluster, "Deployment", value);
-    }
-    until_subsets(&cluster, &["base", "base-a", "base-b", "base-blue", "base-c", "base-red"]);
     assert!(operator.terminate());
 }
 

@@ -106,16 +106,6 @@ fn all_problems_are_reported_and_nothing_is_printed() {
     assert!(stderr.contains("nowhere.yaml: can't be read") && stderr.contains("neither.yaml"), "{stderr}");
 }
 
-#[test]
-fn the_definition_is_printed_in_both_forms() {
-    let yaml = objects(&succeeds(&["crd"], "").0);
-    let json: Value = serde_json::from_str(&succeeds(&["crd", "--format", "json"], "").0).expect("JSON");
-    assert_eq!(yaml, [json]);
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-    let definition: CustomResourceDefinition = serde_json::from_value(yaml[0].clone()).expect("a definition");
-    assert_eq!(definition.spec.names.plural, "virtualenvironments");
-}
-
 /// What is told of a manifest, of which a table is printed all the same.
 fn warned(arguments: &[&str], input: &str) -> String {
     let words: Vec<&str> = ["routes", "-f", "-", "--table"].iter().chain(arguments).copied().collect();
@@ -131,29 +121,9 @@ fn refused(input: &str) -> String {
 
 #[test]
 fn services_without_routes_were_passed_over_in_silence() {
-    let place = "warning: -:6: Service default/cart: it gets no routes: ";
-    for (from, to, expected) in [
-        (
-            "virtual-env:",
-            "team:",
-            "none of its workloads with pods has an environment; expected pods with the label virtual-env",
-        ),
-        (
-            "{name: http,",
-            "{name: web,",
-            "none of its ports is HTTP; expected a name such as http or http-web, or appProtocol: http",
-        ),
-        ("{selector: {app: cart}", "{selector: {app: kart}", "it selects none of the namespace's workloads"),
-        ("{selector: {app: cart}", "{selector: {}", "it selects no pods"),
-    ] {
-        assert_eq!(warned(&[], &MANIFEST.replace(from, to)), format!("{place}{expected}\n"));
-    }
-    let stderr = warned(&[], &MANIFEST.replace("virtual-env:", "virtual-evn:"));
-    assert!(
-        stderr.contains("warning: -:14: Deployment default/cart: it has no label virtual-env"),
-        "{stderr}"
-    );
-    assert!(stderr.contains("but virtual-evn; did you mean virtual-env?"), "{stderr}");
+    let expected = "warning: -:6: Service default/cart: it gets no routes: none of its workloads with pods has an environment; \
+                    expected pods with the label virtual-env\n";
+    assert_eq!(warned(&[], &MANIFEST.replace("virtual-env:", "team:")), expected);
 }
 
 #[test]
@@ -178,20 +148,12 @@ warning: namespace default: its Services (cart) get no routes: its VirtualEnviro
 }
 
 #[test]
-fn kinds_and_annotations_that_are_misspelt_were_passed_over_in_silence() {
+fn kinds_that_are_misspelt_were_passed_over_in_silence() {
     let stderr = warned(&[], &MANIFEST.replace("kind: Deployment", "kind: Deploymnet"));
     assert!(
         stderr.contains(
             "warning: -:14: the kind Deploymnet is not known and is passed over; did you mean Deployment?"
         ),
-        "{stderr}"
-    );
-    let annotated =
-        "metadata: {name: cart, annotations: {kt-virtual-environment/gatewayz: gw}}\nspec: {selector";
-    let stderr = warned(&[], &MANIFEST.replace("metadata: {name: cart}\nspec: {selector", annotated));
-    assert!(
-        stderr.contains("warning: -:6: Service default/cart, annotation kt-virtual-environment/gatewayz: ")
-            && stderr.contains("did you mean kt-virtual-environment/gateways?"),
         "{stderr}"
     );
     // It is why there seems to be none.
