@@ -234,17 +234,4 @@ mod tests {
             check(text, None);
         }
     }
-
-    #[test]
-    fn hosts_are_services_of_namespaces() {
-        for (host, expected) in [
-            ("reviews", Some(("reviews", "shop"))),
-            ("reviews.other", Some(("reviews", "other"))),
-            ("reviews.other.svc", Some(("reviews", "other"))),
-            ("reviews.other.svc.cluster.local", Some(("reviews", "other"))),
-            ("www.example.com", None),
-        ] {
-            assert_eq!(place(host, "shop"), expected, "{host}");
-        }
-    }
 }

@@ -97,22 +97,9 @@ fn several_packets_are_explained_at_once() {
 fn packets_are_described_to_both() {
     let mut fake = Fake::with_agent();
     fake.object("exec *", &explanation("pass", None, "it is the proxy's"));
-    let packet = [
-        "--sender",
-        "proxy",
-        "--proto",
-        "tcp",
-        "--uid",
-        "1337",
-        "--gid",
-        "1337",
-        "--direction",
-        "outbound",
-        "--source",
-        "10.1.2.3",
-    ];
-    let words = [&["explain", "web-0", "10.0.0.5:443", "-o", "json"][..], &packet].concat();
-    let document = fake.run(&words).with(0).json();
+    let call = "explain web-0 10.0.0.5:443 -o json --sender proxy --proto tcp --uid 1337 --gid 1337 \
+                --direction outbound --source 10.1.2.3";
+    let document = fake.run(&call.split(' ').collect::<Vec<_>>()).with(0).json();
     assert_eq!(document["answers"][0]["manifest"]["verdict"], "pass");
     let calls = fake.calls();
     let expected = "--live --as=proxy --direction=outbound --proto=tcp --source=10.1.2.3 --uid=1337 --gid=1337 10.0.0.5:443";

@@ -53,22 +53,8 @@ fn packets_are_shown_as_they_come() {
         "sentence": "captured: goes to port 15001, because -i",
     });
     fake.answer("exec *sidecar-init trace *", &format!("{packet}\n{packet}\n"), "", 0);
-    let words = [
-        "trace",
-        "web-0",
-        "--for",
-        "30s",
-        "--count",
-        "2",
-        "--enable",
-        "--verdict",
-        "captured",
-        "--proto",
-        "tcp",
-        "--destination",
-        "443",
-    ];
-    let ran = fake.run(&words).with(0);
+    let call = "trace web-0 --for 30s --count 2 --enable --verdict captured --proto tcp --destination 443";
+    let ran = fake.run(&call.split(' ').collect::<Vec<_>>()).with(0);
     let shown = "2026-01-01T00:00:00Z tcp 10.1.2.3:40000 -> 10.0.0.5:443 out eth0 uid 1000\n  nat OUTPUT\n    1 -j \
                  ISTIO_OUTPUT   # outbound (-i)\n  => captured: goes to port 15001, because -i\n";
     assert_eq!(ran.stdout.matches(shown).count(), 2, "{}", ran.stdout);

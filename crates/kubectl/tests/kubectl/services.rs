@@ -52,6 +52,7 @@ fn services_have_addresses_of_the_pods_family() {
         ("reviews:http", "10.96.0.9:9080"),
         ("http://reviews/", "10.96.0.9:80"),
         ("reviews.other:9080", "10.96.0.8:9080"),
+        ("reviews.other.svc:9080", "10.96.0.8:9080"),
         ("reviews.other.svc.cluster.local:9080", "10.96.0.8:9080"),
         ("peers:80", "10.1.0.8:80"),
         ("peers:http", "10.1.0.8:8080"),

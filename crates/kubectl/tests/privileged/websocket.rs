@@ -3,10 +3,11 @@
 
 use crate::fake::CONTAINER;
 use crate::played::{account, put_agent, run, scene};
-use crate::{apply, change_rules, check_drift, check_equality, pod_namespace, program};
+use crate::{apply, check_equality, program};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 use testkit::{cluster::Cluster, command_line::Ended, pod_namespace::PodNamespace};
 
 /// The program in our images.
@@ -20,7 +21,7 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let namespace = pod_namespace();
+        let namespace = PodNamespace::new("10.1.2.3");
         let cluster = scene();
         let net = namespace.path();
         cluster.runs(move |words| {
@@ -60,23 +61,66 @@ fn agreement(document: &Value) -> Vec<&Value> {
     document["answers"].as_array().into_iter().flatten().map(|answer| &answer["agree"]).collect()
 }
 
+/// A pod's rules: none, those of its manifest, changed ones; then the namespace goes.
 #[test]
 fn the_agent_answers() {
-    let session = Session::with_agent();
+    let mut session = Session::with_agent();
     let call = ["explain", "web-0", "8080", "10.0.0.5:443", "-o", "json"];
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(false), &json!(false)], "no rules are set: {document}");
     session.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(3);
+    session.run(&["diff", "web-0"]).with(3).prints("The rules differ").prints("# missing");
 
     apply(&session.namespace);
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(true), &json!(true)], "{document}");
+    let proxy = ["explain", "web-0", "10.0.0.5:443", "--sender", "proxy", "--expect", "not-captured"];
+    session.run(&proxy).with(0);
+    session.run(&["status", "web-0"]).with(0).prints("outbound and inbound traffic is captured over IPv4");
     // The manifest is the input of the session.
     check_equality(&session.run(&["diff", "web-0"]).with(0));
 
-    change_rules(&session.namespace);
-    check_drift(&session.run(&["status", "web-0"]).with(0), &session.run(&["diff", "web-0"]).with(3));
-    assert_eq!(session.cluster.count("get", "pods/exec"), 6);
+    // As another program does.
+    session.namespace.command(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
+    let status = session.run(&["status", "web-0"]).with(0).stdout;
+    assert!(status.contains("our table was") && status.contains("changed"), "{status}");
+    session.run(&["diff", "web-0"]).with(3).prints("nat_ISTIO_INBOUND").prints("# missing");
+    assert_eq!(session.cluster.count("get", "pods/exec"), 9);
+
+    session.namespace.0.kill().expect("it runs");
+    session.namespace.0.wait().expect("it ends");
+    let stderr = session.run(&["status", "web-0"]).with(1).stderr;
+    let start = "error: sidecar-init in pod kube-system/sidecar-node-x7k2p: ";
+    assert!(stderr.starts_with(start) && stderr.contains("--network-namespace"), "{stderr}");
+}
+
+#[test]
+fn packets_are_traced() {
+    let session = Session::with_agent();
+    apply(&session.namespace);
+    let traced = thread::scope(|scope| {
+        let trace = scope.spawn(|| {
+            session.run(&[
+                "trace",
+                "web-0",
+                "--enable",
+                "--count",
+                "1",
+                "--for",
+                "30s",
+                "--destination",
+                "443",
+            ])
+        });
+        // The trace begins at a time that is not known. No proxy listens: the connection is refused at once.
+        while !trace.is_finished() {
+            let net = format!("--net={}", session.namespace.path());
+            let call = ["bash", "-c", "exec 3<>/dev/tcp/10.0.0.5/443"];
+            let _ = Command::new("nsenter").arg(net).args(call).output().expect("nsenter starts");
+        }
+        trace.join().expect("it does not panic")
+    });
+    traced.with(0).prints("-> 10.0.0.5:443").prints("=> captured");
 }
 
 #[test]
