@@ -72,34 +72,3 @@ impl NodeMetrics {
         self.watch_errors.get_or_create(&[("kind", kind)]).inc();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use prometheus_client::encoding::text::encode;
-
-    #[test]
-    fn metrics_have_the_names_that_dashboards_read() {
-        let mut registry = Registry::default();
-        let metrics = NodeMetrics::new(&mut registry);
-        metrics.handled("repair", "done", Duration::from_millis(1_500));
-        metrics.handled("repair", "done", Duration::from_millis(500));
-        metrics.watch_failed("gone");
-        metrics.broken.set(3);
-        let mut text = String::new();
-        encode(&mut text, &registry).expect("a string takes whatever is written to it");
-        for line in [
-            "# HELP sidecar_node_repairs Broken pods that something was done for.",
-            "# TYPE sidecar_node_repairs counter",
-            "sidecar_node_repairs_total{action=\"repair\",outcome=\"done\"} 2",
-            "sidecar_node_repair_seconds_total 2.0",
-            "# TYPE sidecar_node_broken_pods gauge",
-            "sidecar_node_broken_pods 3",
-            "sidecar_node_lists_total 0",
-            "sidecar_node_recovered_total 0",
-            "sidecar_node_watch_errors_total{kind=\"gone\"} 1",
-        ] {
-            assert!(text.lines().any(|there| there == line), "no {line} in\n{text}");
-        }
-    }
-}

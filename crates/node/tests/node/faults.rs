@@ -145,23 +145,6 @@ fn without_a_watch_an_api_server_that_refuses_is_given_up() {
 }
 
 #[test]
-fn certificates_of_clients_are_credentials_too() {
-    let scene = Scene::new();
-    scene.cluster.kubeconfig_with(&json!({}));
-    scene.cluster.put(&broken("web", 1));
-    let program = start(&scene);
-    until("without one nobody is let in", || program.log().contains("\"kind\":\"unauthorized\""));
-    assert_eq!(program.stop(), Some(0));
-    let (certificate, key) = scene.cluster.authority.client("node");
-    let certificate = scene.cluster.folder.write("client.crt", &certificate);
-    let key = scene.cluster.folder.write("client.key", &key);
-    scene.cluster.kubeconfig_with(&json!({ "client-certificate": certificate, "client-key": key }));
-    let (code, log) = scene.run(&["--action", "delete"]);
-    assert_eq!(code, Some(0), "{log}");
-    assert!(scene.cluster.all("pods").is_empty());
-}
-
-#[test]
 fn a_server_of_another_authority_learns_no_token() {
     let scene = Scene::new();
     scene.cluster.kubeconfig_with(&json!({ "token": "the-secret" }));

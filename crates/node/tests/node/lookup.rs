@@ -3,7 +3,7 @@
 use super::scene::{Scene, pod};
 use crate::PROGRAM;
 use serde_json::json;
-use std::{fs, time::Duration};
+use std::time::Duration;
 use testkit::{cluster::Fault, command_line::Ended, word};
 
 fn look(scene: &Scene, name: &str, milliseconds: u32) -> Ended {
@@ -67,19 +67,4 @@ fn what_is_said_for_good_is_not_asked_again() {
     assert!(stderr.contains("allow its user to get pods"), "{stderr}");
     refused(&scene, "../../secrets/x", 20_000, 2);
     assert_eq!(scene.cluster.count("get", "pods"), 2, "neither is asked again, and no such name at all");
-}
-
-#[test]
-fn each_call_reads_the_token_again_and_nobody_is_told_it() {
-    let scene = Scene::new();
-    let token = scene.cluster.file("token");
-    scene.cluster.kubeconfig_with(&json!({ "tokenFile": word(&token) }));
-    for secret in ["the-first-secret", "the-second-secret"] {
-        fs::write(&token, secret).expect("written");
-        scene.cluster.admit(secret);
-        knows(&scene);
-    }
-    scene.cluster.admit("another");
-    let stderr = refused(&scene, "web", 700, 1);
-    assert!(!stderr.contains("secret"), "{stderr}");
 }

@@ -1,13 +1,12 @@
 //! Repair in a real network namespace, which a process of the test stands in for the pod's.
 
+use super::overview::proc;
 use super::scene::{Scene, broken, healthy, uid};
 use serde_json::json;
 use sidecar_init::sys::namespace;
 use std::{
-    fs,
     net::{TcpListener, TcpStream},
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 use testkit::{http::get, pod_namespace::PodNamespace, until, word};
@@ -15,18 +14,6 @@ use testkit::{http::get, pod_namespace::PodNamespace, until, word};
 /// The rules of nf_tables; handles of objects left out.
 fn rules(namespace: &PodNamespace) -> String {
     crate::note::without_note(&namespace.command(&["nft", "list", "ruleset"]))
-}
-
-/// A `/proc` that holds process 1 and that of the namespace, in the control group of a pod.
-fn proc(namespace: &PodNamespace, folder: &Path, uid: &str) -> PathBuf {
-    let proc = folder.join("proc");
-    for (id, group) in [(1, "0::/init.scope"), (namespace.id(), &*format!("0::/kubepods/pod{uid}/pause"))] {
-        let process = proc.join(id.to_string());
-        fs::create_dir_all(&process).expect("a folder");
-        fs::write(process.join("cgroup"), group).expect("written");
-        symlink(format!("/proc/{id}/ns"), process.join("ns")).expect("a link");
-    }
-    proc
 }
 
 /// Whether a connection to somewhere else arrives at the proxy's port.

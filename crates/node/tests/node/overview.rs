@@ -14,9 +14,9 @@ use testkit::{http::get, pod_namespace::PodNamespace, until, word};
 const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const MONITOR: u32 = 5;
 
-/// A `/proc` with a container of the pod `shop/web`, and containerd's shim, which works in the folder of the container's
-/// configuration.
-pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path) -> PathBuf {
+/// A `/proc` with a container of the pod `shop/web`, of this UID, and containerd's shim, which works in the folder of the
+/// container's configuration.
+pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path, uid: &str) -> PathBuf {
     let proc = folder.join("proc");
     let bundle = folder.join("bundle");
     fs::create_dir_all(&bundle).expect("a folder");
@@ -24,7 +24,7 @@ pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path) -> PathBuf {
         json!({ "io.kubernetes.cri.sandbox-namespace": "shop", "io.kubernetes.cri.sandbox-name": "web" });
     let configuration = json!({ "ociVersion": "1.1.0", "annotations": annotations });
     fs::write(bundle.join("config.json"), configuration.to_string()).expect("written");
-    let (id, group) = (sandbox.id(), format!("0::/kubepods/pod{}/{CONTAINER}", uid("web")));
+    let (id, group) = (sandbox.id(), format!("0::/kubepods/pod{uid}/{CONTAINER}"));
     for (number, group, parent) in
         [(MONITOR, "0::/system.slice/containerd.service", 1), (id, &*group, MONITOR)]
     {
@@ -47,7 +47,7 @@ pub(crate) fn tamper(sandbox: &PodNamespace) {
 fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     let scene = Scene::new();
     let sandbox = PodNamespace::new("10.213.7.7");
-    let proc = proc(&sandbox, &scene.cluster.folder);
+    let proc = proc(&sandbox, &scene.cluster.folder, &uid("web"));
     let names = scene.cluster.folder.join("netns");
     let address = "127.0.0.1:15517";
     let flags = ["--watch", "--proc", word(&proc), "--netns-dir", word(&names), "--metrics", address];

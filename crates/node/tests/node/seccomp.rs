@@ -2,7 +2,7 @@
 
 use super::namespace::with_address;
 use super::overview::{proc, tamper};
-use super::scene::{Scene, broken};
+use super::scene::{Scene, broken, uid};
 use crate::PROGRAM;
 use std::{net::TcpStream, path::Path};
 use testkit::{http::get, pod_namespace::PodNamespace, seccomp::TracedPrograms, until, word};
@@ -12,7 +12,7 @@ fn the_agents_profile_allows_what_it_calls() {
     let scene = Scene::new();
     let programs = TracedPrograms::new("sidecar-node", &scene.cluster.folder);
     let sandbox = PodNamespace::new("10.213.10.7");
-    let proc = proc(&sandbox, &scene.cluster.folder);
+    let proc = proc(&sandbox, &scene.cluster.folder, &uid("web"));
     let address = "127.0.0.1:15519";
     let flags = ["--watch", "--proc", word(&proc), "--metrics", address, "--status-interval", "1"];
     let program = scene.start_by(&mut programs.command(Path::new(PROGRAM.path)), &flags);
