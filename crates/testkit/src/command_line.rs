@@ -25,9 +25,6 @@ impl Ended {
     }
 
     /// The same, if this text is on standard output.
-    ///
-    /// # Panics
-    /// With the stream, if the text is not there.
     #[track_caller]
     pub fn prints(self, text: &str) -> Self {
         assert!(self.stdout.contains(text), "{text:?} is not in\n{}", self.stdout);
@@ -42,9 +39,6 @@ impl Ended {
     }
 
     /// The same, if it ended so.
-    ///
-    /// # Panics
-    /// With both streams, if it ended otherwise.
     #[track_caller]
     pub fn with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}", self.shown());
@@ -55,9 +49,6 @@ impl Ended {
 #[cfg(feature = "cluster")]
 impl Ended {
     /// The document that it printed.
-    ///
-    /// # Panics
-    /// Where that is no JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -94,9 +85,6 @@ pub struct Program {
 
 impl Program {
     /// What the program prints of a call that it refuses as invalid.
-    ///
-    /// # Panics
-    /// Where the call is not refused.
     pub fn refused(&self, call: &str) -> String {
         let words: Vec<&str> = call.split_whitespace().collect();
         let ended = self.run(&words);
@@ -115,18 +103,12 @@ impl Program {
     }
 
     /// What it prints with these words.
-    ///
-    /// # Panics
-    /// Where it fails.
     #[track_caller]
     pub fn printed(&self, words: &[&str]) -> String {
         self.run(words).with(0).stdout
     }
 
     /// Completes lines in bash, fish and zsh as their scripts do, each shell in a folder with a file `pod.yaml`.
-    ///
-    /// # Panics
-    /// Where other words are proposed.
     pub fn completes(&self, cases: &[Case]) {
         let folder = Folder::new("completions");
         fs::create_dir(folder.join("bin")).expect("a folder");
@@ -178,9 +160,6 @@ impl Program {
     }
 
     /// Writes the manual, which mandoc has to find correct, and returns its pages as they are shown, by name.
-    ///
-    /// # Panics
-    /// Where a page is not correct.
     pub fn manual(&self) -> Vec<(String, String)> {
         let folder = Folder::new("manual");
         output(Command::new(self.path).arg("man").arg(&*folder));

@@ -30,9 +30,6 @@ use std::{
 };
 
 /// Compares a text with that of a file, which `UPDATE_GOLDENS=1` writes first.
-///
-/// # Panics
-/// With the first line in which they differ.
 #[track_caller]
 pub fn golden(file: impl AsRef<Path>, text: &str) {
     let file = file.as_ref();
@@ -50,9 +47,6 @@ pub fn golden(file: impl AsRef<Path>, text: &str) {
 
 /// The program of another package, next to one that the tests have. `cargo test --workspace` has built it; where it is
 /// missing, it is built here. Cargo is not started otherwise: it would wait for another one that works in the same folder.
-///
-/// # Panics
-/// Where it can't be built.
 pub fn program_beside(one: &str, package: &str) -> PathBuf {
     let folder = Path::new(one).parent().expect("a folder");
     let program = folder.join(package);

@@ -12,9 +12,6 @@ use std::{
 pub const FILES: [&str; 3] = ["v4.rules", "v6.rules", "table.nft"];
 
 /// Where the catalogue is.
-///
-/// # Panics
-/// Where no folder above has one.
 pub fn folder() -> PathBuf {
     // The tests of the page are a package within.
     let above =
@@ -23,9 +20,6 @@ pub fn folder() -> PathBuf {
 }
 
 /// The scenarios of some meshes, by name. Istio's sidecar is the mesh without a name.
-///
-/// # Panics
-/// If one cannot be read.
 pub fn scenarios(of: impl Fn(Option<&str>) -> bool) -> Vec<Case> {
     let mut cases: Vec<Case> = tables().iter().flat_map(|table| cases(table)).collect();
     cases.extend(entries().into_iter().filter(|path| path.is_dir()).map(Case::of_folder));
@@ -36,9 +30,6 @@ pub fn scenarios(of: impl Fn(Option<&str>) -> bool) -> Vec<Case> {
 }
 
 /// The tables of cases.
-///
-/// # Panics
-/// If the catalogue cannot be listed.
 pub fn tables() -> Vec<PathBuf> {
     let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "cases");
     entries().into_iter().filter(is_table).collect()
@@ -64,9 +55,6 @@ pub struct Case {
 
 impl Case {
     /// The scenario of this name.
-    ///
-    /// # Panics
-    /// If there is none.
     pub fn named(name: &str) -> Self {
         let own = folder().join(name);
         if own.is_dir() {
@@ -93,9 +81,6 @@ impl Case {
     }
 
     /// The text of one of its [`FILES`]; nothing where it sets no rules of that family.
-    ///
-    /// # Panics
-    /// If the changes are not those of the folder's text.
     pub fn text(&self, file: &str) -> Option<String> {
         let whole = fs::read_to_string(self.folder.join(file)).ok()?;
         let changes = self.changes.get(file).map_or("", String::as_str);
@@ -159,9 +144,6 @@ fn stem(path: &Path) -> &str {
 }
 
 /// The text of a table, in which the changes are those that make these texts of each case and file.
-///
-/// # Panics
-/// If a case has another family than its folder.
 pub fn table(path: &Path, texts: impl Fn(&Case, &str) -> Option<String>) -> String {
     let read = read(path);
     let heads = read.split("\n=== ").map(|part| part.split("\n--- ").next().unwrap_or_default().trim_end());

@@ -13,9 +13,6 @@ pub fn all() -> bool {
 }
 
 /// The number that chooses samples: `TEST_SEED`, or that of today, in days since 1970.
-///
-/// # Panics
-/// Where `TEST_SEED` is not a number.
 pub fn seed() -> u64 {
     match env::var("TEST_SEED") {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("TEST_SEED={text:?} is not a number")),

@@ -3,9 +3,6 @@
 use std::{fs, path::Path};
 
 /// The sections of a file, in its order, with their names.
-///
-/// # Panics
-/// Where it can't be read, or has a text before the first section.
 pub fn read(file: impl AsRef<Path>) -> Vec<(String, String)> {
     let file = file.as_ref();
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -21,9 +18,6 @@ pub fn read(file: impl AsRef<Path>) -> Vec<(String, String)> {
 }
 
 /// Compares sections with those of a file, which `UPDATE_GOLDENS=1` writes first.
-///
-/// # Panics
-/// With the first line in which they differ, and its section.
 #[track_caller]
 pub fn golden(file: impl AsRef<Path>, sections: impl IntoIterator<Item = (String, String)>) {
     let text = sections.into_iter().map(|(name, text)| format!("-- {name} --\n{text}"));
@@ -31,9 +25,6 @@ pub fn golden(file: impl AsRef<Path>, sections: impl IntoIterator<Item = (String
 }
 
 /// Compares the answers to sections with the sections behind them, whose names have this ending, as [`golden`] does.
-///
-/// # Panics
-/// With the first line in which they differ, and its section.
 #[track_caller]
 pub fn answers(file: impl AsRef<Path>, ending: &str, answer: impl Fn(&str) -> String) {
     let questions = read(&file).into_iter().filter(|(name, _)| !name.ends_with(ending));

@@ -23,9 +23,7 @@ enum Owner {
 impl State {
     /// Collects until nothing is left to do.
     pub(crate) fn collect(&mut self) {
-        if self.is_collecting {
-            while self.collect_one() {}
-        }
+        while self.collect_one() {}
     }
 
     fn collect_one(&mut self) -> bool {

@@ -1,5 +1,5 @@
 //! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
-//! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
+//! preconditions, patches, server-side apply, field managers, refusals, and faults on demand. For pods it calls webhooks
 //! as the real one does, and looks at what they make of them by Pod Security Standards. Sessions in containers are processes of
 //! the test, over WebSocket. It has a garbage collector, and grants service accounts what their roles do.
 //!
@@ -76,7 +76,6 @@ impl Cluster {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared::default());
-        shared.state().is_collecting = true;
         let cluster = Self { address, folder, authority, shared: Arc::clone(&shared) };
         for name in ["default", "kube-system"] {
             cluster.namespace(name, &json!({}));
@@ -175,15 +174,6 @@ impl Cluster {
     pub fn remove(&self, plural: &str, namespace: &str, name: &str) {
         let mut state = self.state();
         state.delete(plural, namespace, name);
-        state.collect();
-        drop(state);
-        self.shared.changed.notify_all();
-    }
-
-    /// The garbage collector waits, or does what is due and goes on.
-    pub fn collect(&self, goes_on: bool) {
-        let mut state = self.state();
-        state.is_collecting = goes_on;
         state.collect();
         drop(state);
         self.shared.changed.notify_all();

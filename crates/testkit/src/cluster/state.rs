@@ -77,8 +77,6 @@ pub struct State {
     pub(crate) tokens: BTreeMap<String, (String, String)>,
     /// How many requests had a token that is not known.
     pub unauthorized: usize,
-    /// Whether the garbage collector runs.
-    pub(crate) is_collecting: bool,
     /// What runs in a container for these words.
     pub(crate) runtime: Option<Runtime>,
     /// Calls of webhooks: the webhook's name, and the review that it was sent.

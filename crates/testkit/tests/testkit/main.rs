@@ -1,4 +1,3 @@
 //! What tests share is tried itself.
 
-mod cluster;
 mod golden;
