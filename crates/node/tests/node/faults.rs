@@ -55,18 +55,6 @@ fn faults_are_outlasted_and_told() {
 }
 
 #[test]
-fn a_watch_cut_in_the_middle_goes_on_where_it_was() {
-    let scene = Scene::new();
-    let program = start(&scene);
-    is_deleted(&scene.cluster, "first");
-    let lists = scene.cluster.count("list", "pods");
-    scene.cluster.cut();
-    is_deleted(&scene.cluster, "second");
-    assert_eq!(scene.cluster.count("list", "pods"), lists, "nothing was missed, so nothing is listed again");
-    assert_eq!(program.stop(), Some(0));
-}
-
-#[test]
 fn bookmarks_spare_a_list() {
     for bookmarked in [true, false] {
         let scene = Scene::new();

@@ -68,3 +68,11 @@ fn what_is_said_for_good_is_not_asked_again() {
     refused(&scene, "../../secrets/x", 20_000, 2);
     assert_eq!(scene.cluster.count("get", "pods"), 2, "neither is asked again, and no such name at all");
 }
+
+#[test]
+fn a_token_that_is_refused_is_not_told() {
+    let scene = Scene::new();
+    scene.cluster.kubeconfig_with(&json!({ "token": "the-secret" }));
+    let stderr = refused(&scene, "web", 700, 1);
+    assert!(!stderr.contains("secret"), "{stderr}");
+}
