@@ -7,14 +7,14 @@ use crate::{
             message::{
                 Capability, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ExecSyncResponse, Id,
                 ImageSpec, LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
-                Metadata, Nothing, PodSandboxConfig, PodSandboxStatusRequest, PodSandboxStatusResponse,
-                RunPodSandboxRequest, StatusResponse,
+                Metadata, Nothing, PodSandboxConfig, PodSandboxStatusResponse, RunPodSandboxRequest,
+                StatusResponse,
             },
         },
         image,
         network::{self, Attachment, V4},
         stage::{Stage, until},
-        traffic::{Case, Container, ISTIO, In, KUMA, LINKERD, Out, Proxy, ZTUNNEL, rules},
+        traffic::{Case, Container, ISTIO, In, Out, Proxy},
         verbs,
     },
     support::{
@@ -182,7 +182,7 @@ impl Sandbox<'_> {
             let answer: ExecSyncResponse = self.containerd.ask("ExecSync", &request);
             String::from_utf8(answer.stdout).expect("UTF-8").trim().to_owned()
         };
-        let status = PodSandboxStatusRequest { id: self.id.clone(), verbose: false };
+        let status = Id { id: self.id.clone() };
         let status: PodSandboxStatusResponse = self.containerd.ask("PodSandboxStatus", &status);
         let address = status.status.and_then(|status| status.network).unwrap_or_default().ip;
         let container = Container {
@@ -229,86 +229,6 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     sandbox.remove();
 }
 
-/// How pods of the other meshes speak, each with its proxy and where connections land.
-type OfMesh = (&'static str, Proxy, &'static [(&'static str, &'static str)], &'static [Case]);
-const OF_MESHES: [OfMesh; 3] = [
-    (
-        "linkerd",
-        LINKERD,
-        &[
-            ("linkerd.io/proxy-version", "edge-26.8.1"),
-            ("config.linkerd.io/skip-inbound-ports", "9090"),
-            ("config.linkerd.io/skip-outbound-ports", "5432"),
-        ],
-        &[
-            (Out, 80, Outbound),
-            (Out, 5432, Destination),
-            (In, 8080, Inbound),
-            (In, 9090, Destination),
-            (In, 4191, Destination),
-        ],
-    ),
-    (
-        "kuma",
-        KUMA,
-        &[
-            ("kuma.io/sidecar-injected", "true"),
-            ("traffic.kuma.io/exclude-inbound-ports", "9090"),
-            ("traffic.kuma.io/exclude-outbound-ports", "5432"),
-        ],
-        &[(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)],
-    ),
-    (
-        "ambient",
-        ZTUNNEL,
-        &[("ambient.istio.io/redirection", "enabled")],
-        &[(Out, 80, Outbound), (In, 8080, Inbound), (In, 15008, Destination)],
-    ),
-];
-
-#[test]
-#[ignore = "needs a container runtime"]
-fn a_pod_of_each_mesh_is_captured_by_its_own_words_until_it_is_stopped() {
-    let containerd = Containerd::new("containerd-mesh", json!({}));
-    for (name, proxy, annotations, cases) in OF_MESHES {
-        let sandbox = containerd.sandbox(name, annotations);
-        let container = sandbox.start();
-        sandbox.check_of(proxy, &container, cases);
-        verbs::check_finds_tampering(&containerd.stage, &sandbox.attachment, &sandbox.inside);
-        sandbox.stop();
-        verbs::is_gone(&containerd.stage, &sandbox.attachment, &sandbox.inside);
-        sandbox.remove();
-    }
-}
-
-#[test]
-#[ignore = "needs a container runtime"]
-fn a_pod_that_was_not_injected_is_left_alone() {
-    let containerd = Containerd::new("containerd-plain", json!({}));
-    let sandbox = containerd.sandbox("plain", &[(INBOUND_PORTS, "8080")]);
-    assert_eq!(rules(&sandbox.inside), "");
-    let container = sandbox.start();
-    sandbox.check(&container, &[(Out, 80, Destination), (In, 8080, Destination)]);
-    assert_eq!(sandbox.attachment.call(&containerd.stage, "CHECK"), Ok(String::new()));
-    sandbox.stop();
-    sandbox.remove();
-}
-
-/// Where the network captures every container, a pod's annotations win, setting by setting.
-#[test]
-#[ignore = "needs a container runtime"]
-fn a_pod_says_more_than_its_network() {
-    let capture = json!({ "istio-inbound-ports": "*", "istio-local-outbound-ports-exclude": 5432 });
-    let containerd = Containerd::new("containerd-both", json!({ "capture": capture }));
-    for (annotations, landing) in [(&[INJECTED, (INBOUND_PORTS, "8080")][..], Destination), (&[], Inbound)] {
-        let sandbox = containerd.sandbox("both", annotations);
-        let cases = [(Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, landing)];
-        sandbox.check(&sandbox.start(), &cases);
-        sandbox.stop();
-        sandbox.remove();
-    }
-}
-
 #[test]
 #[ignore = "needs a container runtime"]
 fn a_pod_with_a_bad_annotation_does_not_start() {
@@ -344,18 +264,4 @@ fn a_pod_goes_whose_namespace_is_gone() {
         stage.logs()
     );
     sandbox.remove();
-}
-
-#[test]
-#[ignore = "needs a container runtime"]
-fn the_node_is_asked_and_swept() {
-    let containerd = Containerd::new("containerd-node", json!({}));
-    let [stays, goes] = ["stays", "goes"].map(|name| containerd.sandbox(name, &[INJECTED]));
-    verbs::status_is_told(&containerd.stage, &stays.attachment);
-    verbs::gc_forgets(&containerd.stage, &stays.attachment, &goes.attachment);
-    // What is forgotten can still be stopped.
-    for sandbox in [goes, stays] {
-        sandbox.stop();
-        sandbox.remove();
-    }
 }

@@ -5,8 +5,8 @@ use crate::{
     cni::runtimes::{
         containerd::{Containerd, Sandbox},
         cri::message::{
-            Capability, ContainerConfig, ContainerStatusRequest, ContainerStatusResponse, ImageSpec,
-            LinuxContainerConfig, LinuxContainerSecurityContext, Metadata, Mount, Number,
+            Capability, ContainerConfig, ContainerStatusResponse, Id, ImageSpec, LinuxContainerConfig,
+            LinuxContainerSecurityContext, Metadata, Mount, Number,
         },
         image,
         stage::until,
@@ -46,7 +46,7 @@ fn run(sandbox: &Sandbox<'_>, containerd: &Containerd, init: &Container, image: 
         linux: Some(LinuxContainerConfig { security_context: Some(security_context) }),
     });
     let ended = until(|| {
-        let request = ContainerStatusRequest { container_id: id.clone() };
+        let request = Id { id: id.clone() };
         let answer: ContainerStatusResponse = containerd.ask("ContainerStatus", &request);
         answer.status.filter(|status| status.finished_at != 0)
     });

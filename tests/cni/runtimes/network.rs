@@ -12,14 +12,10 @@ use std::{
 /// Where Debian has its plugins.
 const PLUGINS: &str = "/usr/lib/cni";
 const THEIRS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "tuning"];
-/// The network that every container gets, and another one to connect it to.
+/// The network that every container gets.
 pub(crate) const NAME: &str = "pods";
-pub(crate) const MORE: &str = "more";
-/// What runtimes call a container's first device, and podman the second.
+/// What runtimes call a container's device.
 const INTERFACE: &str = "eth0";
-const SECOND: &str = "eth1";
-/// GC and STATUS came with it. Debian's runtimes are older and never say them.
-const LATEST: &str = "1.1.0";
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// What containers have addresses of, and what they reach by it.
@@ -30,7 +26,6 @@ pub(crate) struct Addresses {
 }
 
 pub(crate) const V4: Addresses = Addresses { subnet: "10.89.0.0/24", reach: "0.0.0.0/0" };
-const OF_MORE: Addresses = Addresses { subnet: "10.90.0.0/24", reach: "10.90.0.0/16" };
 pub(crate) const V6: Addresses = Addresses { subnet: "fd89::/64", reach: "::/0" };
 
 /// Where the plugins are, in a stage's folder, and where their configuration is.
@@ -62,20 +57,18 @@ pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Val
     });
     let Value::Object(ours) = ours else { panic!("keys are an object's") };
     last.as_object_mut().expect("it is one").extend(ours);
-    for (order, name, addresses) in [(10, NAME, addresses), (20, MORE, OF_MORE)] {
-        let path = configuration(folder).join(format!("{order}-{name}.conflist"));
-        fs::write(path, list(name, addresses, &last).to_string()).expect("a file in a folder of our own");
-    }
+    let path = configuration(folder).join(format!("10-{NAME}.conflist"));
+    fs::write(path, list(addresses, &last).to_string()).expect("a file in a folder of our own");
 }
 
-fn list(name: &str, addresses: Addresses, last: &Value) -> Value {
+fn list(addresses: Addresses, last: &Value) -> Value {
     json!({
         "cniVersion": "1.0.0",
-        "name": name,
+        "name": NAME,
         "plugins": [
             {
                 "type": "bridge",
-                "bridge": format!("{name}0"),
+                "bridge": format!("{NAME}0"),
                 "isGateway": true,
                 "ipam": {
                     "type": "host-local",
@@ -95,7 +88,6 @@ fn list(name: &str, addresses: Addresses, last: &Value) -> Value {
 pub(crate) struct Attachment {
     input: Map<String, Value>,
     container: String,
-    interface: &'static str,
     arguments: String,
     /// A path of the stage.
     pub(crate) netns: String,
@@ -103,16 +95,7 @@ pub(crate) struct Attachment {
 
 impl Attachment {
     pub(crate) fn of(stage: &Stage, container: &str) -> Self {
-        Self::to(NAME, INTERFACE, stage, container)
-    }
-
-    /// The container's attachment to the other network.
-    pub(crate) fn more(stage: &Stage, container: &str) -> Self {
-        Self::to(MORE, SECOND, stage, container)
-    }
-
-    fn to(network: &str, interface: &'static str, stage: &Stage, container: &str) -> Self {
-        let path = format!("/var/lib/cni/results/{network}-{container}-{interface}");
+        let path = format!("/var/lib/cni/results/{NAME}-{container}-{INTERFACE}");
         let text = fs::read_to_string(stage.seen(&path))
             .unwrap_or_else(|error| panic!("reading {path} of {} failed: {error}", stage.name));
         let cached: Value = serde_json::from_str(&text).expect("JSON");
@@ -131,11 +114,10 @@ impl Attachment {
         let pair = |pair: &Value| Some(format!("{}={}", pair[0].as_str()?, pair[1].as_str()?));
         let arguments = cached["cniArgs"].as_array().into_iter().flatten().filter_map(pair);
         let interfaces = result["interfaces"].as_array().into_iter().flatten();
-        let netns = interfaces.filter(|known| known["name"] == interface);
+        let netns = interfaces.filter(|known| known["name"] == INTERFACE);
         Self {
             input,
             container: container.to_owned(),
-            interface,
             arguments: arguments.collect::<Vec<_>>().join(";"),
             netns: netns.filter_map(|known| known["sandbox"].as_str()).collect(),
         }
@@ -157,30 +139,23 @@ impl Attachment {
     /// # Errors
     /// What it answers where it fails.
     pub(crate) fn call(&self, stage: &Stage, verb: &str) -> Result<String, Value> {
+        let folder = plugins(&stage.folder);
+        let plugin = folder.join(self.input["type"].as_str().expect("a text"));
+        let (folder, plugin) = (folder.to_string_lossy(), plugin.to_string_lossy());
         let variables = [
             ("CNI_CONTAINERID", self.container.as_str()),
             ("CNI_NETNS", &self.netns),
-            ("CNI_IFNAME", self.interface),
+            ("CNI_IFNAME", INTERFACE),
             ("CNI_ARGS", &self.arguments),
+            ("CNI_COMMAND", verb),
+            ("CNI_PATH", &folder),
         ];
-        call(stage, verb, &variables, &self.input)
-    }
-
-    /// Calls our plugin about the network as a whole, with these keys on top.
-    ///
-    /// # Errors
-    /// What it answers where it fails.
-    pub(crate) fn call_node(&self, stage: &Stage, verb: &str, keys: &Value) -> Result<String, Value> {
-        let mut input = self.input.clone();
-        input.retain(|name, _| name != "prevResult" && name != "runtimeConfig");
-        input.insert("cniVersion".to_owned(), LATEST.into());
-        input.extend(keys.as_object().cloned().unwrap_or_default());
-        call(stage, verb, &[], &input)
-    }
-
-    /// As the list of what is valid names it.
-    pub(crate) fn named(&self) -> Value {
-        json!({ "containerID": self.container, "ifname": self.interface })
+        let output = stage.output(&[&plugin], &variables, &Value::Object(self.input.clone()).to_string());
+        if output.succeeded() {
+            return Ok(output.stdout);
+        }
+        let error = serde_json::from_str(&output.stdout);
+        Err(error.unwrap_or_else(|_| panic!("{verb} failed without an error in JSON: {output:?}")))
     }
 
     /// Whether our plugin keeps something for this container.
@@ -196,22 +171,4 @@ impl Attachment {
         }
         false
     }
-}
-
-fn call(
-    stage: &Stage,
-    verb: &str,
-    variables: &[(&str, &str)],
-    input: &Map<String, Value>,
-) -> Result<String, Value> {
-    let folder = plugins(&stage.folder);
-    let plugin = folder.join(input["type"].as_str().expect("a text"));
-    let (folder, plugin) = (folder.to_string_lossy(), plugin.to_string_lossy());
-    let variables = [variables, &[("CNI_COMMAND", verb), ("CNI_PATH", &folder)]].concat();
-    let output = stage.output(&[&plugin], &variables, &Value::Object(input.clone()).to_string());
-    if output.succeeded() {
-        return Ok(output.stdout);
-    }
-    let error = serde_json::from_str(&output.stdout);
-    Err(error.unwrap_or_else(|_| panic!("{verb} failed without an error in JSON: {output:?}")))
 }

@@ -116,32 +116,3 @@ rows! {
     #[ignore = "needs a container runtime"]
     a_container_with_ipv6_alone_is_captured_until_it_is_removed: lives(&Podman::new("podman-v6", "sidecar-cni", V6));
 }
-
-/// Its rules are those of its namespace, and go with the last attachment.
-#[test]
-#[ignore = "needs a container runtime"]
-fn a_container_stays_captured_while_one_network_is_left() {
-    let podman = Podman::new("podman-two", "sidecar-cni", V4);
-    let id = podman.start("one");
-    podman.call(&["network", "connect", network::MORE, "one"]);
-    podman.call(&["network", "disconnect", network::NAME, "one"]);
-    let attachment = Attachment::more(&podman.stage, &id);
-    let inside = podman.stage.namespace(&attachment.netns);
-    check(&podman, &attachment, &inside, &[(In, 8080, Inbound), (In, 9090, Destination)]);
-    assert_eq!(attachment.call(&podman.stage, "CHECK"), Ok(String::new()));
-    podman.call(&["network", "disconnect", network::MORE, "one"]);
-    verbs::is_gone(&podman.stage, &attachment, &inside);
-    podman.remove("one");
-}
-
-#[test]
-#[ignore = "needs a container runtime"]
-fn the_node_is_asked_and_swept() {
-    let podman = Podman::new("podman-node", "sidecar-cni", V4);
-    let [stays, goes] = ["stays", "goes"].map(|name| Attachment::of(&podman.stage, &podman.start(name)));
-    verbs::status_is_told(&podman.stage, &stays);
-    verbs::gc_forgets(&podman.stage, &stays, &goes);
-    // What is forgotten can still be removed.
-    podman.remove("goes");
-    podman.remove("stays");
-}

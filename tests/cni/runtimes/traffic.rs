@@ -24,17 +24,13 @@ const SERVICES: (Ipv4Addr, Ipv6Addr) =
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proxy {
     pub(crate) uid: u32,
-    /// Of its own sockets, where that is how it is known.
-    pub(crate) mark: Option<u32>,
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
 }
 
-pub(crate) const ISTIO: Proxy = Proxy { uid: 1337, mark: None, outbound: 15001, inbound: 15006 };
-pub(crate) const LINKERD: Proxy = Proxy { uid: 2102, mark: None, outbound: 4140, inbound: 4143 };
+pub(crate) const ISTIO: Proxy = Proxy { uid: 1337, outbound: 15001, inbound: 15006 };
+pub(crate) const LINKERD: Proxy = Proxy { uid: 2102, outbound: 4140, inbound: 4143 };
 pub(crate) const KUMA: Proxy = Proxy { uid: 5678, ..ISTIO };
-/// Root, as ztunnel runs in a pod of its own.
-pub(crate) const ZTUNNEL: Proxy = Proxy { uid: 0, mark: Some(0x539), ..ISTIO };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CapturedBy {
@@ -74,7 +70,7 @@ impl Container<'_> {
             let socket = Socket { protocol: Protocol::Tcp, address: (ip, port).into(), owner };
             Listener::start(host, socket, name, notes.clone())
         };
-        let Proxy { uid, mark, outbound: out, inbound } = self.proxy;
+        let Proxy { uid, outbound: out, inbound } = self.proxy;
         let proxy = Identity { uid, gid: uid };
         let _proxy = [(out, Answerer::Outbound), (inbound, Answerer::Inbound)]
             .map(|(port, name)| listen(self.inside, any, port, proxy, name));
@@ -104,7 +100,7 @@ impl Container<'_> {
         // What the proxy itself sends goes where it is sent.
         let to = SocketAddr::new(service, 80);
         let _destination = listen(&outside, service, 80, APP, Answerer::Destination);
-        let call = Call { protocol: Protocol::Tcp, identity: proxy, from: None, mark, to };
+        let call = Call { protocol: Protocol::Tcp, identity: proxy, from: None, mark: None, to };
         let answered = call.place(self.inside);
         let arrivals: Vec<Answerer> = noted.try_iter().map(|arrival: Arrival<_>| arrival.listener).collect();
         assert_eq!(arrivals, [Answerer::Destination], "{call:?}: {answered:?}\n{}", rules(self.inside));

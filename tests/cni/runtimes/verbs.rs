@@ -4,7 +4,6 @@ use crate::{
     cni::runtimes::{network::Attachment, stage::Stage, traffic::rules},
     support::namespace::Namespace,
 };
-use serde_json::{Value, json};
 
 /// CHECK finds what ADD made, and finds it changed when it is; another ADD mends it.
 pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
@@ -22,27 +21,6 @@ pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, insi
         assert_eq!(rules(inside), whole);
         assert_eq!(attachment.call(stage, "CHECK"), Ok(String::new()));
     }
-}
-
-/// STATUS says that ADD can serve, and what keeps it from that.
-pub(crate) fn status_is_told(stage: &Stage, attachment: &Attachment) {
-    assert_eq!(attachment.call_node(stage, "STATUS", &Value::Null), Ok(String::new()));
-    let nowhere = json!({ "state_dir": "/proc/none" });
-    let error = attachment.call_node(stage, "STATUS", &nowhere).expect_err("nothing can be kept there");
-    assert_eq!(error["code"], 50, "{error}");
-}
-
-/// GC forgets what is not valid any more, and nothing else.
-pub(crate) fn gc_forgets(stage: &Stage, stays: &Attachment, goes: &Attachment) {
-    let collect = |valid: &[&Attachment]| {
-        let valid: Vec<Value> = valid.iter().map(|attachment| attachment.named()).collect();
-        let answer = stays.call_node(stage, "GC", &json!({ "cni.dev/valid-attachments": valid }));
-        assert_eq!(answer, Ok(String::new()));
-        [stays, goes].map(|attachment| attachment.is_remembered(stage))
-    };
-    assert_eq!(collect(&[stays, goes]), [true, true]);
-    assert_eq!(collect(&[stays]), [true, false]);
-    assert_eq!(stays.call(stage, "CHECK"), Ok(String::new()));
 }
 
 /// After DEL no rules of this program remain in the namespace, which this test keeps, nor on the node.

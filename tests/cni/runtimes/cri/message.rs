@@ -22,12 +22,8 @@ pub(crate) struct RuntimeStatus {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct RuntimeCondition {
-    #[prost(string, tag = "1")]
-    pub(crate) kind: String,
     #[prost(bool, tag = "2")]
     pub(crate) holds: bool,
-    #[prost(string, tag = "4")]
-    pub(crate) message: String,
 }
 
 /// Also of a container, which has no more than a name.
@@ -75,20 +71,9 @@ pub(crate) struct Id {
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct PodSandboxStatusRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) id: String,
-    #[prost(bool, tag = "2")]
-    pub(crate) verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<PodSandboxStatus>,
-    /// What the runtime says beyond the interface, as JSON.
-    #[prost(map = "string, string", tag = "2")]
-    pub(crate) info: HashMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -182,12 +167,6 @@ pub(crate) struct Capability {
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ContainerStatusRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) container_id: String,
-}
-
-#[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct ContainerStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<ContainerStatus>,
@@ -217,8 +196,4 @@ pub(crate) struct ExecSyncRequest {
 pub(crate) struct ExecSyncResponse {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) stdout: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(crate) stderr: Vec<u8>,
-    #[prost(int32, tag = "3")]
-    pub(crate) exit_code: i32,
 }
