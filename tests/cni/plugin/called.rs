@@ -47,17 +47,9 @@ fn by_the_command_the_plugins_name_or_the_variable_alone() {
 }
 
 #[test]
-fn its_help_tells_each_key_and_flags_are_refused() {
-    let node = Node::new();
-    let plugin = node.folder.join("sidecar-cni");
-    symlink(BINARY, &plugin).expect("a link");
-    for (program, arguments) in [(Path::new(BINARY), &["cni", "--help"][..]), (&plugin, &["--help"])] {
-        let help = run(program, arguments, None).well();
-        for word in ["\"capture\":", "\"exclude_namespaces\":", "\"timeout\":", "0.3.1, 0.4.0, 1.0.0, 1.1.0"]
-        {
-            assert!(help.contains(word), "no {word} in\n{help}");
-        }
-    }
+fn its_help_is_printed_and_flags_are_refused() {
+    let help = run(Path::new(BINARY), &["cni", "--help"], None).well();
+    assert!(help.contains("\"capture\":") && help.contains("0.3.1, 0.4.0, 1.0.0, 1.1.0"), "{help}");
     for arguments in [&["cni", "--log_as_json"][..], &["--log_as_json", "cni"], &["cni", "ADD"]] {
         assert_eq!(run(Path::new(BINARY), arguments, Some("ADD")).code, Some(2), "{arguments:?}");
     }

@@ -4,8 +4,6 @@
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, says};
 use serde_json::json;
 
-const BACKENDS: [&str; 4] = ["nftables", "iptables", "iptables-nft", "iptables-legacy"];
-
 /// Everything by which rules are set, with and without rules for IPv6.
 #[test]
 fn what_add_has_made_is_equal() {
@@ -65,34 +63,6 @@ fn tampering_with_routing_is_found() {
     node.does("ADD", &configuration, &pod.path());
     pod.ip("rule del fwmark 1337 lookup 133");
     says(&node.call("CHECK", &configuration, &pod.path()).refused(101), &["+", "1337", "missing"]);
-}
-
-#[test]
-fn the_backend_is_the_one_that_was_asked_for() {
-    for backend in BACKENDS {
-        let (node, pod) = (Node::new(), container());
-        let call = |verb: &str, backend: &str| {
-            let configuration =
-                node.configuration(&json!({"backend": backend, "capture": node.capturing()["capture"]}));
-            node.call_with_programs(verb, &configuration, &pod.path()).well()
-        };
-        call("ADD", backend);
-        let native = rules(&pod).contains("sidecar_init");
-        let legacy = pod.stdout("iptables-legacy-save", &[]).contains("ISTIO_OUTPUT");
-        let nft = pod.stdout("iptables-nft-save", &[]).contains("ISTIO_OUTPUT");
-        let expected = match backend {
-            "nftables" => [true, false, false],
-            "iptables-legacy" => [false, true, false],
-            _ => [false, false, true],
-        };
-        assert_eq!([native, legacy, nft], expected, "{backend}");
-        call("CHECK", backend);
-        // The one that ADD took counts.
-        call("CHECK", "nftables");
-        call("DEL", backend);
-        let left = rules(&pod) + &pod.stdout("iptables-legacy-save", &[]);
-        assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{backend}: {left}");
-    }
 }
 
 #[test]

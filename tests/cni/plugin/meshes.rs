@@ -19,8 +19,6 @@ struct Kind {
     says: &'static [(&'static str, &'static str)],
     /// The flags that mean the same.
     flags: &'static [&'static str],
-    /// How it may speak wrongly, and what is told of each word.
-    wrong: &'static [(&'static str, &'static str)],
 }
 
 const KINDS: [Kind; 4] = [
@@ -33,10 +31,6 @@ const KINDS: [Kind; 4] = [
             ("sidecar-init/dual-stack", "true"),
         ],
         flags: &["-u1337", "-g1337", "-i*", "-b8080", "-d15020,15021,15090", "-o15020", "--dual-stack"],
-        wrong: &[
-            ("traffic.sidecar.istio.io/includeInboundPorts", "http"),
-            ("sidecar-init/proxy-uid", "root"),
-        ],
     },
     Kind {
         mesh: "linkerd",
@@ -54,11 +48,6 @@ const KINDS: [Kind; 4] = [
             "-u2107",
             "--inbound-ports-to-ignore=4190,4191,7000-7003",
             "--outbound-ports-to-ignore=3306",
-        ],
-        wrong: &[
-            ("config.linkerd.io/skip-inbound-ports", "http"),
-            ("config.linkerd.io/skip-subnets", "10.0.0.0/33"),
-            ("config.linkerd.io/proxy-uid", "root"),
         ],
     },
     Kind {
@@ -78,11 +67,6 @@ const KINDS: [Kind; 4] = [
             "--exclude-outbound-ips=10.9.0.0/16,fd09::/16",
             "--redirect-all-dns-traffic",
         ],
-        wrong: &[
-            ("traffic.kuma.io/exclude-inbound-ports", "http"),
-            ("traffic.kuma.io/exclude-outbound-ips", "10.0.0.0/33"),
-            ("traffic.kuma.io/drop-invalid-packets", "perhaps"),
-        ],
     },
     Kind {
         mesh: "ambient",
@@ -92,7 +76,6 @@ const KINDS: [Kind; 4] = [
             ("istio.io/reroute-virtual-interfaces", "vm0,br+"),
         ],
         flags: &["--reroute-virtual-interfaces=vm0,br+"],
-        wrong: &[("istio.io/reroute-virtual-interfaces", "a/b"), ("sidecar-init/probe-address", "here")],
     },
 ];
 
@@ -168,22 +151,6 @@ fn a_pod_whose_settings_capture_nothing_is_skipped_by_add_and_check() {
         assert!(last_reason(&node).contains("capture nothing"), "{verb}: {}", last_reason(&node));
     }
     assert_eq!(rules(&pod), "");
-}
-
-#[test]
-fn all_that_is_wrong_is_told_at_once_and_nothing_is_touched() {
-    for kind in &KINDS {
-        let (node, pod) = (Node::new(), both_families());
-        let before = everything(&pod);
-        let is_right = |(name, _): &&(&str, &str)| !kind.wrong.iter().any(|(wrong, _)| wrong == name);
-        let given: Vec<_> = kind.says.iter().filter(is_right).chain(kind.wrong).copied().collect();
-        let error = call(&node, "ADD", "nftables", &given, &pod).refused(7);
-        for (name, value) in kind.wrong {
-            says(&error, &[&format!("pod shop/web: {name}: {value:?}")]);
-        }
-        assert_eq!(everything(&pod), before, "{}", kind.mesh);
-        assert!(node.attachments().is_empty(), "{}", kind.mesh);
-    }
 }
 
 #[test]
@@ -299,18 +266,6 @@ fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
     let [istio, _, kuma, _] = &KINDS;
     captures(&node, &annotated(&node, istio.says, &defaults), istio.flags);
     captures(&node, &annotated(&node, kuma.says, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
-}
-
-#[test]
-fn a_network_captures_every_container_for_its_mesh() {
-    let node = Node::new();
-    let capture = json!({ "capture": {
-        "mesh": "linkerd", "proxy-uid": 2105, "inbound-ports-to-ignore": "4190,4191",
-    } });
-    let flags = |inbound: &'static str| ["--mesh=linkerd", "-p4143", "-o4140", "-u2105", inbound];
-    captures(&node, &node.configuration(&capture), &flags("--inbound-ports-to-ignore=4190,4191"));
-    let given = [("config.linkerd.io/skip-inbound-ports", "7000")];
-    captures(&node, &annotated(&node, &given, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
 }
 
 /// A runtime does not tell that the pod has an init container for the rules: it comes after the plugin.

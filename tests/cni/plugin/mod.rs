@@ -17,7 +17,6 @@ mod preview;
 mod races;
 mod removal;
 mod runtime;
-mod spawning;
 mod status;
 mod time;
 mod torn;

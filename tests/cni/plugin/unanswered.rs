@@ -62,42 +62,28 @@ fn a_result_that_can_not_be_written_undoes_the_add() {
 }
 
 #[test]
-fn what_an_earlier_add_has_done_is_what_comes_back() {
-    let (node, pod) = (Node::new(), container());
-    let path = pod.path();
-    node.does("ADD", &node.capturing(), &path);
-    let (made, record) = (rules(&pod), std::fs::read(&node.attachments()[0]).expect("a record"));
-    for capture in [json!({"istio-inbound-ports": "80"}), node.capturing()["capture"].clone()] {
-        let input = node.configuration(&json!({"capture": capture})).to_string();
-        for (redirection, stdout) in UNWRITABLE {
-            let ended = add(redirection, stdout(), &input, &path);
-            fails(&node, redirection, &ended, "what was done is undone");
-            assert_eq!(rules(&pod), made, "{redirection}");
-            assert_eq!(std::fs::read(&node.attachments()[0]).expect("a record"), record, "{redirection}");
+fn what_an_earlier_add_of_this_or_another_attachment_has_done_comes_back() {
+    for network in ["mesh", "second"] {
+        let (node, pod) = (Node::new(), container());
+        let path = pod.path();
+        node.does("ADD", &node.capturing(), &path);
+        let kept = || {
+            let records: Vec<_> = node.attachments().iter().map(|path| std::fs::read(path).ok()).collect();
+            (rules(&pod), records)
+        };
+        let made = kept();
+        for capture in [json!({"istio-inbound-ports": "80"}), node.capturing()["capture"].clone()] {
+            let input = node.configuration(&json!({"name": network, "capture": capture})).to_string();
+            for (redirection, stdout) in UNWRITABLE {
+                let ended = add(redirection, stdout(), &input, &path);
+                fails(&node, redirection, &ended, "what was done is undone");
+                assert_eq!(kept(), made, "{network} {redirection}");
+            }
         }
+        node.does("CHECK", &node.capturing(), &path);
+        node.does("DEL", &node.capturing(), &path);
+        assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
     }
-    node.does("DEL", &node.capturing(), &path);
-    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
-}
-
-#[test]
-fn the_rules_of_another_attachment_come_back() {
-    let (node, pod) = (Node::new(), container());
-    let path = pod.path();
-    node.does("ADD", &node.capturing(), &path);
-    let made = rules(&pod);
-    for capture in [json!({"istio-inbound-ports": "80"}), node.capturing()["capture"].clone()] {
-        let mut second = node.configuration(&json!({"capture": capture}));
-        second["name"] = json!("second");
-        for (redirection, stdout) in UNWRITABLE {
-            let ended = add(redirection, stdout(), &second.to_string(), &path);
-            fails(&node, redirection, &ended, "what was done is undone");
-            assert_eq!((rules(&pod), node.attachments().len()), (made.clone(), 1), "{redirection}");
-        }
-    }
-    node.does("CHECK", &node.capturing(), &path);
-    node.does("DEL", &node.capturing(), &path);
-    assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
 }
 
 /// The result is longer than a pipe, so a runtime that reads nothing holds it up.

@@ -1,6 +1,6 @@
 //! Every verb against every version of the specification, and what goes in and out unchanged.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says};
 use serde_json::{Value, json};
 
 const VERSIONS: [&str; 4] = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -72,23 +72,6 @@ fn version_is_answered_in_the_runtimes_own() {
         assert_eq!(answer, json!({"cniVersion": version, "supportedVersions": all}), "{input}");
     }
     run("VERSION", &[], "{").refused(6);
-}
-
-/// A result as no serialiser would write it.
-const ODD: &str =
-    "{ \"cniVersion\" : \"1.0.0\",\n\t\"interfaces\":[ ], \"x\": 1.0e+02, \"\\u0061\" : \"\\u00e9\" }";
-
-#[test]
-fn what_the_plugins_before_have_said_is_passed_on_to_the_byte() {
-    let (node, pod) = (Node::new(), container());
-    // Captured or excluded, it is the same.
-    for more in [json!({}), json!({"capture": {"istio-inbound-ports": "*"}})] {
-        let mut configuration = node.configuration(&more);
-        configuration["cniVersion"] = json!("1.0.0");
-        configuration["prevResult"] = json!("HERE");
-        let input = configuration.to_string().replace("\"HERE\"", ODD);
-        assert_eq!(run("ADD", &variables("c1", &pod.path()), &input).well(), ODD);
-    }
 }
 
 #[test]
