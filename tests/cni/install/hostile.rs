@@ -101,90 +101,49 @@ fn a_configuration_does_not_outgrow_what_is_read() {
     assert_eq!(node.read("10-a.conflist"), padded(most - 1000));
 }
 
+/// The runtime goes on with the first file, so an entry in the second one would serve nobody. They are told after longer than
+/// a half-written file is waited for.
 #[test]
-fn a_version_that_the_plugin_does_not_speak_is_left_alone_and_told() {
-    for (name, text) in [
-        ("10-a.conf", r#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#),
-        ("10-a.json", r#"{"name":"n","cniVersion":"0.1.0","type":"a"}"#),
-        ("10-a.conf", r#"{"name":"n","type":"a"}"#),
-        ("10-a.conflist", r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#),
+fn a_file_that_the_plugin_can_not_serve_is_told_and_kept_and_none_after_it_is_used() {
+    let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";
+    for (name, text, printed) in [
+        ("10-a.conf", br#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#.as_slice(), "speaks version"),
+        ("10-a.json", br#"{"name":"n","cniVersion":"0.1.0","type":"a"}"#, "speaks version"),
+        ("10-a.conf", br#"{"name":"n","type":"a"}"#, "speaks version"),
+        (
+            "10-a.conflist",
+            br#"{"name":"m","name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#,
+            "has the key \"name\" twice",
+        ),
+        (
+            "10-a.conflist",
+            br#"{"name":"n","cniVersion":"1.0.0"}"#,
+            "has no plugins, but loads those of the folder \"n\"",
+        ),
+        ("10-a.conflist", latin, "is not UTF-8"),
     ] {
         let node = Node::new();
-        node.put(name, text);
-        // The runtime goes on with the first file, so an entry in the second one would serve nobody.
+        let path = node.configurations().join(name);
+        fs::write(&path, text).expect("written");
         node.put("20-b.conflist", LIST);
-        let ready = node.path("ready");
-        let running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
-        let is_told =
-            |line: &str| line.contains("WARN") && line.contains(name) && line.contains("speaks version");
-        running.until("it is told", || running.log().lines().any(is_told));
-        let expected = [(name.to_owned(), text.to_owned()), ("20-b.conflist".to_owned(), LIST.to_owned())];
-        assert_eq!(node.all(), expected.into());
-        assert!(!ready.exists());
-        node.put(
-            name,
-            &text
-                .replace("0.2.0", "0.4.0")
-                .replace("0.1.0", "0.4.0")
-                .replace(r#""n","t"#, r#""n","cniVersion":"0.4.0","t"#),
-        );
-        running.until("the entry", || ready.exists());
-        assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
+        let folder = node.configurations().join("n");
+        fs::create_dir(&folder).expect("a folder");
+        fs::write(folder.join("a.conf"), r#"{"type":"a"}"#).expect("written");
+        let said = node.call("install", &["--wait", "3s"]).with(1, printed).stderr;
+        assert!(said.contains(&format!("{name} {printed}")) && !said.contains("passed over"), "{said}");
+        assert_eq!(fs::read(&path).expect("the file"), text, "{printed}");
+        assert_eq!(node.read("20-b.conflist"), LIST, "{printed}");
+        if text == latin {
+            let said = node.call("uninstall", &[]).with(1, printed).stderr;
+            assert!(said.contains("is not UTF-8, and names sidecar-cni; mend it first"), "{said}");
+        }
+        // Mended, it is used; of a list without plugins, no runtime uses any once its folder is empty.
+        fs::remove_file(folder.join("a.conf")).expect("removed");
+        if printed.starts_with("has no plugins") {
+            node.succeed("install", &[]);
+            assert_eq!(types(&node.read("20-b.conflist")), ["a", "sidecar-cni"]);
+        }
     }
-}
-
-#[test]
-fn a_file_with_a_repeated_key_is_told_and_no_file_after_it_is_used() {
-    let node = Node::new();
-    let repeated = LIST.replacen('{', r#"{"name":"m","#, 1);
-    node.put("10-a.conflist", &repeated);
-    node.put("20-b.conflist", LIST);
-    // Longer than a half-written file is waited for.
-    let printed = node.call("install", &["--wait", "3s"]).with(1, "a repeated key").stderr;
-    assert!(printed.contains("10-a.conflist has the key \"name\" twice"), "{printed}");
-    assert_eq!((node.read("10-a.conflist"), node.read("20-b.conflist")), (repeated, LIST.to_owned()));
-}
-
-#[test]
-fn a_list_with_its_plugins_in_a_folder_is_reported_and_no_file_after_it_is_used() {
-    let node = Node::new();
-    let bare = r#"{"name":"n","cniVersion":"1.0.0"}"#;
-    node.put("10-a.conflist", bare);
-    node.put("20-b.conflist", LIST);
-    let folder = node.configurations().join("n");
-    fs::create_dir(&folder).expect("a folder");
-    fs::write(folder.join("a.conf"), r#"{"type":"a"}"#).expect("written");
-    let printed = node.call("install", &["--wait", "3s"]).with(1, "a folder of plugins").stderr;
-    assert!(
-        printed.contains("10-a.conflist has no plugins, but loads those of the folder \"n\""),
-        "{printed}"
-    );
-    assert!(!printed.contains("passed over"), "{printed}");
-    assert_eq!((node.read("10-a.conflist"), node.read("20-b.conflist")), (bare.to_owned(), LIST.to_owned()));
-    // Without plugins there, no runtime uses the list.
-    fs::remove_file(folder.join("a.conf")).expect("removed");
-    node.succeed("install", &[]);
-    assert_eq!(types(&node.read("20-b.conflist")), ["a", "sidecar-cni"]);
-}
-
-#[test]
-fn a_file_in_another_encoding_is_reported_and_kept() {
-    let node = Node::new();
-    let path = node.configurations().join("10-a.conflist");
-    let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";
-    fs::write(&path, latin).expect("written");
-    node.put("20-b.conflist", LIST);
-    let printed = node.call("install", &["--wait", "3s"]).with(1, "another encoding").stderr;
-    assert!(printed.contains("10-a.conflist is not UTF-8"), "{printed}");
-    let printed = node.call("uninstall", &[]).with(1, "another encoding").stderr;
-    assert!(
-        printed.contains("10-a.conflist is not UTF-8, and names sidecar-cni; mend it first"),
-        "{printed}"
-    );
-    assert_eq!(
-        (fs::read(&path).expect("the file"), node.read("20-b.conflist")),
-        (latin.to_vec(), LIST.to_owned())
-    );
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! One run: what it puts where, what it excludes, and that it can be taken back to the byte.
 
 use crate::cni::install::node::{Node, identity, shapes, types};
-use crate::support::program::Run;
 use serde_json::Value;
 use std::{
     fs::{self, Permissions},
@@ -64,19 +63,6 @@ fn check(before: &str, after: &str) {
 }
 
 #[test]
-fn the_program_is_whole_and_can_be_started() {
-    let node = Node::new();
-    node.put("10-a.conflist", &shapes()[0].1.replace("multus", "bridge"));
-    fs::write(node.plugin(), "an older one").expect("written");
-    node.put("10-a.conflist", r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#);
-    node.succeed("install", &[]);
-    let metadata = fs::metadata(node.plugin()).expect("the program");
-    assert_eq!(metadata.mode() & 0o7777, 0o755);
-    let output = std::process::Command::new(node.plugin()).env("CNI_COMMAND", "VERSION").outcome();
-    assert!(output.stdout.contains("supportedVersions"), "{output:?}");
-}
-
-#[test]
 fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
     let node = Node::new();
     let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[ {"type":"a"} ]}"#;
@@ -127,23 +113,6 @@ fn the_file_that_the_runtime_takes_is_chosen() {
         node.succeed("uninstall", &[]);
         assert_eq!(node.all(), files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect());
     }
-}
-
-#[test]
-fn a_configuration_is_waited_for_and_so_is_its_end() {
-    let node = Node::new();
-    let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
-    let mut running = node.start(&[]);
-    running.until("waiting", || running.log().contains("no network configuration"));
-    let path = node.configurations().join("10-a.conflist");
-    fs::write(&path, "").expect("written");
-    thread::sleep(Duration::from_millis(300));
-    fs::write(&path, &text[..30]).expect("written");
-    thread::sleep(Duration::from_millis(300));
-    assert_eq!(node.read("10-a.conflist"), text[..30]);
-    fs::write(&path, text).expect("written");
-    assert_eq!(running.ended(), Some(0), "{}", running.log());
-    assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
 }
 
 /// Also behind a file that has been unusable for longer.

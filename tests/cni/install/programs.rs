@@ -3,7 +3,6 @@
 
 use crate::cni::install::node::{Node, program};
 use crate::support::program::{Outcome, Run};
-use crate::support::wait::until;
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -80,28 +79,6 @@ fn sidecar_node_comes_and_goes_with_the_plugin() {
     assert!(printed.contains("bin/sidecar-node is removed"), "{printed}");
     assert_eq!(fs::read_dir(copy.node.programs()).expect("the folder").count(), 0);
     assert_eq!(copy.node.read("10-a.conflist"), LIST);
-}
-
-#[test]
-fn sidecar_node_is_put_back_while_it_is_watched() {
-    let copy = Copy::with("echo one");
-    let mut running = Command::new(&copy.program)
-        .args(copy.node.arguments("install", &["--watch", "--uninstall-on-exit"]))
-        .spawn()
-        .expect("the program starts");
-    until("it is placed", || copy.placed().exists() && copy.node.read("10-a.conflist") != LIST);
-    fs::remove_file(copy.placed()).expect("removed");
-    until("it is back", || copy.placed().exists());
-    fs::write(copy.placed(), "torn").expect("written");
-    until("it is whole", || fs::read_to_string(copy.placed()).is_ok_and(|text| text.ends_with("one\n")));
-    write_program(&copy.node.path("release/sidecar-node"), "echo two");
-    until("a new one is copied", || {
-        fs::read_to_string(copy.placed()).is_ok_and(|text| text.ends_with("two\n"))
-    });
-    let kill = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
-    assert!(kill.expect("kill").success());
-    assert!(running.wait().expect("it ends").success());
-    assert_eq!(fs::read_dir(copy.node.programs()).expect("the folder").count(), 0);
 }
 
 #[test]

@@ -121,17 +121,7 @@ fn an_agent_that_undoes_it_each_time_does_not_keep_the_node_busy() {
 }
 
 #[test]
-fn a_folder_that_goes_ends_it() {
-    let node = Node::new();
-    let mut running = node.start(&["--watch"]);
-    running.until("waiting", || running.log().contains("no network configuration"));
-    fs::remove_dir(node.configurations()).expect("removed");
-    assert_eq!(running.ended(), Some(1));
-    assert!(running.log().contains("was removed while it was watched"), "{}", running.log());
-}
-
-#[test]
-fn readiness_goes_with_the_folder() {
+fn a_folder_that_goes_ends_it_and_readiness() {
     let node = Node::new();
     node.put(FILE, LIST);
     let ready = node.path("ready");
@@ -139,5 +129,6 @@ fn readiness_goes_with_the_folder() {
     running.until("readiness", || ready.exists());
     fs::rename(node.configurations(), node.path("elsewhere")).expect("renamed");
     assert_eq!(running.ended(), Some(1));
+    assert!(running.log().contains("was removed while it was watched"), "{}", running.log());
     assert!(!ready.exists());
 }
