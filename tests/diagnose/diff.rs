@@ -51,9 +51,14 @@ fn two_manifests_are_compared_by_their_packets() {
 
 #[test]
 fn flags_are_compared_with_the_manifest_that_they_change() {
-    let text = diff(&[("pod.yaml", pod("web", ""))], &["-f", "pod.yaml", "-o", "5432"], 3);
-    assert!(text.starts_with("from Pod web of pod.yaml to Pod web of pod.yaml with the flags:\n"), "{text}");
-    assert!(text.contains("\noutbound TCP to port 5432: captured -> not captured\n"), "{text}");
+    let of_file = diff(&[("pod.yaml", pod("web", ""))], &["-f", "pod.yaml", "-o", "5432"], 3);
+    let mut call = bare(&["diff", "-f", "-", "-o", "5432"]);
+    let of_input = call.write_stdin(pod("web", "")).outcome().with(3, "a verdict changes").stdout;
+    for (text, name) in [(of_file, "pod.yaml"), (of_input, "standard input")] {
+        let first = format!("from Pod web of {name} to Pod web of {name} with the flags:\n");
+        assert!(text.starts_with(&first), "{text}");
+        assert!(text.contains("\noutbound TCP to port 5432: captured -> not captured\n"), "{text}");
+    }
 }
 
 #[test]
@@ -64,25 +69,6 @@ fn a_mesh_that_is_named_is_compared_with_the_manifests_own() {
     assert!(!text.contains("No verdict changes"), "{text}");
     let text = diff(&files, &["-f", "pod.yaml", "--mesh", "istio"], 0);
     assert!(text.ends_with("\nNo verdict changes.\n"), "{text}");
-}
-
-#[test]
-fn a_manifest_from_standard_input_is_compared_without_and_with_flags() {
-    let mut call = bare(&["diff", "-f", "-", "-o", "5432"]);
-    let text = call.write_stdin(pod("web", "")).outcome().with(3, "a verdict changes").stdout;
-    let first = "from Pod web of standard input to Pod web of standard input with the flags:\n";
-    assert!(text.starts_with(first), "{text}");
-    assert!(text.contains("\noutbound TCP to port 5432: captured -> not captured\n"), "{text}");
-}
-
-#[test]
-fn a_document_among_the_arguments_is_not_printed_as_a_file_name() {
-    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{"sidecar.istio.io/status":"{}"}},
-        "spec":{"initContainers":[{"name":"istio-init","image":"proxyv2","args":["istio-iptables","-p","15001","-i","*","-b","*"]}],
-        "containers":[{"name":"web"},{"name":"istio-proxy","image":"proxyv2"}]}}"#;
-    let text = diff(&[], &["-f", &pod.replace('\n', " "), "-o", "5432"], 3);
-    let first = "from Pod web of the argument to Pod web of the argument with the flags:\n";
-    assert!(text.starts_with(first), "{text}");
 }
 
 #[test]

@@ -317,22 +317,6 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
 }
 
 #[test]
-fn foreign_rules_before_ours_are_named() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        succeed(&namespace, &call("apply", variant, REDIRECT));
-        let script = "*nat\n-I OUTPUT 1 -p tcp -m tcp --dport 83 -j ACCEPT\n-A OUTPUT -p tcp -m tcp --dport 84 -j ACCEPT\nCOMMIT\n";
-        namespace.restore(variant, Family::V4, script);
-        let (_, printed) = findings(&namespace, &POD);
-        assert!(
-            says(&printed, "warn", "--dport 83 -j ACCEPT sees packets before sidecar-init's rules"),
-            "{printed}"
-        );
-        assert!(!printed.contains("--dport 84"), "{printed}");
-    }
-}
-
-#[test]
 fn ipv6_is_told_as_it_is() {
     for (scope, level, text) in
         [("all", "ok", "disabled in this namespace"), ("lo", "warn", "enabled, but not on lo")]
@@ -348,13 +332,6 @@ fn ipv6_is_told_as_it_is() {
     namespace.set("ipv6/conf/lo/disable_ipv6", "0");
     let (_, printed) = findings(&namespace, &POD);
     assert!(says(&printed, "ok", "enabled") && !printed.contains("disabled in"), "{printed}");
-}
-
-#[test]
-fn bad_input_is_a_finding() {
-    let (code, printed) = findings(&Namespace::new(), &["--pod-ips", "10.77.0.2", "-p", "70000"]);
-    assert_eq!(code, Some(1), "{printed}");
-    assert!(says(&printed, "fail", "--envoy-port=70000") || says(&printed, "fail", "70000"), "{printed}");
 }
 
 /// Runs the binary inside as root without any capability.

@@ -11,25 +11,6 @@ fn by_flags(text: &str) -> &str {
     text.strip_prefix("by the flags given:\n").unwrap_or_else(|| panic!("it goes by flags: {text}"))
 }
 
-/// The verdict of `explain` about the usual pod, with more arguments.
-fn check(more: &[&str], expected: &str) {
-    let text = stdout_of(&[&["explain"], &POD[..], more].concat());
-    assert_eq!(by_flags(&text).lines().next(), Some(expected), "{more:?}\n{text}");
-}
-
-/// A word alone is where the packet goes.
-#[test]
-fn a_bare_word() {
-    check(
-        &["8080"],
-        "captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports",
-    );
-    check(
-        &["10.0.0.5:443"],
-        "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
-    );
-}
-
 #[test]
 fn several_packets_are_answered_in_order() {
     let words = ["explain", "8080", "10.0.0.5:443", "15090", "--expect", "captured"];
@@ -158,68 +139,6 @@ fn a_listing_of_another_program() {
     assert_eq!(text.lines().nth(1), Some(expected), "{text}");
 }
 
-/// Rules without a comment, as upstream's program sets them, are named by the option that makes them.
-#[test]
-fn rules_of_iptables_are_named_by_their_option() {
-    let flags = ["--pod-ips", "10.44.0.7", "-i", "*", "-x", "10.9.0.0/16", "-b", "*", "-d", "15090"];
-    let rules = stdout_of(&[&["render"], &flags[..]].concat());
-    for (destination, because) in [
-        ("8080", "-b '*' captures all other inbound ports"),
-        ("15090", "-d leaves port 15090 alone"),
-        ("10.0.0.5:443", "-i '*' redirects all other outbound traffic"),
-        ("10.9.1.1:443", "-x leaves 10.9.0.0/16 alone"),
-    ] {
-        let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", destination];
-        let text = bare(&ask).write_stdin(rules.clone()).outcome().success().stdout;
-        assert!(
-            text.lines().nth(1).is_some_and(|line| line.ends_with(&format!(", because {because}"))),
-            "{text}"
-        );
-    }
-}
-
-#[test]
-fn json_has_the_verdict_the_decider_and_the_trace() {
-    let ask = ["--format", "json", "--destination", "10.0.0.5:443"];
-    let report: Value =
-        serde_json::from_str(&stdout_of(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
-    assert_eq!((&report["verdict"], &report["port"]), (&"redirect".into(), &15001.into()));
-    assert_eq!(report["decided_by"]["option"], "--istio-service-cidr");
-    assert_eq!(report["decided_by"]["rule"], "outbound-network");
-    assert_eq!(report["decided_by"]["chain"], "ISTIO_OUTPUT");
-    let first = &report["trace"][0];
-    for (field, value) in [("table", "nat"), ("chain", "OUTPUT"), ("text", "-j ISTIO_OUTPUT"), ("option", "")]
-    {
-        assert_eq!(first[field], value);
-    }
-    assert_eq!((&first["position"], &first["matched"]), (&1.into(), &true.into()));
-    let fields: Vec<&String> = report.as_object().expect("an object").keys().collect();
-    let packet = ["destination", "destination_port", "in_interface", "out_interface", "source", "unsent"];
-    let verdict = ["decided_by", "last_port", "port", "trace", "verdict", "version"];
-    let mut expected = [&["basis"][..], &packet, &verdict].concat();
-    expected.sort_unstable();
-    assert_eq!(fields, expected);
-    assert_eq!((&report["source"], &report["destination"]), (&"10.44.0.7".into(), &"10.0.0.5".into()));
-    assert_eq!((&report["out_interface"], &report["unsent"]), (&"eth0".into(), &Value::Null));
-    assert_eq!(report["basis"]["kind"], "flags");
-}
-
-/// The key is what stands in the row, however long the name is by which the pod says it.
-#[test]
-fn the_legend_of_a_pods_matrix_is_aligned() {
-    let text = stdout_of(&["explain", "-f", "tests/support/pods/injected-cni.yaml", "--matrix"]);
-    let legend: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("captured by")).collect();
-    for (at, line) in legend.iter().enumerate() {
-        let (key, meaning) = line.split_at(19);
-        assert!(meaning.starts_with(|c: char| c != ' '), "{at}: {text}");
-        let key = key.trim_end();
-        assert!(!key.starts_with('(') || text.lines().any(|row| row.contains(&format!("{key}  "))), "{text}");
-    }
-    let named = format!("{:19}traffic.sidecar.istio.io/excludeInboundPorts", "");
-    let of_option = legend.iter().position(|line| line.starts_with("(-d) ")).expect("a key");
-    assert_eq!(legend[of_option + 1], named, "{text}");
-}
-
 #[test]
 fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
     let odd = ["--dry-run", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "80", "-d", "90"];
@@ -233,28 +152,4 @@ fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
     assert_eq!(stderr("istio-iptables", &odd), "");
     let usual = [&["--dry-run"], &POD[..]].concat();
     assert_eq!(stderr("apply", &usual), "", "notes are for those who ask");
-}
-
-/// What sets the rules spends little on looking at them.
-#[test]
-fn apply_looks_less_closely_at_long_lists() {
-    let printed = |ports: std::ops::Range<u32>| {
-        let list: Vec<String> = ports.map(|port| (2 * port).to_string()).collect();
-        let flags = ["-i", "*", "-x", "10.0.0.0/8,10.1.0.0/16", "-o", &list.join(",")];
-        let call = [&["apply", "--dry-run", "--pod-ips", "10.44.0.7"], &flags[..]].concat();
-        let output = bare(&call).outcome().success();
-        output.stderr.contains("10.1.0.0/16")
-    };
-    assert!(printed(1_000..1_010));
-    assert!(!printed(1_000..4_000));
-}
-
-#[test]
-fn every_language_of_render_speaks_of_the_listener() {
-    for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {
-        let text = stdout_of(&[&["render"], &POD[..], &["--format", language]].concat());
-        assert!(text.contains("15006"), "{language}: {text}");
-    }
-    let svg = stdout_of(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
-    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
 }

@@ -139,12 +139,3 @@ fn a_manifest_is_an_argument_where_it_is_a_document_of_json() {
     assert_eq!(output.code, Some(2));
     assert!(output.stderr.contains("input"), "{}", output.stderr);
 }
-
-#[test]
-fn a_name_ends_no_comment() {
-    let input = "kind: Pod\nmetadata: {name: \"a\\n-A OUTPUT -j ACCEPT\"}\nspec: {containers: []}\n";
-    let output = program(&["render", "-f", "-"], &format!("{input}---\n{input}"));
-    let lines = output.stdout;
-    assert!(lines.contains("OUTPUT -j ACCEPT"), "{lines}");
-    assert!(!lines.lines().any(|line| line.starts_with("-A OUTPUT -j ACCEPT")), "{lines}");
-}

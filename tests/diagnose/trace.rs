@@ -113,27 +113,6 @@ fn rules_that_report_are_told_packet_by_packet() {
     }
 }
 
-#[test]
-fn a_packet_is_a_block_for_people() {
-    let (pod, peer) = pods();
-    apply(&pod, &["--iptables-trace-logging"]);
-    let started = start(&pod, LISTENS, &["--rule", "to-inbound-listener", "--count=1"]);
-    call(&peer, "10.77.0.2:15090");
-    call(&peer, "10.77.0.2:8080");
-    let (text, _) = started.finish();
-    let lines: Vec<&str> = text.lines().collect();
-    let words: Vec<&str> = lines[0].split_whitespace().collect();
-    assert!(words[2].starts_with("10.77.0.3:"), "{text}");
-    assert_eq!(words[3..], ["->", "10.77.0.2:8080", "in", "eth0"], "{text}");
-    let rules = ["inbound-port (--istio-inbound-ports)", "to-inbound-listener (--inbound-capture-port)"];
-    assert!(
-        rules.iter().all(|rule| lines[1..lines.len() - 1].iter().any(|line| line.trim() == *rule)),
-        "{text}"
-    );
-    let verdict = "  => captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports";
-    assert_eq!(lines.last(), Some(&verdict), "{text}");
-}
-
 /// Handles and verdicts that `nft monitor trace` shows, against the rules that we name.
 #[test]
 fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {

@@ -96,11 +96,8 @@ fn what_describes_rules_decides_which_are_asked() {
     };
     for words in [
         &["8080"][..],
-        &["--pod-ips", "10.77.0.2", "8080"],
-        &["--dns-servers", "10.0.0.10", "--iptables-version", "1.8.9", "8080"],
+        &["--dns-servers", "10.0.0.10", "--iptables-version", "1.8.9", "--mesh", "istio", "8080"],
         &["--as", "app", "--uid", "1000", "--mark", "7", "10.0.0.5:443"],
-        &["--backend", "iptables", "--lock-wait", "3", "--log_output_level", "warn", "8080"],
-        &["--mesh", "istio", "8080"],
         &["--live", "-b", "80", "8080"],
     ] {
         assert_eq!(kind(words), ("rules".to_owned(), Some("redirect".to_owned())), "{words:?}");
@@ -108,8 +105,6 @@ fn what_describes_rules_decides_which_are_asked() {
     for words in [
         &["-b", "80", "8080"][..],
         &["-b", "", "8080"],
-        &["--proxy-uid", "7", "8080"],
-        &["--redirect-dns=false", "8080"],
         &["--mesh", "linkerd", "--ports-to-redirect", "80", "8080"],
     ] {
         assert_eq!(kind(words), ("flags".to_owned(), Some("pass".to_owned())), "{words:?}");
@@ -163,25 +158,6 @@ fn the_settings_that_are_noted_are_those_that_are_meant() {
 }
 
 #[test]
-fn each_meshs_settings_are_noted_in_its_own_words() {
-    for (mesh, flags) in [
-        ("linkerd", &["--inbound-ports-to-ignore", "4190,4191"][..]),
-        ("kuma", &["--kuma-dp-user", "5678", "--exclude-inbound-ports", "9901"]),
-        ("ambient", &["--dns-capture=false"]),
-    ] {
-        let pod = pod_by("nftables", &[&["--mesh", mesh], flags].concat());
-        let [basis, answer] = lines(&stdout(&pod, &["check"], 0)).map(str::to_owned);
-        assert!(
-            basis.contains(&format!("--mesh {mesh}"))
-                && basis.contains(flags[0].split('=').next().expect("a flag")),
-            "{basis}"
-        );
-        assert_eq!(answer, "Rules are in place (nftables)", "{mesh}");
-        stdout(&pod, &["lint"], 0);
-    }
-}
-
-#[test]
 fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
     for maker in &MAKERS[1..] {
         let pod = pod_by(maker, &ALL);
@@ -201,19 +177,6 @@ fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
         let text = stdout(&pod, &["probe"], 0);
         assert!(text.starts_with(HERE) && text.contains("captured at 15001"), "{maker}: {text}");
     }
-}
-
-#[test]
-fn notes_that_say_too_little_are_told() {
-    let ports = (0..1_000).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",");
-    let pod = pod_by("nftables", &[&ALL[..], &["-o", &ports]].concat());
-    let text = stdout(&pod, &["check"], 2);
-    assert!(text.contains("they were too long to be noted beside the rules"), "{text}");
-    // The rules are there to be asked.
-    let text = stdout(&pod, &["explain", "10.0.0.5:20001"], 0);
-    assert!(lines(&text)[1].starts_with("not captured: "), "{text}");
-    let text = stdout(&pod, &["probe"], 0);
-    assert!(text.starts_with(HERE), "{text}");
 }
 
 /// Which interface a packet leaves by is the kernel's word: by destination, by user, by mark.

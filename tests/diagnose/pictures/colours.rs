@@ -4,18 +4,17 @@ use crate::support::program::stdout_of;
 
 /// Light or dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Theme {
+enum Theme {
     Light,
     Dark,
 }
 
-/// What the picture's style sheet says of the first of these classes.
-pub(crate) fn style(svg: &str, classes: &str, property: &str, theme: Theme) -> String {
+/// What the picture's style sheet says of a class.
+fn style(svg: &str, class: &str, property: &str, theme: Theme) -> String {
     let sheet =
         svg.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>")).expect("a sheet").0;
     let (light, dark) = sheet.split_once("@media(prefers-color-scheme:dark){").expect("a dark theme");
     let rules = if theme == Theme::Light { light } else { dark };
-    let class = classes.split(' ').next().expect("a class");
     let start = format!(".{class}{{{property}:");
     let (_, rest) = rules.split_once(&start).unwrap_or_else(|| panic!("{theme:?}: nothing of {class}"));
     rest.split(['}', ';']).next().expect("an end").to_owned()
@@ -30,7 +29,7 @@ fn light(colour: &str) -> [f64; 3] {
 }
 
 /// WCAG 2's ratio of contrast.
-pub(crate) fn contrast(one: &str, other: &str) -> f64 {
+fn contrast(one: &str, other: &str) -> f64 {
     let luminance = |colour| {
         let [red, green, blue] = light(colour);
         0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -111,9 +110,17 @@ fn colours_of_arrows_are_told_apart_by_all_eyes() {
     }
 }
 
+/// WCAG 2, success criterion 1.4.3. What passes by is never named within the proxy.
 #[test]
-fn red_and_green_would_not_do() {
-    let deuteranopia = &EYES[2].1;
-    assert!(distance("#8a4f00", "#4f6b00", deuteranopia) < APART);
-    assert!(distance("#000000", "#ffffff", deuteranopia) > 99.0 && contrast("#000000", "#ffffff") > 20.9);
+fn text_is_read_on_all_that_lies_behind_it() {
+    let svg = stdout_of(&["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
+    let grounds = ["t-page", "t-pod", "t-place", "t-lit", "t-proxy"];
+    for theme in [Theme::Light, Theme::Dark] {
+        for ink in ["t-plain", "t-quiet", "t-captured", "t-dropped", "t-passing"] {
+            for ground in grounds.iter().filter(|ground| ink != "t-passing" || **ground != "t-proxy") {
+                let [text, behind] = [ink, ground].map(|class| style(&svg, class, "fill", theme));
+                assert!(contrast(&text, &behind) >= 4.5, "{theme:?}: {ink} on {ground}");
+            }
+        }
+    }
 }

@@ -42,18 +42,6 @@ fn what_can_not_be_drawn_is_refused_with_the_remedy() {
     }
 }
 
-/// Where nobody sees colours there are none, and where somebody asks for them the words stay.
-#[test]
-fn colours_say_nothing_that_words_do_not() {
-    let arguments = [&["render", "--format", "picture"], &POD[..]].concat();
-    let plain = stdout_of(&arguments);
-    assert!(!plain.contains('\u{1b}') && plain.lines().all(|line| line.len() <= 80), "{plain}");
-    let coloured = bare(&arguments).env("CLICOLOR_FORCE", "1").outcome().success().stdout;
-    assert!(coloured.contains('\u{1b}'));
-    let stripped = anstream::adapter::strip_str(&coloured).to_string();
-    assert_eq!(stripped, plain);
-}
-
 /// Rules that no flag describes: the packet's way alone.
 #[test]
 fn rules_of_others_show_the_way_alone() {
@@ -64,32 +52,6 @@ fn rules_of_others_show_the_way_alone() {
         let text = bare(&arguments).write_stdin(rules).outcome().success().stdout;
         assert!(contains(&text, expected) && contains(&text, "rule 1 of OUTPUT in table nat"), "{text}");
     }
-}
-
-/// A pod that is never captured, and one among several.
-#[test]
-fn pods_of_a_manifest_are_drawn_in_their_words() {
-    let pod = |name: &str, spec: &str| {
-        format!(
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations:\n    \
-             traffic.sidecar.istio.io/excludeInboundPorts: \"9100\"\n    sidecar.istio.io/status: \"{{}}\"\nspec:\n  {spec}\n  \
-             containers:\n  - name: istio-proxy\n"
-        )
-    };
-    let text = |manifest: &str, format: &str| {
-        let arguments = ["render", "-f", "-", "--format", format];
-        bare(&arguments).write_stdin(manifest).outcome().success().stdout
-    };
-    let own = text(&pod("web", "restartPolicy: Always"), "picture");
-    assert!(
-        contains(&own, "(traffic.sidecar.istio.io/excludeInboundPorts)") && contains(&own, "Pod web"),
-        "{own}"
-    );
-    let host = text(&pod("node", "hostNetwork: true"), "picture");
-    assert!(contains(&host, "Nothing of the pod is captured") && !contains(&host, "==>"), "{host}");
-    let both = format!("{}---\n{}", pod("web", "restartPolicy: Always"), pod("api", "restartPolicy: Always"));
-    let both = text(&both, "picture");
-    assert!(both.starts_with("== Pod web\n") && contains(&both, "== Pod api"), "{both}");
 }
 
 /// Whether the text says this, wherever its lines break.

@@ -4,5 +4,4 @@
 mod colours;
 mod command;
 mod goldens;
-mod svg;
 mod truth;

@@ -8,7 +8,7 @@ use mesh::Setting;
 use mesh::settings::{self, Topic};
 use mesh::sources::pflag::{Flags, PflagWord, word};
 use mesh::sources::{Dialect, NullHost, Raw};
-use mesh::{Capture, DNS_PORT, Mesh, Proxy};
+use mesh::{Capture, DNS_PORT, Mesh};
 use rules::simulate::{Direction, Packet, walk};
 use rules::{ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,35 +172,6 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
     found
 }
 
-/// Whether the picture speaks of the packet by what it shows: of traffic within the pod, it shows rows of usual calls.
-fn is_shown(part: TrafficPart, packet: &Packet, proxy: &Proxy, own: &[IpAddr]) -> bool {
-    let Direction::Outbound { uid, gid, .. } = &packet.direction else { return true };
-    if part != TrafficPart::Within {
-        return true;
-    }
-    let (address, port) = (packet.destination.ip(), packet.destination.port());
-    let has_own = own.iter().any(|address| Family::of(*address) == packet.family());
-    let is_pods =
-        if has_own { own.contains(&address) } else { OUTSIDE.contains(&address.to_string().as_str()) };
-    let is_own = is_pods || address == mesh::loopback(packet.family());
-    let is_forwarded = proxy.passthrough(packet.family()) == Some(packet.source.ip());
-    let application = (Uid::new(1000), Gid::new(1000));
-    let by_application = (Some(*uid), Some(*gid)) == application && packet.mark == 0 && !is_forwarded;
-    let user = proxy.uids.first().copied().or(application.0);
-    let group = proxy.gids.first().copied().or(application.1);
-    let mark = proxy.mark.map_or(0, |mark| mark.value);
-    let is_query = port == DNS_PORT.number();
-    let is_sent = match packet.protocol {
-        Protocol::Tcp => !is_query,
-        Protocol::Udp => is_query && address.is_loopback(),
-    };
-    let by_proxy = is_sent
-        && (Some(*uid), Some(*gid), packet.mark) == (user, group, mark)
-        && !(is_forwarded && address.is_loopback());
-    let is_usual_port = port == DNS_PORT.number() || port == USUAL_PORT;
-    packet.state == ConnState::New && is_own && is_usual_port && (by_application || by_proxy)
-}
-
 #[test]
 fn rows_walked_in_order_tell_what_becomes_of_packets() {
     let (mut met, mut by_order) = (BTreeSet::new(), BTreeMap::<Mesh, usize>::new());
@@ -209,7 +180,6 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
         met.insert(config.mesh());
         let picture = picture::of(&config, &Dialect::default());
         let pod = PodContext::new(own.clone(), Some(&*config));
-        let proxy = config.proxy();
         let mut taken: Vec<&PictureFlow> = Vec::new();
         for family in config.families() {
             let scene = RuleView::of_config(&*config, family, &pod);
@@ -221,7 +191,8 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
                 assert_eq!(flow.disposition(), verdict, "{place}: {packet:?}\n{flow:?}");
                 let is_of = |panel: &&Panel| panel.flows().iter().any(|other| std::ptr::eq(other, flow));
                 let panel = picture.panels().iter().find(is_of).expect("an arrow is of a panel");
-                if !is_shown(panel.part(), packet, &proxy, &own) {
+                // Of traffic within the pod, usual calls alone have a row.
+                if panel.part() == TrafficPart::Within && picture.row_of(packet).is_none() {
                     continue;
                 }
                 // As a reader walks: only what is shown, from the top.

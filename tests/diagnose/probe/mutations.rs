@@ -3,7 +3,7 @@
 
 use crate::diagnose::probe::oracle::{changed, expectations};
 use crate::diagnose::probe::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
-use crate::support::scope;
+use crate::support::{rows::rows, scope};
 use diagnose::probe::Call;
 
 /// A listing of rules with one of them broken.
@@ -138,30 +138,17 @@ fn mutate(scenario: Scenario, backend: &str) {
     );
 }
 
-macro_rules! of_each_backend {
-    ($($name:ident: $scenario:ident;)*) => {$(
-        mod $name {
-            #[test]
-            fn nftables() {
-                super::mutate(super::$scenario, "nftables");
-            }
-
-            #[test]
-            fn iptables_nft() {
-                super::mutate(super::$scenario, "iptables-nft");
-            }
-
-            #[test]
-            #[ignore = "a second variant of iptables"]
-            fn iptables_legacy() {
-                super::mutate(super::$scenario, "iptables-legacy");
-            }
-        }
-    )*};
-}
-
-of_each_backend! {
-    default_of_both_families: DEFAULT;
-    dns_with_exclusions: DNS;
-    tproxy_with_networks: TPROXY;
+rows! {
+    the_default_by_nftables: mutate(DEFAULT, "nftables");
+    the_default_by_iptables_nft: mutate(DEFAULT, "iptables-nft");
+    #[ignore = "a second variant of iptables"]
+    the_default_by_iptables_legacy: mutate(DEFAULT, "iptables-legacy");
+    dns_by_nftables: mutate(DNS, "nftables");
+    dns_by_iptables_nft: mutate(DNS, "iptables-nft");
+    #[ignore = "a second variant of iptables"]
+    dns_by_iptables_legacy: mutate(DNS, "iptables-legacy");
+    tproxy_by_nftables: mutate(TPROXY, "nftables");
+    tproxy_by_iptables_nft: mutate(TPROXY, "iptables-nft");
+    #[ignore = "a second variant of iptables"]
+    tproxy_by_iptables_legacy: mutate(TPROXY, "iptables-legacy");
 }

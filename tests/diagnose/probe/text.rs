@@ -69,14 +69,3 @@ fn a_manifest_says_it_as_well() {
     let ended = run(&pod, &["render", "-f", manifest]).with(0, "render");
     assert!(ended.stderr.contains("its addresses are not known"), "{}", ended.stderr);
 }
-
-#[test]
-fn bad_input_is_told_at_once() {
-    let pod = Pod::new(DEFAULT);
-    let words = ["probe", "-i", "*", "--probe-timeout", "soon", "--iptables-probe-port", "0", "-p", "x"];
-    let Outcome { stdout, stderr, .. } = run(&pod, &words).with(2, "bad input");
-    assert_eq!(stdout, "");
-    for flag in ["--probe-timeout", "--iptables-probe-port", "--envoy-port"] {
-        assert!(stderr.contains(flag), "{flag}: {stderr}");
-    }
-}

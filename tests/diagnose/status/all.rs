@@ -131,27 +131,20 @@ kill $!
     }
 }
 
-/// For people: counts, columns, a line for each, and what is wrong below it; no more columns than there are.
+/// For people: counts, and a line for each with what is wrong below it; how they fit is shown in `crates/diagnose`.
 #[test]
-fn text_fits_and_names_what_is_wrong() {
+fn text_names_what_is_wrong() {
     let lines = r#"
-made web; made db; made a-name-that-is-too-long-for-the-columns-of-a-terminal
+made web; made db
 "$B" apply --network-namespace web --pod-ips 10.1.2.3 -b '*' -i '*' --backend nftables
 "$B" status --all
 "#;
     let text = script(lines).success().stdout;
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "3 network namespaces: 1 failing, 2 not captured", "{text}");
-    assert!(lines[1].starts_with("STATE         NAMESPACE  "), "{text}");
-    assert!(lines[1].ends_with("  MESH   LISTENERS  MADE BY  AGE"), "{text}");
-    let web: Vec<&str> = lines[2].split_whitespace().collect();
-    let [.., age] = web[..] else { panic!("{text}") };
+    assert!(text.starts_with("2 network namespaces: 1 failing, 1 not captured\n"), "{text}");
+    let web: Vec<&str> = text.lines().nth(2).expect("the worst").split_whitespace().collect();
     assert_eq!(web[..5], ["failing", "web", "istio", "down", "apply"], "{text}");
-    assert!(age.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u8>().is_ok()), "{text}");
     assert!(text.contains("\n              port 15001 (tcp): nothing listens"), "{text}");
     assert!(text.ends_with("not captured  db\n"), "{text}");
-    assert!(text.contains("not captured  a-name-that-is-t..ns-of-a-terminal\n"), "{text}");
-    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     let both = Command::new(BINARY).args(["status", "--all", "--network-namespace", "web"]).outcome();
     assert!(both.with(2, "both").stderr.contains("--network-namespace: contradicts --all"));
 }

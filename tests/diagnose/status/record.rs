@@ -139,4 +139,6 @@ fn long_settings_are_kept_as_a_digest() {
     assert_eq!(made["changed_since"], false);
     let status = pod.outcome(&mut binary(&["status"])).with(0, "status").stdout;
     assert!(status.contains("made with more settings than the note can hold"), "{status}");
+    let refused = run(&pod, &["check"]).with(2, "no flag and no note").stderr;
+    assert!(refused.contains("they were too long to be noted beside the rules"), "{refused}");
 }
