@@ -192,7 +192,7 @@ fn no_setting_takes_a_second_line() {
     for setting in
         settings::of(Mesh::default()).filter(|row| !row.topic.is_of_one_command()).map(|row| row.setting)
     {
-        for tail in ["\n", "\n-A OUTPUT -j ACCEPT", "\r", "\0", "\u{1b}"] {
+        for tail in ["\n", "\n-A OUTPUT -j ACCEPT", "\r", "\0", "\u{1b}", "\u{85}"] {
             let text = format!("{}{tail}", valid(setting));
             assert!(resolved(&[(setting, text.clone())]).is_none(), "{setting:?} takes {text:?}");
         }

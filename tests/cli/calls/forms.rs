@@ -1,7 +1,7 @@
 //! How flags and variables may be written, by which names the program may be called, and which of several
 //! values wins.
 
-use super::{POD, Preview, link, preview, rules, settings};
+use super::{POD, Preview, link, preview, rules};
 use crate::support::folder::Folder;
 use crate::support::program::Run;
 use assert_cmd::Command;
@@ -25,24 +25,6 @@ const IN_DEFAULT: &str = "-A ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports 150
 const DROP_INVALID: &str = "-A PREROUTING -m conntrack --ctstate INVALID -j ISTIO_DROP";
 const DNS: &str = "-A ISTIO_OUTPUT_DNS -p udp --dport 53 -j REDIRECT --to-ports 15053";
 const V6: &str = "# ip6tables-restore";
-
-#[test]
-fn values_of_flags() {
-    for form in [
-        &["-p", "15101"][..],
-        &["-p15101"],
-        &["-p=15101"],
-        &["--envoy-port", "15101"],
-        &["--envoy-port=15101"],
-        &["--envoy-port= 15101 "],
-        &["-p", "1", "--envoy-port=2", "-p15101"],
-        &["-nfp15101"],
-        &["-nfp=15101"],
-        &["-nfp", "15101"],
-    ] {
-        check(form, &[], &[TO_15101], &[]);
-    }
-}
 
 #[test]
 fn values_of_nothing() {
@@ -69,13 +51,6 @@ fn switches() {
 }
 
 #[test]
-fn modes_in_any_case() {
-    for mode in ["tproxy", "TPROXY", "Tproxy", " TPROXY "] {
-        check(&["-m", mode, "-b", "*"], &[], &["-A PREROUTING -p tcp -j ISTIO_INBOUND", "* mangle"], &[]);
-    }
-}
-
-#[test]
 fn lists() {
     let lines = [
         "-A ISTIO_INBOUND -p tcp --dport 80 -j ISTIO_IN_REDIRECT",
@@ -86,6 +61,14 @@ fn lists() {
     }
 }
 
+/// For a Service called `envoy`, Kubernetes puts `ENVOY_PORT` into every pod of its namespace.
+#[test]
+fn a_link_to_a_service_is_no_setting() {
+    let link = "tcp://10.0.0.1:80";
+    check(&["-b", "80"], &[("ENVOY_PORT", link), ("INBOUND_CAPTURE_PORT", link)], &[IN_DEFAULT], &[]);
+    check(&[], &[("ENVOY_PORT", "15101")], &[], &[TO_15101]);
+}
+
 #[test]
 fn the_command_line_wins_over_the_environment_and_it_over_defaults() {
     let port = ("INBOUND_CAPTURE_PORT", "15102");
@@ -94,20 +77,6 @@ fn the_command_line_wins_over_the_environment_and_it_over_defaults() {
     check(&["--drop-invalid=false"], &[("DROP_INVALID", "true")], &[], &[DROP_INVALID]);
     check(&["-b", "80", "-z", "15101"], &[("INBOUND_CAPTURE_PORT", "abc")], &[IN_15101], &[]);
     check(&["-b", ""], &[("ISTIO_INBOUND_PORTS", "*")], &[], &["-A PREROUTING -p tcp -j ISTIO_INBOUND"]);
-}
-
-/// For a Service called `envoy`, Kubernetes puts `ENVOY_PORT` into every pod of its namespace.
-#[test]
-fn a_link_to_a_service_is_no_setting() {
-    for link in ["tcp://10.0.0.1:80", "udp://10.0.0.1:53", "sctp://[fd00::1]:9"] {
-        check(&["-b", "80"], &[("ENVOY_PORT", link), ("INBOUND_CAPTURE_PORT", link)], &[IN_DEFAULT], &[]);
-    }
-    let printed = preview(&["--log_output_level", "debug"], &[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80")]);
-    assert!(
-        printed.stderr.contains("INBOUND_CAPTURE_PORT=tcp://10.0.0.1:80 is the link to a Service"),
-        "{printed:?}"
-    );
-    check(&[], &[("ENVOY_PORT", "15101")], &[], &[TO_15101]);
 }
 
 #[test]
@@ -122,22 +91,6 @@ fn the_second_name_of_a_variable_counts_where_the_first_is_missing() {
     check(&pod, &[("ISTIO_DUAL_STACK", "true")], &[V6], &[]);
     check(&pod, &[("DUAL_STACK", "false"), ("ISTIO_DUAL_STACK", "true")], &[], &[V6]);
     check(&pod, &[], &[], &[V6]);
-}
-
-#[test]
-fn an_empty_variable_is_as_good_as_none() {
-    let none = rules(&[]);
-    for row in settings().filter(|row| !row.long.is_empty()) {
-        for variable in row.variables {
-            assert_eq!(preview::<&str, _>(&[], &[(variable, "")]).rules(), none, "{variable}");
-        }
-    }
-    for variable in ["ENVOY_USER", "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"]
-    {
-        assert_eq!(preview::<&str, _>(&[], &[(variable, "")]).rules(), none, "{variable}");
-    }
-    // Nobody's group is captured: all traffic returns.
-    check(&[], &[("ISTIO_OUTBOUND_OWNER_GROUPS", "")], &["-A ISTIO_OUTPUT -j RETURN"], &[]);
 }
 
 #[test]
@@ -171,13 +124,6 @@ fn owners_by_name_and_by_the_greatest_number() {
     let excluded = ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "root,1001");
     let rules = ["0", "1001"].map(|id| format!("-A ISTIO_OUTPUT -m owner --gid-owner {id} -j RETURN"));
     check(&[], &[excluded], &[&rules[0], &rules[1]], &[]);
-}
-
-#[test]
-fn as_many_owner_groups_as_there_may_be() {
-    let most: Vec<String> = (1..=64).map(|id| id.to_string()).collect();
-    let ended = preview::<&str, _>(&[], &[("ISTIO_OUTBOUND_OWNER_GROUPS", most.join(","))]);
-    assert_eq!(ended.rules().matches("! --gid-owner").count(), 64 + 1);
 }
 
 #[test]

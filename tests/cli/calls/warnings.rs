@@ -1,56 +1,9 @@
 //! Input that is odd but harmless: it works, and standard error says what was made of it.
 
-use super::{POD, Preview, pipe, preview, settings};
+use super::{POD, Preview, pipe, preview};
 use crate::support::folder::Folder;
-use crate::support::program::{Run, bare, stdout_of};
+use crate::support::program::stdout_of;
 use serde_json::Value;
-
-/// The call works and warns once, of this.
-fn check(arguments: &[&str], variables: &[(&str, &str)], warning: &str) {
-    let ended = preview(arguments, variables);
-    ended.rules();
-    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains(" WARN ") && ended.stderr.contains(warning), "{}", ended.stderr);
-}
-
-#[test]
-fn host_bits() {
-    let text = "10.1.2.3/8 has host bits set and is taken as the network 10.0.0.0/8";
-    check(&["-i", "10.1.2.3/8"], &[], &format!("--istio-service-cidr: {text}"));
-    check(&["-x", "10.1.2.3/8"], &[], &format!("--istio-service-exclude-cidr: {text}"));
-    check(&[], &[("ISTIO_SERVICE_CIDR", "10.1.2.3/8")], &format!("ISTIO_SERVICE_CIDR: {text}"));
-}
-
-#[test]
-fn networks_of_a_family_that_is_not_captured() {
-    let text = "2001:db8::/32 has no effect, because IPv6 is not captured";
-    check(&["-i", "2001:DB8::/32"], &[], &format!("--istio-service-cidr: {text}"));
-    check(&["-x", "2001:db8::/32"], &[], &format!("--istio-service-exclude-cidr: {text}"));
-    let variable = "ISTIO_SERVICE_EXCLUDE_CIDR";
-    check(&[], &[(variable, "2001:db8::/32")], &format!("{variable}: {text}"));
-    // That loopback is captured counts for both families.
-    let ended = preview::<_, &str>(&["-i", "::1/128"], &[]);
-    assert_ne!(ended.rules(), preview::<&str, &str>(&[], &[]).rules());
-    assert_eq!(ended.stderr, "");
-}
-
-#[test]
-fn port_0() {
-    for (short, long) in [
-        ("-b", "istio-inbound-ports"),
-        ("-d", "istio-local-exclude-ports"),
-        ("-q", "istio-outbound-ports"),
-        ("-o", "istio-local-outbound-ports-exclude"),
-    ] {
-        check(&[short, "0,80"], &[], &format!("--{long}: port 0 is dropped; no connection uses it"));
-    }
-}
-
-#[test]
-fn dns() {
-    check(&["--redirect-dns"], &[], "DNS is not captured: no DNS server is known");
-    check(&["--capture-all-dns"], &[], "--capture-all-dns has no effect without --redirect-dns");
-}
 
 #[test]
 fn all_flags_for_compatibility_are_taken_in_silence() {
@@ -87,19 +40,6 @@ fn levels_choose_which_lines_there_are() {
 }
 
 #[test]
-fn lines_can_be_json() {
-    let ended = preview::<_, &str>(&["-b", "0", "-d", "0", "-i", "10.1.2.3/8", "--log_as_json"], &[]);
-    ended.rules();
-    let lines: Vec<Value> =
-        ended.stderr.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(lines.len(), 3);
-    for line in lines {
-        assert_eq!(line["level"], "WARN", "{line}");
-        assert!(line["message"].as_str().is_some_and(|text| text.starts_with("--istio-")), "{line}");
-    }
-}
-
-#[test]
 fn lines_never_mix_with_rules() {
     let plain = preview::<_, &str>(&["-b", "0"], &[]);
     let both = preview::<_, &str>(&["-b", "0", "--log_target", "stdout"], &[]);
@@ -117,8 +57,8 @@ fn lines_never_mix_with_an_answer() {
         &["lint", "--format", "json"],
     ] {
         let flags = ["-b", "0", "-i", "10.1.2.3/8", "--log_target", "stdout"];
-        let output = bare(command).args(POD).args(flags).outcome().success();
-        serde_json::from_str::<Value>(&output.stdout).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let text = stdout_of(&[command, &POD, &flags].concat());
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{command:?}: {error}"));
     }
 }
 
@@ -145,13 +85,4 @@ fn lines_can_go_to_a_file_and_to_standard_error() {
     assert!(
         ended.stderr.contains("--log_target: ") && ended.stderr.contains("expected stderr, stdout or a path")
     );
-}
-
-#[test]
-fn help_lists_every_flag_and_variable() {
-    let help = stdout_of(&[&["istio-iptables", "--help-all"], &POD[..]].concat());
-    for row in settings() {
-        assert!(help.contains(&format!("--{}", row.long)), "{}", row.long);
-        assert!(row.variables.iter().all(|name| help.contains(name)), "{:?}", row.variables);
-    }
 }

@@ -4,7 +4,6 @@ use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run, folder_with};
 use std::{
     env, fs,
-    ops::{Deref, DerefMut},
     process::Command,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
@@ -59,11 +58,7 @@ impl Programs {
     }
 
     /// The program, called by somebody.
-    pub(crate) fn call(self: &Arc<Self>, who: RunAs) -> Call {
-        Call { command: self.command(who), _programs: Arc::clone(self) }
-    }
-
-    fn command(&self, who: RunAs) -> Command {
+    pub(crate) fn call(&self, who: RunAs) -> Command {
         let program = self.folder.join("sidecar-init");
         let user = USER.to_string();
         let mut command = match who {
@@ -83,26 +78,6 @@ impl Programs {
         };
         command.current_dir("/").arg("sandbox");
         command
-    }
-}
-
-/// A call that is to be made. The programs stay as long as it does.
-pub(crate) struct Call {
-    command: Command,
-    _programs: Arc<Programs>,
-}
-
-impl Deref for Call {
-    type Target = Command;
-
-    fn deref(&self) -> &Command {
-        &self.command
-    }
-}
-
-impl DerefMut for Call {
-    fn deref_mut(&mut self) -> &mut Command {
-        &mut self.command
     }
 }
 

@@ -129,19 +129,6 @@ fn whoever_is_not_there_resets() {
     }
 }
 
-fn seen_as(clients: [&str; 2]) {
-    for (family, client) in clients.into_iter().enumerate() {
-        let listener = listen(WORLD[family], 9000);
-        let (_near, far) = inbound(family, &listener);
-        assert_eq!(far.peer_addr().expect("connected").ip().to_string(), client);
-    }
-}
-
-rows! {
-    the_application_sees_the_address_of_the_proxy: inside(&EVERYBODY, &[&[]], || seen_as(["127.0.0.6", "::6"]));
-    with_tproxy_it_sees_the_client_s: inside(&EVERYBODY, &[&["-m", "TPROXY"]], || seen_as(["10.9.0.2", "fd09::2"]));
-}
-
 /// A proxy of one's own: this test.
 #[test]
 fn the_ports_are_left_to_whoever_wants_them() {
