@@ -1,6 +1,6 @@
 //! Readiness and metrics over HTTP, by callers that behave and by others.
 
-use crate::cni::install::node::{Node, Running, program};
+use crate::cni::install::node::{LIST, Node, Running, program};
 use crate::support::namespace::Namespace;
 use crate::support::program::{Run, fed};
 use std::{
@@ -11,8 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 use testkit::monitoring::{Exporter, check};
-
-const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
 /// The program ends before the folders go, in which it would put things back.
 struct Scene {

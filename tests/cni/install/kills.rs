@@ -2,14 +2,11 @@
 //! one, and so is the program; the next run arrives.
 
 use crate::cni::install::node::{Node, program, shapes};
+use crate::cni::plugin::kills::calls;
 use crate::support::program::{Outcome, Run};
 use crate::support::rows::rows;
 use crate::support::scope;
-use std::{
-    collections::{BTreeMap, HashMap},
-    fs,
-    process::Command,
-};
+use std::{collections::BTreeMap, fs, process::Command};
 
 type Files = BTreeMap<String, String>;
 
@@ -17,30 +14,6 @@ fn strace(options: &[&str], node: &Node, verb: &str) -> Outcome {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(options).arg(program()).args(node.arguments(verb, &[]));
     command.outcome()
-}
-
-/// The calls of a run, each by its name and how many of that name there have been with it, from the one on with which it
-/// first looks into the folder.
-fn calls(node: &Node, verb: &str) -> Vec<(String, usize)> {
-    let log = node.path("calls");
-    let run = strace(&["-o", log.to_str().expect("UTF-8")], node, verb);
-    assert!(run.succeeded(), "{run:?}");
-    let text = fs::read_to_string(&log).expect("a log");
-    let mut counts = HashMap::new();
-    let mut calls = Vec::new();
-    let mut has_begun = false;
-    for line in text.lines() {
-        let Some((name, _)) = line.split_whitespace().nth(1).and_then(|word| word.split_once('(')) else {
-            continue;
-        };
-        let count = counts.entry(name.to_owned()).or_insert(0);
-        *count += 1;
-        has_begun |= line.contains("net.d") && name != "execve";
-        if has_begun {
-            calls.push((name.to_owned(), *count));
-        }
-    }
-    calls
 }
 
 /// Kills runs of `verb`, which leads from one state to another, at each of their calls.
@@ -63,7 +36,9 @@ fn check(name: &str, text: &str, verb: &str) {
     let node = Node::new();
     prepare(&node);
     let old = node.configurations_by_name();
-    let calls = calls(&node, verb);
+    let log = node.path("calls");
+    strace(&["-o", log.to_str().expect("UTF-8")], &node, verb).success();
+    let calls = calls(&log, |name, line| line.contains("net.d") && name != "execve");
     let new = node.configurations_by_name();
     assert!(old != new && calls.len() > 20, "{calls:?}");
     let both: Files = old.clone().into_iter().chain(new.clone()).collect();

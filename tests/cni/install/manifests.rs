@@ -1,7 +1,8 @@
 //! What `docker/cni` asks of a node is accepted by the program, and takes no right but to write two folders of root's.
 
-use crate::cni::install::node::{Node, program, types};
+use crate::cni::install::node::{LIST, Node, program, types};
 use crate::support::namespace::Namespace;
+use crate::support::program::Outcome;
 use crate::support::wait;
 use std::{
     fs,
@@ -10,7 +11,6 @@ use std::{
 };
 
 const FILE: &str = "10-a.conflist";
-const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
 fn manifest(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docker/cni").join(name);
@@ -49,18 +49,12 @@ fn check(overlays: &[&str]) -> (Node, String) {
     let rights = ["--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs"];
     let mut command = Command::new("setpriv");
     command.args(rights).arg(program()).args(&arguments).stderr(Stdio::piped());
-    let mut child = namespace.run(|| command.spawn()).expect("setpriv starts");
+    let child = namespace.run(|| command.spawn()).expect("setpriv starts");
     wait::until("the entry", || types(&node.read(FILE)) == ["a", "sidecar-cni"]);
     let with = node.read(FILE);
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.expect("kill").success());
-    let output = child.wait().and_then(|status| {
-        let mut printed = String::new();
-        std::io::Read::read_to_string(child.stderr.as_mut().expect("a pipe"), &mut printed)?;
-        Ok((status, printed))
-    });
-    let (status, printed) = output.expect("it ends");
-    assert!(status.success(), "{arguments:?}: {printed}");
+    Outcome::from(child.wait_with_output().expect("it ends")).with(0, &format!("{arguments:?}"));
     (node, with)
 }
 

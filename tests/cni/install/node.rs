@@ -15,6 +15,9 @@ use std::{
 };
 use testkit::seccomp;
 
+/// A network configuration of one plugin.
+pub(crate) const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+
 /// The program without its debug information: it is copied often, and that would be most of it.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

@@ -1,7 +1,7 @@
 //! `sidecar-node` goes among the plugins with the plugin, where it lies beside the program that installs, and does what
 //! `cni repair --watch` asks for.
 
-use crate::cni::install::node::{Node, program};
+use crate::cni::install::node::{LIST, Node, program};
 use crate::support::program::{Outcome, Run};
 use std::{
     fs::{self, Permissions},
@@ -10,7 +10,6 @@ use std::{
     process::{Command, Stdio},
 };
 
-const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 const KUBECONFIG: &str = r#"{"kubeconfig":"/etc/cni/net.d/sidecar-cni-kubeconfig"}"#;
 
 /// A node, and a copy of the program in a folder of its own.

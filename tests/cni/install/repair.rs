@@ -32,7 +32,7 @@ impl Pod {
     }
 
     fn rules(&self) -> String {
-        crate::support::note::without_note(&self.namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
+        crate::cni::plugin::runtime::rules(&self.namespace)
     }
 }
 

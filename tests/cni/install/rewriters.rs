@@ -87,27 +87,6 @@ fn an_agent_that_writes_into_the_file() {
     check(write, false);
 }
 
-#[test]
-fn one_install_after_the_other_against_an_agent() {
-    let node = Node::new();
-    node.put(FILE, &text(0));
-    thread::scope(|scope| {
-        let agent = scope.spawn(|| {
-            for round in 1..=100 {
-                node.put(FILE, &text(round));
-                thread::sleep(Duration::from_millis(3));
-            }
-        });
-        while !agent.is_finished() {
-            node.succeed("install", &[]);
-        }
-    });
-    node.succeed("install", &[]);
-    assert!(node.read(FILE).contains("\"round\": 100,"));
-    node.succeed("uninstall", &[]);
-    assert_eq!(node.read(FILE), text(100));
-}
-
 /// Starts an install that stops for a while before and after it exchanges files, waits until it has stopped, lets an agent
 /// write, and returns what stands there in the end.
 fn overtaken(write: impl FnOnce(&Path)) -> String {

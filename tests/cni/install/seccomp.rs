@@ -1,7 +1,7 @@
 //! The installer, and the commands that are run in the node agent's container, make no system call that the profiles of
 //! `docker/cni/seccomp` refuse.
 
-use crate::cni::install::node::{Node, program};
+use crate::cni::install::node::{LIST, Node, program};
 use crate::cni::install::repair::Pod;
 use crate::support::mounts::in_mount_namespace;
 use crate::support::namespace::Namespace;
@@ -18,7 +18,6 @@ use testkit::running::Running;
 use testkit::{seccomp::TracedPrograms, word};
 
 const FILE: &str = "10-a.conflist";
-const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 const SINGLE: &str = r#"{"name":"n","cniVersion":"1.0.0","type":"a"}"#;
 const READY: &str = "127.0.0.1:15071";
 const METRICS: &str = "127.0.0.1:15072";

@@ -1,12 +1,11 @@
 //! An install that stays: it puts back what others overwrite, sleeps while nothing happens, and says whether all is well.
 
-use crate::cni::install::node::{Node, shapes, types};
+use crate::cni::install::node::{LIST, Node, shapes, types};
 use crate::support::wait;
 use std::time::Instant;
 use std::{fs, thread, time::Duration};
 
 const FILE: &str = "10-a.conflist";
-const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
 fn has_entry(node: &Node, name: &str) -> bool {
     let text = node.read(name);

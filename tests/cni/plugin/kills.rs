@@ -1,11 +1,11 @@
 //! `kill -9` at each system call of an ADD: DEL finds whatever it has left, and nothing is torn.
 
-use crate::cni::plugin::runtime::{Node, container, rules, variables};
+use crate::cni::plugin::runtime::{Node, container, rules, text, variables};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, fed};
 use crate::support::scope;
 use serde_json::Value;
-use std::{collections::HashMap, fs, process::Command};
+use std::{collections::HashMap, fs, path::Path, process::Command};
 
 fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> Outcome {
     let path = pod.path();
@@ -15,28 +15,30 @@ fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> Outcome {
     fed(&mut command, node.capturing().to_string())
 }
 
-/// The calls from the moment on that the namespace is entered, before which nothing is done: each by its name, and how
-/// many of that name there have been with it.
-fn calls(node: &Node, pod: &Namespace) -> Vec<(String, usize)> {
-    let log = node.folder.join("calls");
-    assert!(add_under_strace(node, pod, &["-o", crate::cni::plugin::runtime::text(&log)]).succeeded());
-    let text = fs::read_to_string(&log).expect("a log");
+/// The calls in a log of strace from the first one on with which something is done: each by its name, and how many of that
+/// name its thread has made with it.
+pub(crate) fn calls(log: &Path, begins: impl Fn(&str, &str) -> bool) -> Vec<(String, usize)> {
+    let text = fs::read_to_string(log).expect("a log");
     let mut counts: HashMap<(String, String), usize> = HashMap::new();
-    let count = |line: &str| {
+    let mut has_begun = false;
+    let call = |line: &str| {
         let mut words = line.split_whitespace();
         let (thread, name) = (words.next()?, words.next()?.split_once('(')?.0);
         let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
         *count += 1;
-        Some((name.to_owned(), *count))
+        has_begun |= begins(name, line);
+        has_begun.then(|| (name.to_owned(), *count))
     };
-    text.lines().filter_map(count).skip_while(|(name, _)| name != "setns").collect()
+    text.lines().filter_map(call).collect()
 }
 
 #[test]
 fn what_a_killed_add_leaves_goes_with_del() {
     let (node, pod) = (Node::new(), container());
     let (configuration, path) = (node.capturing(), pod.path());
-    let calls = calls(&node, &pod);
+    let log = node.folder.join("calls");
+    assert!(add_under_strace(&node, &pod, &["-o", text(&log)]).succeeded());
+    let calls = calls(&log, |name, _| name == "setns");
     let made = rules(&pod);
     assert!(made.contains("sidecar_init") && calls.len() > 50, "{calls:?}");
     let mut found = [0, 0];

@@ -44,21 +44,6 @@ const ISTIO: [&str; 12] =
     ["-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "-d", "15020,15021,15090", "-o", "15020"];
 
 #[test]
-fn an_injected_pod_is_captured_as_its_annotations_say() {
-    let node = Node::new();
-    captures(&node, &annotated(&node, &[INJECTED], &json!({})), &ISTIO);
-    let mut flags = ISTIO;
-    (flags[5], flags[7], flags[9]) = ("10.0.0.0/8", "8080", "9000,15020,15021,15090");
-    let given = [
-        INJECTED,
-        ("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8"),
-        ("traffic.sidecar.istio.io/includeInboundPorts", "8080"),
-        ("traffic.sidecar.istio.io/excludeInboundPorts", "9000"),
-    ];
-    captures(&node, &annotated(&node, &given, &json!({})), &flags);
-}
-
-#[test]
 fn annotations_win_over_the_capture_and_that_over_defaults_setting_by_setting() {
     let node = Node::new();
     let more = json!({

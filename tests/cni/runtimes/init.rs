@@ -1,6 +1,7 @@
 //! Pods of linkerd and Kuma as their injectors leave them, with the image of the init container swapped for ours and nothing
 //! else: its arguments, its user and its rights are those of the manifest. The plugin leaves these pods alone.
 
+use crate::cni::plugin::runtime::rules;
 use crate::{
     cni::runtimes::{
         containerd::{Containerd, Sandbox},
@@ -10,7 +11,7 @@ use crate::{
         },
         image,
         stage::until,
-        traffic::{Case, In, KUMA, LINKERD, Out, Proxy, rules},
+        traffic::{Case, In, KUMA, LINKERD, Out, Proxy},
     },
     support::pod::Answerer::{Destination, Inbound, Outbound},
 };

@@ -1,12 +1,13 @@
 //! podman with its CNI backend. It hands over no annotations, so the network configuration holds the capture.
 
+use crate::cni::plugin::runtime::rules;
 use crate::support::rows::rows;
 use crate::{
     cni::runtimes::{
         image,
         network::{self, Addresses, Attachment, V4, V6},
         stage::Stage,
-        traffic::{Case, Container, ISTIO, In, Out, rules},
+        traffic::{Case, Container, ISTIO, In, Out},
         verbs,
     },
     support::{

@@ -3,6 +3,7 @@
 //! The proxy's two listeners stand in the container's namespace, and so does the application. The client of what goes out
 //! is a program of the container, with the rights that the runtime gave it.
 
+use crate::cni::plugin::runtime::rules;
 use crate::{
     cni::runtimes::stage::Stage,
     support::{
@@ -131,9 +132,4 @@ fn lands(&(_, _, expected): &Case, to: SocketAddr, arrival: &Arrival<Answerer>) 
 fn calls(host: &Namespace, to: SocketAddr) -> Result<(), String> {
     let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
     call.place(host).map(drop).map_err(|error| error.to_string())
-}
-
-/// The rules of a namespace, by all that could hold ours. Empty where there are none.
-pub(crate) fn rules(namespace: &Namespace) -> String {
-    crate::support::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
 }

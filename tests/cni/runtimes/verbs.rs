@@ -1,7 +1,10 @@
 //! What our plugin answers about a container that a runtime has made, whatever the runtime.
 
 use crate::{
-    cni::runtimes::{network::Attachment, stage::Stage, traffic::rules},
+    cni::{
+        plugin::runtime::rules,
+        runtimes::{network::Attachment, stage::Stage},
+    },
     support::namespace::Namespace,
 };
 
