@@ -230,23 +230,6 @@ fn a_program_that_does_not_answer_is_named() {
     }
 }
 
-#[test]
-fn foreign_nat_is_named() {
-    let namespace = Namespace::new();
-    let script = "table inet mesh {
-      chain early { type nat hook output priority -110; tcp dport 81 redirect to :82; }
-      chain late { type nat hook output priority -90; tcp dport 81 redirect to :82; }
-      chain filter { type filter hook output priority -200; }
-    }";
-    namespace.load(script);
-    let (code, printed) = findings(&namespace, &POD);
-    assert_eq!(code, Some(0), "{printed}");
-    let early = "chain early of table inet mesh (priority -110) may send packets elsewhere before our rules see \
-                 them: tcp dport 81 redirect to :82";
-    assert!(says(&printed, "warn", early), "{printed}");
-    assert!(!printed.contains("chain late") && !printed.contains("chain filter"), "{printed}");
-}
-
 /// What others have that comes before ours (or may), whatever backend holds ours; and what comes behind.
 #[test]
 fn apply_and_check_name_nat_that_comes_before_ours() {

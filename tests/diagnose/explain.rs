@@ -63,25 +63,6 @@ fn which_list_lacks_it() {
     );
 }
 
-/// A list is not the reason where its rules don't see the packet, or are not for its protocol.
-#[test]
-fn what_no_list_decides() {
-    let not_udp = "what redirects is not for udp";
-    for flags in [&["-b", "*"][..], &["-b", "8080"], &["-b", "*", "-m", "TPROXY"]] {
-        because(&[&["8080", "--proto", "udp"], flags].concat(), not_udp);
-    }
-    because(&["10.0.0.5:443", "-i", "*", "--proto", "udp"], not_udp);
-    // The rules for DNS are for other ports.
-    let dns = ["--redirect-dns", "--dns-servers", "10.96.0.10"];
-    because(&[&["10.0.0.5:443"], &dns[..]].concat(), "-i captures no network");
-    let first = "nat rules see only the first packet of a connection";
-    because(&["8080", "-b", "*", "--ct-state", "established"], first);
-    because(&["10.0.0.5:443", "-i", "*", "-m", "TPROXY", "--ct-state", "established"], first);
-    let invalid = ["--ct-state", "invalid"];
-    because(&[&["8080", "-b", "*"], &invalid[..]].concat(), "nat rules see no packet in state INVALID");
-    because(&["8080", "-b", "*", "-m", "NONE"], "there are no rules for IPv4");
-}
-
 #[test]
 fn a_matrix_takes_no_packet() {
     let call =
