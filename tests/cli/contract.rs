@@ -251,11 +251,6 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     let text = output.stderr.clone();
     assert_eq!(output.code, Some(2));
     assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");
-    for (command, says) in [("clean", "-o, --format"), ("check", "-o, --istio-local-outbound-ports-exclude")]
-    {
-        let help = run(&namespace, &[command, "--help"]).stdout;
-        assert!(help.contains(says) && help.contains("text, json or yaml"), "{help}");
-    }
 }
 
 /// The first variable that says something decides, and where none does, signs are ASCII.

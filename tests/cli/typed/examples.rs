@@ -2,10 +2,9 @@
 //!
 //! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
 
-use crate::cli::typed::program::{commands, flags, output, output_with, stdout};
+use crate::cli::typed::program::{commands, flags, output, stdout};
 use crate::support::folder::Folder;
-use mesh::Mesh;
-use mesh::settings::{self, Setting, SettingRow};
+use mesh::settings::{self, SettingRow};
 
 const WRONG: &str = "--log_output_level=wrong";
 /// What is wrong with examples that name something which only their author's machine has.
@@ -32,26 +31,6 @@ fn examples_are_taken() {
         }
     }
     assert!(count > 300, "only {count} were tried");
-}
-
-#[test]
-fn examples_of_variables_are_taken() {
-    let folder = Folder::new("typed");
-    let rows: Vec<&SettingRow> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
-    assert!(rows.len() >= 4, "only {} rows", rows.len());
-    for row in rows {
-        let example = row.example.expect("an example");
-        let said = |value: &str| {
-            // Variables count beside a flag that describes rules.
-            let call = ["lint", "--pod-ips=10.1.2.3", "--envoy-port=15001", WRONG];
-            let output = output_with(&[(row.variables[0], value)], &call, &folder);
-            output.with(2, row.name()).stderr
-        };
-        assert!(said(example).starts_with("error: 1 problem "), "{}={example}", row.name());
-        // Any name may be a user's.
-        let problems = if row.setting == Setting::EnvoyUser { "1 problem " } else { "2 problems " };
-        assert!(said("!").starts_with(&format!("error: {problems}")), "{}=!", row.name());
-    }
 }
 
 /// The values that the table has for a flag of the command with this help.

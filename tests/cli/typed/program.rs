@@ -38,12 +38,7 @@ pub(crate) fn stdout(arguments: &[&str]) -> String {
 }
 
 pub(crate) fn output(arguments: &[&str], folder: &Path) -> Outcome {
-    output_with(&[], arguments, folder)
-}
-
-/// The same with these variables.
-pub(crate) fn output_with(variables: &[(&str, &str)], arguments: &[&str], folder: &Path) -> Outcome {
-    binary(arguments).envs(variables.iter().copied()).current_dir(folder).outcome()
+    binary(arguments).current_dir(folder).outcome()
 }
 
 /// What another program says, in one piece.
