@@ -4,6 +4,7 @@ use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome, Run};
 use crate::support::terminal::displayed;
 
+use diagnose::plain;
 use namespace::Namespace;
 use std::process::Command;
 
@@ -35,10 +36,6 @@ fn piped(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
 /// What a terminal of so many columns gets, standard error included.
 fn in_terminal(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     displayed(columns, command(arguments, variables)).0
-}
-
-fn plain(text: &str) -> String {
-    diagnose::plain(text)
 }
 
 #[test]

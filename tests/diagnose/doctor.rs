@@ -68,22 +68,6 @@ fn a_fresh_namespace_is_fine() {
     }
 }
 
-#[test]
-fn rules_of_ours_are_counted() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        succeed(&namespace, &call("apply", variant, FULL));
-        let (code, printed) = findings(&namespace, &POD);
-        assert_eq!(code, Some(0), "{printed}");
-        let line = printed
-            .lines()
-            .find(|line| line.contains("set by sidecar-init: "))
-            .unwrap_or_else(|| panic!("{printed}"));
-        assert!(line.contains("IPv4") && line.contains("IPv6") && line.contains(variant.name()), "{line}");
-        assert!(!printed.contains("sees packets before sidecar-init's rules"), "{printed}");
-    }
-}
-
 /// Ours, upstream's, upstream's native mode, or no difference.
 #[test]
 fn who_made_what_is_named() {

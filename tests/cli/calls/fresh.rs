@@ -57,17 +57,6 @@ fn check_says_that_rules_are_in_place_and_warns_as_apply_does() {
     assert!(ended.code == Some(3) && !ended.stdout.contains("in place"), "{ended:?}");
 }
 
-#[test]
-fn clean_says_whether_there_was_anything() {
-    let ended = last_of("sidecar-init clean");
-    assert!(ended.stderr.contains("no rules of this program were found changed=false"), "{ended:?}");
-    let ended = last_of(&format!("{SET} 2>/dev/null\nsidecar-init clean"));
-    assert!(ended.stderr.contains("no rules of this program remain changed=true"), "{ended:?}");
-    for absent in ["backend=", "families=", "rules="] {
-        assert!(!ended.stderr.contains(absent), "{ended:?}");
-    }
-}
-
 /// There was nothing that a command could have changed which only looks.
 #[test]
 fn only_commands_that_change_something_say_that_nothing_was_changed() {

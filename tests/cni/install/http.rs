@@ -5,12 +5,25 @@ use crate::support::namespace::Namespace;
 use crate::support::program::{Run, fed};
 use std::{
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     process::Command,
     time::{Duration, Instant},
 };
 use testkit::monitoring::{Exporter, check};
+
+/// Sends bytes to an address of a namespace, and returns all that comes back.
+pub(crate) fn send(namespace: &Namespace, address: &str, request: &[u8]) -> io::Result<String> {
+    namespace.run(|| {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        // It may hang up before it has read all.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        Ok(String::from_utf8(answer).expect("UTF-8"))
+    })
+}
 
 /// The program ends before the folders go, in which it would put things back.
 struct Scene {
@@ -37,17 +50,8 @@ impl Scene {
         Self { running, node, namespace, address }
     }
 
-    /// Sends bytes and returns all that comes back.
     fn send(&self, request: &[u8]) -> String {
-        self.namespace.run(|| {
-            let mut stream = TcpStream::connect(&self.address).expect("it listens");
-            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
-            // It may hang up before it has read all.
-            let _ = stream.write_all(request);
-            let mut answer = Vec::new();
-            let _ = stream.read_to_end(&mut answer);
-            String::from_utf8(answer).expect("UTF-8")
-        })
+        send(&self.namespace, &self.address, request).expect("it listens")
     }
 
     /// Calls the plugin with these variables besides: whether it succeeds.

@@ -1,7 +1,7 @@
 //! `cni install`, `cni uninstall` and `cni repair` on a node made of two folders.
 
 mod hostile;
-mod http;
+pub(crate) mod http;
 mod kills;
 mod manifests;
 mod node;

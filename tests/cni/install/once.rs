@@ -80,9 +80,8 @@ fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
     assert_eq!(entry(&node)["capture"]["istio-inbound-ports"], "*");
     assert_eq!((&entry(&node)["log"], &entry(&node)["state_dir"]), (&Value::Null, &"/run/a".into()));
     assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
-    node.succeed("uninstall", &["--keep-program"]);
+    node.succeed("uninstall", &[]);
     assert_eq!(node.read("10-a.conflist"), text);
-    assert!(node.plugin().exists());
 }
 
 #[test]

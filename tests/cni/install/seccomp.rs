@@ -1,6 +1,7 @@
 //! The installer, and the commands that are run in the node agent's container, make no system call that the profiles of
 //! `docker/cni/seccomp` refuse.
 
+use crate::cni::install::http::send;
 use crate::cni::install::node::{LIST, Node, program};
 use crate::cni::install::repair::Pod;
 use crate::support::mounts::in_mount_namespace;
@@ -9,8 +10,6 @@ use crate::support::program::Run;
 use crate::support::wait;
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpStream,
     os::unix::fs::chown,
     process::{Command, Stdio},
 };
@@ -24,14 +23,8 @@ const METRICS: &str = "127.0.0.1:15072";
 
 /// Whether a page is answered well, in this namespace.
 fn is_served(namespace: &Namespace, address: &str, page: &str) -> bool {
-    let get = || {
-        let mut stream = TcpStream::connect(address)?;
-        write!(stream, "GET {page} HTTP/1.1\r\nHost: node\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok::<bool, std::io::Error>(answer.starts_with("HTTP/1.1 200 "))
-    };
-    namespace.run(get).unwrap_or(false)
+    let request = format!("GET {page} HTTP/1.1\r\nHost: node\r\n\r\n");
+    send(namespace, address, request.as_bytes()).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! DEL and GC: what is left of a container that goes, and of those that are gone.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text, variables};
 use crate::support::namespace::Namespace;
 use serde_json::json;
 use std::fs;
@@ -27,17 +27,14 @@ fn what_is_there_is_cleaned_and_forgotten_once() {
 
 #[test]
 fn a_namespace_that_is_gone_or_not_named_is_no_reason_to_fail() {
-    let file = std::env::temp_dir().join(format!("sidecar-init-unmounted-{}", std::process::id()));
-    fs::write(&file, "").expect("what is left of a name");
-    for path in
-        ["", "/run/netns/no-such-namespace", "/proc/1/no/such", crate::cni::plugin::runtime::text(&file)]
-    {
-        let (node, pod) = added();
+    let left = Node::new();
+    let file = left.folder.join("what is left of a name");
+    fs::write(&file, "").expect("a file");
+    for path in ["", "/run/netns/no-such-namespace", "/proc/1/no/such", text(&file)] {
+        let (node, _pod) = added();
         node.does("DEL", &node.capturing(), path);
         assert!(node.attachments().is_empty(), "{path:?}");
-        drop(pod);
     }
-    fs::remove_file(&file).expect("it goes");
 }
 
 #[test]

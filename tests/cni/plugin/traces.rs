@@ -76,13 +76,6 @@ fn where_a_wrong_place_is_asked_for_nothing_is_left() {
 }
 
 #[test]
-fn no_log_is_wanted_and_none_is_written() {
-    let (node, pod) = (Node::new(), container());
-    node.does("ADD", &node.configuration(&json!({"log": "none"})), &pod.path());
-    assert!(!node.log().exists());
-}
-
-#[test]
 fn traces_that_can_not_be_left_are_no_reason_to_refuse_a_pod() {
     let (node, pod) = (Node::new(), container());
     let file = node.folder.join("file");
