@@ -1,7 +1,7 @@
 //! Whatever annotations and values say: a refusal, or arguments that the init container takes. Never a crash, never a line that
 //! another one reads otherwise.
 
-use injection::configuration::{ConfigurationText, Texts};
+use crate::support::read;
 use injection::sidecar::Sidecar;
 use injection::{AdmissionContext, Configuration};
 use mesh::pod::EXCLUDED_NAMESPACES;
@@ -158,9 +158,7 @@ proptest! {
     #[test]
     fn any_tree_is_a_configuration_or_refused_with_its_path(config in trees(), values in trees(), mesh in trees()) {
         let [config, values, mesh] = [config, values, mesh].map(|tree| tree.to_string());
-        let text = |name, text| Some(ConfigurationText { name, text });
-        let texts = Texts { config: text("config", &config), values: text("values", &values), mesh: text("mesh", &mesh) };
-        match Configuration::read(&texts) {
+        match read(&config, &values, &mesh) {
             Ok(configuration) => {
                 let sidecar = Sidecar::of(&json!({}), &AdmissionContext::default(), &configuration.values, &configuration.mesh);
                 let sidecar = sidecar.expect("a pod that says nothing");

@@ -1,6 +1,7 @@
 //! Arguments of the init container, read back by the policy as those of any pod: what annotations mean is what they capture.
 
-use injection::configuration::{ConfigurationText, IstioValues, MeshConfig, Texts};
+use crate::support::read;
+use injection::configuration::{IstioValues, MeshConfig};
 use injection::sidecar::{InitMode, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration};
 use mesh::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
@@ -147,8 +148,7 @@ impl Case {
         if self.cni {
             values.push_str("pilot: {cni: {enabled: true}}\n");
         }
-        let text = ConfigurationText { name: "values", text: &values };
-        Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good values")
+        read("", &values, "").expect("good values")
     }
 
     /// Holds what was captured against what was meant. A plugin leaves the agent's port alone on the way out, if nobody says.
@@ -265,8 +265,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
 
 /// The arguments of a pod, as one line.
 fn line(annotations: &Value, values: &str) -> String {
-    let text = ConfigurationText { name: "values", text: values };
-    let configuration = Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good");
+    let configuration = read("", values, "").expect("good");
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}});
     let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &configuration.values, &configuration.mesh)
         .expect("good annotations");

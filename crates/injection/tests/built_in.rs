@@ -1,6 +1,7 @@
 //! The built-in templates: what they make of a pod, and which pods they refuse.
 
-use injection::configuration::{Configuration, ConfigurationText, Texts};
+use crate::support::read;
+use injection::configuration::Configuration;
 use injection::sidecar::Sidecar;
 use injection::template::{BuiltIn, InjectionTemplate, TemplateContext};
 use injection::{AdmissionContext, InjectionOutcome, inject};
@@ -8,9 +9,7 @@ use mesh::Problems;
 use serde_json::{Value, json};
 
 fn configured(values: &Value) -> Result<Configuration, Problems> {
-    let values = values.to_string();
-    let values = Some(ConfigurationText { name: "values", text: &values });
-    Configuration::read(&Texts { values, ..Texts::default() })
+    read("", &values.to_string(), "")
 }
 
 /// What a template makes of a pod.

@@ -118,9 +118,3 @@ fn problems_and_warnings_are_as_written() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configuration.txt");
     testkit::sections::answers(file, ", read", shown);
 }
-
-#[test]
-fn one_document_holds_the_values() {
-    let shown = read("policy: enabled", "a: 1\n---\nb: 1", "").expect_err("two documents");
-    assert!(shown.contains("values: holds several documents; expected one"), "{shown}");
-}

@@ -1,8 +1,8 @@
 //! Why pods are injected or not, as it is told: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and what
 //! data say besides.
 
+use crate::support::read;
 use diagnose::plain;
-use injection::configuration::{ConfigurationText, Texts};
 use injection::explain::{
     DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, injected, text,
 };
@@ -42,8 +42,7 @@ fn explained(case: &str) -> String {
         labels.iter().map(|(key, value)| (key.clone(), word(value))).collect()
     });
     let of_values = head.get("values").map(ToString::to_string).unwrap_or_default();
-    let of_values = Some(ConfigurationText { name: "values", text: &of_values });
-    let configuration = Configuration::read(&Texts { values: of_values, ..Texts::default() });
+    let configuration = read("", &of_values, "");
     let revision = head["revision"].as_str().unwrap_or("default");
     let is_everywhere = head["everywhere"] == true;
     let injector = DeployedInjector::installed(revision, is_everywhere, configuration.expect("good values"));

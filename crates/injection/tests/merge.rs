@@ -1,10 +1,7 @@
 //! Strategic merge is what `kubectl patch --type=strategic` does, for pods and patches made at random.
 
-#[path = "support/kubectl.rs"]
-mod kubectl;
-
+use crate::support::kubectl::{patched, without};
 use injection::merge::{SchemaKind, merge};
-use kubectl::{patched, without};
 use proptest::{
     collection::vec,
     option,

@@ -1,11 +1,8 @@
 //! Laws of editing: whatever a document looks like, and whatever becomes of its value, the new text has the new value, comments
 //! outside of what changes stay, and so does every byte of the other documents.
 
-#[path = "support/random.rs"]
-mod random;
-
+use crate::support::random::Random;
 use proptest::prelude::*;
-use random::Random;
 use serde_json::{Value, json};
 use testkit::scope;
 
@@ -68,7 +65,7 @@ proptest! {
 
 #[test]
 fn documents_are_hardly_ever_written_again() {
-    let seeds = scope::of((0..1_000).collect(), 250);
+    let seeds = scope::of((0..1_000).chain([2_022_402_672_290_214_159]).collect(), 250);
     let (tried, rewritten) = (seeds.len(), seeds.into_iter().filter(|seed| !check(*seed)).count());
     assert!(rewritten <= 10, "{rewritten} of {tried} lose their comments");
 }

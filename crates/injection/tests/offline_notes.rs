@@ -1,7 +1,7 @@
 //! What the author of a manifest should know besides its injection: the cases of `offline_notes.txt`, whose notes
 //! `UPDATE_GOLDENS=1` writes.
 
-use injection::configuration::{ConfigurationText, Texts};
+use crate::support::read;
 use injection::offline::{Note, RefusedManifest, Surroundings, manifest};
 use injection::{Configuration, Namespaces};
 use std::collections::BTreeMap;
@@ -27,8 +27,7 @@ fn notes_are_as_written() {
 fn selecting() -> Configuration {
     let text = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: never}}]\n\
                 alwaysInjectSelector: [{matchLabels: {app: always}}]\n";
-    let config = Some(ConfigurationText { name: "config", text });
-    Configuration::read(&Texts { config, ..Texts::default() }).expect("a good text")
+    read(text, "", "").expect("a good text")
 }
 
 #[test]

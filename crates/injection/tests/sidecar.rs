@@ -1,15 +1,14 @@
 //! A pod's sidecar by its annotations, and everything that can be wrong with them at once.
 
-use injection::configuration::{ConfigurationText, ProxyReadinessProbe, Texts};
+use crate::support::read;
+use injection::configuration::ProxyReadinessProbe;
 use injection::sidecar::{InitMode, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration};
 use mesh::Problems;
 use serde_json::{Value, json};
 
 fn configured(values: &str, mesh: &str) -> Configuration {
-    let text = |name, text| Some(ConfigurationText { name, text });
-    let texts = Texts { config: None, values: text("values", values), mesh: text("mesh", mesh) };
-    Configuration::read(&texts).expect("good texts")
+    read("", values, mesh).expect("good texts")
 }
 
 /// The sidecar of a pod with these annotations.
@@ -193,31 +192,6 @@ fn a_pods_proxy_config_is_one_document() {
         let Problems(problems) = try_of(&json!({name: text}), &Configuration::default()).expect_err(text);
         assert_eq!(problems.len(), 1, "{text:?}");
         assert!(problems[0].to_string().contains(expected), "{}", problems[0]);
-    }
-}
-
-#[test]
-fn arguments_without_a_value_come_last_as_values_ask_for_them() {
-    let tail = |values: &str| {
-        let sidecar = try_of(&json!({}), &configured(values, "")).expect("nothing said");
-        let arguments = sidecar.arguments();
-        let at =
-            arguments.iter().position(|word| word.starts_with("--log_output_level")).expect("the last value");
-        arguments[at + 1..].join(" ")
-    };
-    let all = "global: {logAsJson: true, nativeNftables: true, proxy_init: {forceApplyIptables: true}}\n";
-    for (values, expected) in [
-        (String::new(), ""),
-        ("global: {logAsJson: true}".to_owned(), "--log_as_json"),
-        ("global: {nativeNftables: true}".to_owned(), "--native-nftables"),
-        ("global: {proxy_init: {forceApplyIptables: true}}".to_owned(), "--force-apply"),
-        (all.to_owned(), "--log_as_json --force-apply --native-nftables"),
-        (
-            format!("{all}pilot: {{cni: {{enabled: true}}}}"),
-            "--log_as_json --run-validation --skip-rule-apply --native-nftables",
-        ),
-    ] {
-        assert_eq!(tail(&values), expected, "{values}");
     }
 }
 

@@ -124,8 +124,8 @@ pub(super) fn budget(target: &Installation, name: &str, component: Component) ->
 mod tests {
     use super::*;
     use crate::configuration::{Configuration, ConfigurationText, Texts};
+    use crate::manifests::Installation;
     use crate::manifests::installation::tests::PLAIN;
-    use crate::manifests::{InstallOptions, Installation};
 
     #[test]
     fn the_configuration_that_is_printed_says_the_defaults() {
@@ -146,15 +146,5 @@ mod tests {
         assert_eq!(read.mesh.raw, default.mesh.raw);
         assert_eq!(read.default_templates, default.default_templates);
         assert_eq!(read.warnings, Vec::<String>::new());
-    }
-
-    #[test]
-    fn images_and_a_revision_are_values() {
-        let options = InstallOptions { revision: "r1", init_image: Some("mesh/init:1"), ..PLAIN };
-        let target = Installation::read(&options).expect("right");
-        let values = configuration(&target)["data"]["values"].as_str().expect("a text").to_owned();
-        for text in ["mesh/proxy:1", "mesh/init:1", "revision: r1", "istiod.istio-system.svc:15012"] {
-            assert!(values.contains(text), "{text}: {values}");
-        }
     }
 }

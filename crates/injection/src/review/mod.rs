@@ -314,44 +314,4 @@ mod tests {
             assert_eq!(body_of(&answer)["apiVersion"], VERSIONS[1], "{body:.99}");
         }
     }
-
-    /// An injector that needs the variables of a pod.
-    fn counts(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems> {
-        let variables = pod["spec"]["containers"][0]["env"].as_array().map_or(0, Vec::len);
-        let mut counted = labels(pod, admission)?;
-        if let pipeline::InjectionOutcome::Injected(injected) = &mut counted {
-            injected.pod["spec"]["containers"][0]["env"] = json!([{ "name": "COUNT", "value": variables }]);
-        }
-        Ok(counted)
-    }
-
-    #[test]
-    fn what_was_left_out_is_read_where_it_is_needed() {
-        let variables: Value = (0..99).map(|number| json!({ "name": format!("V{number}") })).collect();
-        let pod = json!({ "metadata": {}, "spec": { "containers": [{ "name": "web", "env": variables }] } });
-        let review =
-            json!({ "apiVersion": VERSIONS[0], "kind": KIND, "request": { "uid": "u", "object": pod } });
-        let review = review.to_string();
-        let call = WebhookCall {
-            method: "POST",
-            path: "/inject",
-            content_type: Some(JSON),
-            body: review.as_bytes(),
-        };
-        let patched =
-            |injector: fn(&Value, &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems>| {
-                let answer = answer_by(&call, &UnknownCluster, injector);
-                let answer = body_of(&answer);
-                let patch = BASE64
-                    .decode(answer["response"]["patch"].as_str().expect("a patch").as_bytes())
-                    .expect("base64");
-                let mut patched = pod.clone();
-                let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
-                json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
-                patched
-            };
-        assert_eq!(patched(labels)["spec"], pod["spec"]);
-        let counted = json!([{ "name": "COUNT", "value": 99 }]);
-        assert_eq!(patched(counts)["spec"]["containers"][0]["env"], counted);
-    }
 }

@@ -1,6 +1,6 @@
 //! The writes that lead from what there is to what is to be, tried on a namespace in memory.
 
-use crate::scene::{Scene, environment, shop};
+use super::scene::{Scene, environment, shop};
 use injection::environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
 use injection::environment::conditions::{acting, conditions, idle, ranked, status};
 use injection::environment::existing::{Existing, MANAGER};

@@ -1,6 +1,6 @@
 //! The EnvoyFilter that adds the header.
 
-use crate::scene::{environment, shop};
+use super::scene::{environment, shop};
 use injection::environment::filter::script;
 use serde_json::json;
 

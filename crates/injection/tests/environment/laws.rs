@@ -1,6 +1,6 @@
 //! Laws that hold for any namespace: routes do what was chosen, lead to subsets that there are, and depend on no order.
 
-use crate::scene::{Scene, environment};
+use super::scene::{Scene, environment};
 use injection::environment::routes::{RouteDisposition, subset};
 use proptest::prelude::*;
 use serde_json::{Value, json};

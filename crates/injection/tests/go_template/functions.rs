@@ -1,6 +1,6 @@
 //! Each function of templates, by what it makes.
 
-use crate::world::World;
+use super::world::World;
 use injection::template::go;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -53,6 +53,10 @@ const ROWS: &[(&str, &str)] = &[
     (r#"otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels "shop""#, ""),
     (r#"protoToJSON .Values.none"#, "{}"),
     (r#"protoToJSON (dict "drainDuration" "45s")"#, r#"{"drainDuration":"45s"}"#),
+    (
+        r#"protoToJSON (dict "proxyMetadata" (dict "A" "1") "concurrency" 4 "discoveryAddress" "a:1")"#,
+        r#"{"discoveryAddress":"a:1","concurrency":4,"proxyMetadata":{"A":"1"}}"#,
+    ),
     (r#"(fromJSON `{"a":[1,"x"]}`).a"#, "[1 x]"),
     (r#"fromJSON `{`"#, "{}"),
     (r#"toYaml .Values.global.proxy.resources"#, "limits:\n  cpu: \"2\"\n"),
@@ -74,65 +78,23 @@ const ROWS: &[(&str, &str)] = &[
     (r#"appendMultusNetwork "a" "b""#, "a, b"),
     // Texts.
     (r#"cat "a" nil 1"#, "a 1"),
-    (r#"quote "a\"b" 1"#, r#""a\"b" "1""#),
-    (r#"squote "a" 1"#, "'a' '1'"),
-    (r#"toString 1 | kindOf"#, "string"),
     (r#"toJSON (toStrings (list 1 true))"#, r#"["1","true"]"#),
-    (r#"list "a" 1 | join ",""#, "a,1"),
-    (r#"lower "A" | upper"#, "A"),
-    (r#"title "ab cd""#, "Ab Cd"),
-    (r#"untitle "Ab Cd""#, "ab cd"),
-    (r#"repeat 3 "ab""#, "ababab"),
-    (r#"replace "." "-" "a.b.c""#, "a-b-c"),
-    (r#"trim "  a ""#, "a"),
-    (r#"trimAll "$" "$5$""#, "5"),
-    (r#"trimPrefix "-" "-a-""#, "a-"),
-    (r#"trimSuffix "-" "-a-""#, "-a"),
-    (r#"nospace "a b c""#, "abc"),
-    (r#"hasPrefix "a" "ab""#, "true"),
-    (r#"hasSuffix "a" "ab""#, "false"),
-    (r#"trunc 2 "abc""#, "ab"),
-    (r#"trunc -2 "abc""#, "bc"),
-    (r#"substr 1 3 "abcd""#, "bc"),
-    (r#"(split "." "a.b")._1"#, "b"),
-    (r#"(splitn "." 2 "a.b.c")._1"#, "b.c"),
     (r#"toJSON (splitList "," "a,b")"#, r#"["a","b"]"#),
     (r#"upper .Values.none"#, ""),
     // Lists.
     (r#"len (compact .Values.none)"#, "0"),
     (r#"len (keys .Values.none)"#, "0"),
     (r#"hasKey .Values.none "a""#, "false"),
-    (r#"hasKey (dict "2" 1) 2"#, "true"),
     (r#"toJSON (list 1 "a" true)"#, r#"[1,"a",true]"#),
     (r#"toJSON (tuple 1)"#, "[1]"),
-    (r#"first (list 1 2 3)"#, "1"),
-    (r#"last (list 1 2 3)"#, "3"),
-    (r#"rest (list 1 2 3)"#, "[2 3]"),
-    (r#"initial (list 1 2 3)"#, "[1 2]"),
-    (r#"append (list 1) 2"#, "[1 2]"),
-    (r#"push (list 1) 2"#, "[1 2]"),
-    (r#"prepend (list 1) 2"#, "[2 1]"),
-    (r#"concat (list 1) (list 2 3)"#, "[1 2 3]"),
-    (r#"reverse (list 1 2)"#, "[2 1]"),
-    (r#"compact (list 0 1 "" 2)"#, "[1 2]"),
+    (r#"until 10000 | len"#, "10000"),
     (r#"uniq .Values.global.list"#, "[b a]"),
-    (r#"without (list 1 2 3) 2"#, "[1 3]"),
     (r#"has "a" .Values.global.list"#, "true"),
     (r#"sortAlpha .Values.global.list"#, "[a b b]"),
-    (r#"until 3"#, "[0 1 2]"),
-    (r#"until 10000 | len"#, "10000"),
-    (r#"untilStep 6 0 -2"#, "[6 4 2]"),
-    (r#"seq 1 2 5"#, "1 3 5"),
     // Maps.
-    (r#"(dict "a" 1 "b").a"#, "1"),
-    (r#"get (dict "a" 1) "a""#, "1"),
-    (r#"hasKey (dict "a" 1) "b""#, "false"),
     (r#"toJSON (set (dict "a" 1) "b" 2)"#, r#"{"a":1,"b":2}"#),
     (r#"toJSON (unset (dict "a" 1) "a")"#, "{}"),
-    (r#"keys (dict "b" 1 "a" 2)"#, "[a b]"),
-    (r#"values (dict "b" 1 "a" 2)"#, "[2 1]"),
     (r#"toJSON (pick (dict "a" 1 "b" 2) "a")"#, r#"{"a":1}"#),
-    (r#"pluck "a" (dict "a" 1) (dict "b" 2) (dict "a" 3)"#, "[1 3]"),
     (r#"dig "global" "proxy" "image" "none" .Values"#, "proxyv2"),
     (r#"dig "global" "no" "image" "none" .Values"#, "none"),
     (
@@ -141,48 +103,10 @@ const ROWS: &[(&str, &str)] = &[
     ),
     (r#"toJSON (mergeOverwrite (dict "a" 1) (dict "a" 2))"#, r#"{"a":2}"#),
     (r#"toJSON (deepCopy (dict "a" 1))"#, r#"{"a":1}"#),
-    // Numbers.
-    (r#"int "7" | add1"#, "8"),
-    (r#"int64 7.9"#, "7"),
-    (r#"atoi "x""#, "0"),
-    (r#"float64 "1.5""#, "1.5"),
-    (r#"float64 3"#, "3"),
-    (r#"add 1 2 3"#, "6"),
-    (r#"sub 5 2"#, "3"),
-    (r#"mul 2 3 4"#, "24"),
-    (r#"div 7 2"#, "3"),
-    (r#"mod 7 2"#, "1"),
-    (r#"max 1 3 2"#, "3"),
-    (r#"min 3 1 2"#, "1"),
-    (r#"ceil 1.2"#, "2"),
-    (r#"floor 1.8"#, "1"),
-    (r#"round 1.256 2"#, "1.26"),
-    // Choices and kinds.
-    (r#"default "x" """#, "x"),
-    (r#""y" | default "x""#, "y"),
-    (r#"empty (list)"#, "true"),
-    (r#"coalesce "" 0 "a""#, "a"),
-    (r#"ternary "a" "b" true"#, "a"),
-    (r#"false | ternary "a" "b""#, "b"),
-    (r#"all 1 "a""#, "true"),
-    (r#"any 0 """#, "false"),
-    (r#"kindOf (dict)"#, "map"),
-    (r#"kindIs "slice" (list)"#, "true"),
-    (r#"typeOf 1.5"#, "float64"),
-    (r#"typeIs "string" "a""#, "true"),
-    (r#"deepEqual (list 1) (list 1)"#, "true"),
     // Codings.
-    (r#"toJson (dict "a" "<b>")"#, r#"{"a":"\u003cb\u003e"}"#),
     (r#"toJson nil"#, "null"),
-    (r#"mustToJson 1"#, "1"),
-    (r#"toRawJson "a""#, r#""a""#),
-    (r#"duration "99999999999999999999999999999999999999""#, "0s"),
-    (r#"toPrettyJson (dict "a" 1)"#, "{\n  \"a\": 1\n}"),
-    (r#"(fromJson `{"a":1}`).a"#, "1"),
     (r#"(mustFromJson `{"a":1}`).a"#, "1"),
     (r#"(fromYaml "a: [1, 2]").a"#, "[1 2]"),
-    (r#"b64enc "a""#, "YQ=="),
-    (r#"b64dec "YQ==""#, "a"),
 ];
 
 /// What a pipeline prints: as a text in JSON, which no YAML reads otherwise.
@@ -310,28 +234,18 @@ fn errors_name_the_line_and_the_function() {
         ("{{ get 1 `b` }}", "get takes a map, and is given a number"),
         ("{{ index (list 1) 1 }}", "finds no item 1 in 1 items"),
         ("{{ urlParse `:a` }}", "lacks the scheme before its colon"),
-        ("{{ semverCompare `>=1.2.3-01` `1.3` }}", "takes a constraint"),
-        ("{{ semverCompare `1.2 - ` `1.3` }}", "takes a constraint"),
-        ("{{ semverCompare `` `1.3` }}", "takes a constraint"),
-        ("{{ semverCompare `|| 1` `1.3` }}", "takes a constraint"),
-        ("{{ semverCompare `1 ||` `1.3` }}", "takes a constraint"),
-        ("{{ semverCompare `>1,,<3` `2` }}", "takes a constraint"),
-        ("{{ semverCompare `>1,` `2` }}", "takes a constraint"),
-        ("{{ semverCompare `>1<3` `2` }}", "takes a constraint"),
-        ("{{ semverCompare `>=1 - 3` `2` }}", "takes a constraint"),
-        ("{{ semverCompare `1 - 2 - 3` `2` }}", "takes a constraint"),
         ("{{ semver `1.x` }}", "takes a version such as 1.2.3, not \"1.x\""),
-        ("{{ semver `1.2.3-01` }}", "takes a version"),
-        ("{{ semver `1.2.3+` }}", "takes a version"),
-        ("{{ semver `1.2.3-` }}", "takes a version"),
-        ("{{ semver `1.2.3.4` }}", "takes a version"),
-        ("{{ semver `vv1` }}", "takes a version"),
-        ("{{ semver `1.2.3-a..b` }}", "takes a version"),
-        ("{{ semver `1.2.3-é` }}", "takes a version"),
-        ("{{ semver `` }}", "takes a version"),
     ];
-    for (text, expected) in rows {
-        let shown = world.render(text).expect_err(text);
+    let bad = |form: &str, value: &str| form.replace('?', value);
+    let versions = ["1.2.3-01", "1.2.3+", "1.2.3-", "1.2.3.4", "vv1", "1.2.3-a..b", "1.2.3-é", ""];
+    let versions = versions.map(|value| (bad("{{ semver `?` }}", value), "takes a version"));
+    let constraints =
+        [">=1.2.3-01", "1.2 - ", "", "|| 1", "1 ||", ">1,,<3", ">1,", ">1<3", ">=1 - 3", "1 - 2 - 3"];
+    let constraints =
+        constraints.map(|value| (bad("{{ semverCompare `?` `2` }}", value), "takes a constraint"));
+    let rows = rows.map(|(text, expected)| (text.to_owned(), expected));
+    for (text, expected) in rows.into_iter().chain(versions).chain(constraints) {
+        let shown = world.render(&text).expect_err(&text);
         assert!(shown.contains(expected), "{text}: {shown}");
         assert!(shown.len() < 600 && !shown.contains("map["), "{shown}");
     }
@@ -365,8 +279,6 @@ fn set_changes_the_variable_that_it_names() {
                 {{- $_ := unset $x \"a\" }}\nx: {{ toJson $x }}";
     let expected = serde_json::json!({"x": {"b": 2, "0": 0, "1": 1}});
     assert_eq!(World::new().render(text), Ok(expected));
-    let shown = World::new().render("{{ $_ := set .Values \"a\" 1 }}").expect_err("no variable");
-    assert!(shown.contains("set changes \".Values\" in place"), "{shown}");
 }
 
 #[test]

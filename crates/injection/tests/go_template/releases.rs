@@ -1,8 +1,8 @@
-//! What the templates of Istio's releases ask for, each release by what it has that the one before had not: templates that
-//! make the same calls, in words of their own.
+//! What the templates of Istio's releases ask for beyond the idioms that all have, each release by what it has that the one
+//! before had not: templates that make the same calls, in words of their own.
 
-use crate::world::World;
-use injection::configuration::{ConfigurationText, Texts};
+use super::world::World;
+use crate::support::read;
 use serde_json::{Value, json};
 
 fn check(release: &str, world: &World, template: &str, expected: &Value) {
@@ -15,53 +15,6 @@ fn world(values: &Value, mesh: &Value) -> World {
     json_patch::merge(&mut world.configuration.values.raw, values);
     json_patch::merge(&mut world.configuration.mesh.raw, mesh);
     world
-}
-
-#[test]
-fn native_sidecars_were_a_variable_of_the_control_plane_up_to_1_25() {
-    let template = "{{ $own := isset .ObjectMeta.Annotations `own/native` }}\
-                    {{ $native := (or (and (not $own) (eq (env \"ENABLE_NATIVE_SIDECARS\" \"false\") \"true\")) (eq (index .ObjectMeta.Annotations `own/native`) \"true\")) }}\
-                    native: {{ $native }}\ncni: {{ .Values.pilot.cni.enabled }}\n\
-                    compliance: {{ .CompliancePolicy | quote }}\nmode: {{ or (index .ObjectMeta.Annotations `own/mode`) .ProxyConfig.InterceptionMode.String }}\n";
-    let values = json!({"pilot": {"cni": {"enabled": true}, "env": {"ENABLE_NATIVE_SIDECARS": "true"}}});
-    let expected = json!({"native": true, "cni": true, "compliance": "fips", "mode": "REDIRECT"});
-    check("1.24", &world(&values, &json!({})), template, &expected);
-    let values = json!({"pilot": {"cni": {"enabled": false}}});
-    let expected = json!({"native": false, "cni": false, "compliance": "fips", "mode": "REDIRECT"});
-    check("1.25", &world(&values, &json!({})), template, &expected);
-}
-
-#[test]
-fn data_say_whether_sidecars_are_native_from_1_26_on() {
-    let template = "{{ $native := ne (index .ObjectMeta.Annotations `own/native` | default (printf \"%t\" .NativeSidecars)) \"false\" }}\n\
-                    {{- $hold := and\n    (or .ProxyConfig.HoldApplicationUntilProxyStarts.GetValue .Values.global.proxy.hold)\n    (not $native) }}\n\
-                    a: [{{ $native }}, {{ $hold }}]\n\
-                    {{ if (isset .ObjectMeta.Annotations `own/reroute`) -}}\nb: \"{{ index .ObjectMeta.Annotations `own/reroute` }}\"\n\
-                    {{ else if (isset .ObjectMeta.Annotations `note`) -}}\nb: \"{{ index .ObjectMeta.Annotations `note` }}\"\n{{ end -}}\n";
-    let mut world = World::new();
-    world.sidecar.proxy_config["holdApplicationUntilProxyStarts"] = true.into();
-    check("1.26", &world, template, &json!({"a": [false, true], "b": "plain"}));
-    world.sidecar.native = true;
-    check("1.26", &world, template, &json!({"a": [true, false], "b": "plain"}));
-}
-
-#[test]
-fn networks_ports_and_metadata_are_as_in_1_27() {
-    let template = "annotations: {\n  networks: '{{ appendMultusNetwork (index .ObjectMeta.Annotations `own/networks`) `default/cni` }}',\n  \
-                    {{ with annotation .ObjectMeta `own/ranges` .Values.global.none }}ranges: \"{{.}}\",{{ end }}\n}\n\
-                    args:\n- {{ .MeshConfig.ProxyListenPort | default \"15001\" | quote }}\n- {{ .ProxyUID | default \"1337\" | quote }}\n\
-                    {{ if eq (index .ProxyConfig.ProxyMetadata \"A\") \"1\" }}- one{{ end }}\n{{ if .Values.global.nativeNftables -}}\n- nft\n{{ end -}}\n\
-                    ports: |-\n  [\n  {{- range $i, $c := .Spec.Containers }}{{ range $j, $p := $c.Ports }}{{ structToJSON $p }} {{ end }}{{ end }}]\n\
-                    config: |\n  {{ protoToJSON .ProxyConfig }}\n";
-    let mut world = world(&json!({"global": {"nativeNftables": true, "none": ""}}), &json!({}));
-    world.sidecar.proxy_config["concurrency"] = 4.into();
-    let expected = json!({
-        "annotations": {"networks": "default/cni"},
-        "args": ["15001", "1337", "one", "nft"],
-        "ports": "[{\"containerPort\":80} {\"containerPort\":53,\"protocol\":\"UDP\"} {\"name\":\"http\",\"containerPort\":90} ]",
-        "config": "{\"discoveryAddress\":\"istiod.mesh.svc:15012\",\"concurrency\":4,\"proxyMetadata\":{\"A\":\"1\"}}\n",
-    });
-    check("1.27", &world, template, &expected);
 }
 
 #[test]
@@ -80,18 +33,6 @@ fn missing_values_are_read_in_1_28() {
         template,
         &json!({"a": "ca", "b": false}),
     );
-}
-
-#[test]
-fn nothing_is_left_out_of_maps_in_1_29() {
-    let template = "labels:\n  {{- toJsonMap\n    (omit .ObjectMeta.Annotations \"note\")\n    .ObjectMeta.Labels\n    (strdict \"kind\" .TypeMeta.Kind)\n  | nindent 2 }}\n\
-                    resources:\n  {{- toYaml (omitNil .Values.global.proxy.resources) | nindent 2 }}\n";
-    let mut world = World::new();
-    world.configuration.values.raw["global"]["proxy"]["resources"] =
-        json!({"limits": {"cpu": null, "memory": "1Gi"}, "requests": {"cpu": null}});
-    let expected =
-        json!({"labels": {"app": "web", "kind": "Deployment"}, "resources": {"limits": {"memory": "1Gi"}}});
-    check("1.29", &world, template, &expected);
 }
 
 #[test]
@@ -155,8 +96,7 @@ fn providers_of_the_mesh_are_known_by_their_names() {
     let mut world = World::new();
     let mesh = "extensionProviders: [{name: otel, opentelemetry: {port: 4317}}, {name: envoy, envoyFileAccessLog: {path: /log}}]\n\
                 defaultServiceExportTo: [.]\n";
-    let texts = Texts { mesh: Some(ConfigurationText { name: "mesh", text: mesh }), ..Texts::default() };
-    world.configuration = injection::Configuration::read(&texts).expect("a mesh");
+    world.configuration = read("", "", mesh).expect("a mesh");
     let template = "names: [{{ range .MeshConfig.ExtensionProviders }}{{ .Name }}, {{ end }}]\n\
                     log: {{ (index .MeshConfig.ExtensionProviders 2).EnvoyFileAccessLog.Path }}\n\
                     to: [{{ index .MeshConfig.DefaultServiceExportTo 0 | quote }}, {{ index .MeshConfig.DefaultVirtualServiceExportTo 0 | quote }}]\n\
@@ -165,21 +105,4 @@ fn providers_of_the_mesh_are_known_by_their_names() {
         "names": ["prometheus", "stackdriver", "envoy", "otel"], "log": "/log", "to": [".", "*"], "other": [true, 60, true],
     });
     check("any", &world, template, &expected);
-}
-
-/// Templates for pods that are no sidecars: names of containers, and what follows them.
-#[test]
-fn containers_of_the_pod_are_written_again_by_the_agents_of_grpc() {
-    let template = "metadata:\n  annotations: {\n    rewrite: \"false\",\n  }\nspec:\n  containers:\n\
-                    {{- range $index, $container := .Spec.Containers  }}\n{{ if not (eq $container.Name \"istio-proxy\") }}\n\
-                    \x20 - name: {{ $container.Name }}\n    env: [{name: \"A\", value: \"1\"}]\n{{- end }}\n{{- end }}\n  volumes:\n  - emptyDir:\n    name: socket\n";
-    let env = json!([{"name": "A", "value": "1"}]);
-    let expected = json!({
-        "metadata": {"annotations": {"rewrite": "false"}},
-        "spec": {
-            "containers": [{"name": "web", "env": env}, {"name": "log", "env": env}],
-            "volumes": [{"emptyDir": null, "name": "socket"}],
-        },
-    });
-    check("any", &World::new(), template, &expected);
 }

@@ -1,6 +1,6 @@
 //! What a pod says is never read as YAML, and what says nothing to YAML stays as it is.
 
-use crate::world::World;
+use super::world::World;
 use serde_json::json;
 
 /// Ways to put an annotation into YAML.

@@ -1,13 +1,13 @@
 //! Templates that are tried when a configuration is loaded.
 
-use injection::configuration::{Configuration, ConfigurationText, Texts};
+use crate::support::read;
+use injection::configuration::Configuration;
 use injection::trial::{TemplateTrial, trial};
 use injection::{AdmissionContext, inject};
 use serde_json::json;
 
 fn configured(config: &str) -> Result<Configuration, String> {
-    let config = Some(ConfigurationText { name: "config", text: config });
-    Configuration::read(&Texts { config, ..Texts::default() }).map_err(|problems| problems.to_string())
+    read(config, "", "").map_err(|problems| problems.to_string())
 }
 
 fn tried(config: &str) -> Vec<TemplateTrial> {

@@ -1,6 +1,6 @@
 //! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod. A file has those of one subject.
 
-use injection::configuration::{ConfigurationText, Texts};
+use crate::support;
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, Workload, inject, path};
 use mesh::Problems;
 use mesh::pod::values;
@@ -92,16 +92,9 @@ impl Setup {
         if let Some(config) = head.get_mut("config").and_then(Value::as_object_mut) {
             config.entry("policy").or_insert("enabled".into());
         }
-        let texts = ["config", "values", "mesh"].map(|key| head.get(key).map(ToString::to_string));
-        let [config, values, mesh] = &texts;
-        let text = |name, text: &'static str| ConfigurationText { name, text };
-        let leaked = |name, given: &Option<String>| given.clone().map(|given| text(name, given.leak()));
-        let texts = Texts {
-            config: leaked("config", config),
-            values: leaked("values", values),
-            mesh: leaked("mesh", mesh),
-        };
-        let configuration = Configuration::read(&texts).expect("a good configuration");
+        let [config, values, mesh] = ["config", "values", "mesh"]
+            .map(|key| head.get(key).map(ToString::to_string).unwrap_or_default());
+        let configuration = support::read(&config, &values, &mesh).expect("a good configuration");
         let namespace = &head.get("namespace").cloned().unwrap_or_default();
         let pairs = |key: &str| -> BTreeMap<String, String> {
             let pairs = namespace.get(key).and_then(Value::as_object).into_iter().flatten();

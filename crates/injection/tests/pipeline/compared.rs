@@ -1,7 +1,7 @@
 //! A pod that this injector has made, and that the API server has stored, is no different to it; with another configuration
 //! every difference has its place.
 
-use crate::cases::{Case, Setup};
+use super::cases::{Case, Setup};
 use injection::compare::{ComparisonVerdict, compare, try_templates};
 use injection::{Configuration, InjectionOutcome, Namespaces};
 use serde_json::{Value, json};

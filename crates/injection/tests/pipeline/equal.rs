@@ -1,7 +1,7 @@
 //! What Istio's own injector makes of a pod, a template and values, kind by kind: a row for each that was once different here.
 //! The templates are ours; they make the calls that Istio's make.
 
-use crate::cases::Setup;
+use super::cases::Setup;
 use injection::InjectionOutcome;
 use injection::pipeline::OVERRIDES;
 use serde_json::{Value, json};

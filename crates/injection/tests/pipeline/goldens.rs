@@ -3,8 +3,8 @@
 //!
 //! `UPDATE_GOLDENS=1` writes the files anew.
 
-use crate::cases::{Case, Setup, files};
-use crate::rfc6902::apply;
+use super::cases::{Case, Setup, files};
+use crate::support::rfc6902::apply;
 use injection::InjectionOutcome;
 use injection::patch::between;
 use injection::pipeline::STATUS;

@@ -1,7 +1,7 @@
 //! What holds for every pod: what its user wrote stays, injecting twice is injecting once, and nothing that is sent does harm.
 
-use crate::cases::{Case, Setup};
-use crate::rfc6902::apply;
+use super::cases::{Case, Setup};
+use crate::support::rfc6902::apply;
 use injection::patch::between;
 use injection::pipeline::{OVERRIDES, PROXY, STATUS};
 use injection::{Injected, InjectionOutcome};

@@ -1,9 +1,9 @@
 //! A law beside Kubernetes' own code: a random pod that this injector has injected is what `kubectl` makes of the pod, the
 //! template's text with its values pasted in, and what the pod's author says of the same containers.
 
-use crate::cases::Setup;
-use crate::kubectl::{patched, without};
-use crate::laws::plain;
+use super::cases::Setup;
+use super::laws::plain;
+use crate::support::kubectl::{patched, without};
 use injection::InjectionOutcome;
 use injection::pipeline::{OVERRIDES, STATUS};
 use proptest::{collection::vec, strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};

@@ -1,11 +1,10 @@
 //! What a review is answered, beside what the same pod becomes as a whole: the server leaves long lists of variables unread
 //! wherever it can, and no answer may depend on that.
 
-use crate::cases::Case;
-use crate::laws::entangled;
-use crate::rfc6902::apply;
+use super::cases::Case;
+use super::laws::entangled;
+use crate::support::{read, rfc6902::apply};
 use data_encoding::BASE64;
-use injection::configuration::{ConfigurationText, Texts};
 use injection::review::{Answer, ReviewOutcome as Answered, UnknownCluster, WebhookCall, answer};
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject};
 use proptest::prelude::*;
@@ -30,10 +29,7 @@ const CURIOUS: [&str; 7] = [
 static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
     let of_template = |template: &str| {
         let config = json!({ "policy": "enabled", "defaultTemplates": ["curious"], "templates": { "curious": template } });
-        let config = config.to_string();
-        let texts =
-            Texts { config: Some(ConfigurationText { name: "config", text: &config }), ..Texts::default() };
-        Configuration::read(&texts).unwrap_or_else(|problems| panic!("{template}: {problems}"))
+        read(&config.to_string(), "", "").unwrap_or_else(|problems| panic!("{template}: {problems}"))
     };
     let of_cases = Case::all().iter().map(|case| case.setup().configuration.clone());
     CURIOUS.into_iter().map(of_template).chain(of_cases).collect()

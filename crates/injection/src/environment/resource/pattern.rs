@@ -33,26 +33,3 @@ impl AliasPattern {
         self.0.join(&environment.replace('.', "\\."))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expressions_of_re2_are_taken() {
-        for text in [".*;env=(@);.*", r#"{"env":"(@)"}"#] {
-            assert_eq!(AliasPattern::read(text, "(@)").map(|_| ()), Ok(()), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_envoy_could_not_compile_is_refused() {
-        for (text, expected) in [
-            ("env=", "lacks the placeholder"),
-            ("((@)", "is not a regular expression of RE2: unclosed group"),
-        ] {
-            let found = AliasPattern::read(text, "(@)").expect_err(text);
-            assert!(found.contains(expected), "{text}: {found}");
-        }
-    }
-}

@@ -6,8 +6,8 @@ mod safety;
 mod trial;
 mod world;
 
+use self::world::World;
 use serde_json::json;
-use world::World;
 
 #[test]
 fn data_have_the_names_of_go() {

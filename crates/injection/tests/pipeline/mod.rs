@@ -4,10 +4,6 @@ mod cases;
 mod compared;
 mod equal;
 mod goldens;
-#[path = "../support/kubectl.rs"]
-mod kubectl;
 mod laws;
 mod rendered;
 mod reviews;
-#[path = "../support/rfc6902.rs"]
-mod rfc6902;
