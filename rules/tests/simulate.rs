@@ -67,11 +67,6 @@ fn tproxy(port: u16) -> Verdict {
     Verdict::Tproxy(rules::Port::new(port).expect("valid"))
 }
 
-/// Walks each packet through the scenario's rules for IPv4.
-fn scenario(name: &str, cases: &[(Packet, Verdict)]) {
-    check(&Case::named(name).text("v4.rules").expect("rules"), cases);
-}
-
 /// Walks each packet through a listing.
 fn check(text: &str, cases: &[(Packet, Verdict)]) {
     let view = View::of_listing(parse::listing(text, Family::V4).expect("a listing"));
@@ -83,37 +78,6 @@ fn check(text: &str, cases: &[(Packet, Verdict)]) {
 }
 
 use Protocol::{Tcp, Udp};
-
-#[test]
-fn everything_is_captured_except_the_proxys_own_traffic() {
-    scenario(
-        "istio-init-container",
-        &[
-            (from_process(Tcp, 1000, "10.9.9.9:443"), redirect(15001)),
-            (from_process(Udp, 1000, "10.9.9.9:443"), Verdict::Pass),
-            (from_process(Tcp, 1337, "10.9.9.9:443"), Verdict::Pass),
-            (from_process(Tcp, 1000, "127.0.0.1:80"), Verdict::Pass),
-            (from_process(Tcp, 1000, "10.44.0.7:80"), Verdict::Pass),
-            (from_process(Tcp, 1337, "10.44.0.7:80"), redirect(15006)),
-            (from_outside(8080), redirect(15006)),
-            (from_outside(15008), Verdict::Pass),
-            (from_outside(15090), Verdict::Pass),
-            (Packet { state: ConnState::Established, ..from_outside(8080) }, Verdict::Pass),
-        ],
-    );
-}
-
-#[test]
-fn tproxy_hands_over_and_the_proxys_calls_to_its_pod_come_in_again() {
-    scenario(
-        "tproxy-all-inbound",
-        &[
-            (from_outside(8080), tproxy(15006)),
-            (from_process(Tcp, 1000, "10.44.0.7:80"), Verdict::Pass),
-            (from_process(Tcp, 1337, "10.44.0.7:80"), redirect(15006)),
-        ],
-    );
-}
 
 /// Found by the differential tests: a virtual machine behind the pod calls out by an excluded port, and its connection
 /// never comes about.
@@ -346,7 +310,6 @@ mod any_text {
 
     use super::{Family, Routing, Tcp, Trace, View, from_outside, from_process, parse, walk};
     use proptest::prelude::{ProptestConfig, proptest};
-    use rules::{Cidr, Mark, PortRange, PortSet};
     use testkit::scope;
 
     const WORDS: &str = "(\\*(nat|mangle|raw|filter)\n|COMMIT\n|:[A-C] - \\[0:0\\]\n|-A (OUTPUT|PREROUTING|INPUT|[A-C])( (! )?-(s|d) (10\\.0\\.0\\.0/8|0/0|x)| -p (tcp|udp|6|icmp)| -(m|j|g) ([A-C]|tcp|owner|MARK|ACCEPT|RETURN|DROP|CT)| --(dport|on-port|to-ports|set-xmark|zone|uid-owner) [0-9]{1,6}){0,5}\n)";
@@ -362,29 +325,6 @@ mod any_text {
                     walk(&view, &Routing::default(), &packet, &mut Trace::default());
                 }
             }
-        }
-
-        #[test]
-        fn is_a_value_that_comes_back_or_none(text in "[0-9a-fx:./,+-]{0,24}") {
-            if let Ok(cidr) = text.parse::<Cidr>() {
-                assert_eq!(cidr.to_string().parse(), Ok(cidr));
-            }
-            if let Ok(range) = text.parse::<PortRange>() {
-                assert_eq!(range.to_string().parse(), Ok(range));
-            }
-            if let Ok(set) = text.parse::<PortSet>() {
-                assert_eq!(set.to_string().parse(), Ok(set));
-            }
-            if let Ok(mark) = text.parse::<Mark>() {
-                assert_eq!(mark.to_string().parse(), Ok(mark));
-            }
-        }
-
-        #[test]
-        fn is_read_without_a_panic(text in "\\PC{0,200}") {
-            let _ = parse::listing(&format!("*nat\n-A OUTPUT {text}\n"), Family::V6);
-            let _ = parse::listing(&text, Family::V4);
-            let _ = parse::listing(&text, Family::V4);
         }
     }
 }

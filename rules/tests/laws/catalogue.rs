@@ -3,9 +3,9 @@
 
 use super::arbitrary::EVERYBODY;
 use rules::{
-    Checked, ConnState, Family, Gid, Mark, Ownership, Protocol, State, Uid,
+    Checked, ConnState, Family, Gid, Mark, Ownership, Protocol, Uid,
     check::check,
-    nft, parse, plan,
+    nft, parse,
     render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft::script, svg::svg},
     shadow::{Work, shadowed},
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
@@ -52,24 +52,6 @@ fn rules_read_back_to_the_letter() {
         for family in Family::BOTH {
             let rules = checked(&scenario, family);
             assert_eq!(iptables::restore(&rules), written(&scenario, family), "{}", scenario.name());
-        }
-    }
-}
-
-/// The rules of a family that are added to none are those of the scenario, and the way back leads to none.
-#[test]
-fn rules_are_planned_and_planned_away() {
-    for scenario in scenarios() {
-        for family in Family::BOTH {
-            let (owner, none) = (owner(&scenario), State::default());
-            let desired = State::of(checked(&scenario, family).rules());
-            let there = plan::plan(&none, &desired, &owner)
-                .iter()
-                .fold(none.clone(), |state, change| state.after(change));
-            assert!(plan::plan(&there, &desired, &owner).is_empty(), "{}", scenario.name());
-            let back =
-                plan::plan(&there, &none, &owner).iter().fold(there, |state, change| state.after(change));
-            assert!(plan::plan(&back, &none, &owner).is_empty(), "{}", scenario.name());
         }
     }
 }

@@ -106,6 +106,7 @@ proptest! {
             for family in Family::BOTH {
                 let _ = parse::save(text, family, &OWNER);
                 let _ = parse::restore(text, family);
+                let _ = parse::listing(text, family);
             }
         }
     }
