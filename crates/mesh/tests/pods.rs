@@ -7,8 +7,8 @@ use mesh::Capture;
 use mesh::finding::{Code, Level};
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
-    Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Skip, Spec, Value, Variable,
-    annotated, configured, kinds, objects, objects_in, read, skip, values_of_later_keys,
+    Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Spec, Value, Variable, annotated,
+    configured, objects, objects_in, read, values_of_later_keys,
 };
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
@@ -282,42 +282,6 @@ fn what_is_to_be_injected_yet_is_a_note_and_what_is_never_captured_a_warning() {
 }
 
 #[test]
-fn who_refuses_injection_or_runs_without_is_not_read_as_if_injected() {
-    let skipped = |metadata: &str, status: &str| {
-        let text = format!(
-            "kind: Pod\nmetadata: {{name: web, namespace: shop{metadata}}}\nspec: {{containers: [{{name: app}}]}}\n{status}"
-        );
-        let objects = objects("manifest", &text).expect("a pod");
-        let skip = read(&objects[0], EXCLUDED_NAMESPACES).skip.expect("it has no proxy");
-        (skip.is_before_injection(), skip.to_string())
-    };
-    let (is_before, text) = skipped("", "");
-    assert!(is_before && text == "it has no container istio-proxy", "{text}");
-    let (is_before, text) = skipped("", "status: {podIPs: [{ip: 10.1.2.3}]}\n");
-    assert!(
-        !is_before && text == "it has no container istio-proxy, and no pod is injected once it exists",
-        "{text}"
-    );
-    let (is_before, text) = skipped(", labels: {sidecar.istio.io/inject: 'false'}", "");
-    assert!(!is_before && text == "its label sidecar.istio.io/inject says no", "{text}");
-}
-
-/// A plugin sees the annotations of a pod, and not always its containers.
-#[test]
-fn what_was_injected_is_known_by_the_injectors_record() {
-    for (record, expected) in [
-        (r#"{"initContainers": ["istio-validation"], "containers": ["istio-proxy"]}"#, None),
-        (r#"{"initContainers": ["istio-validation", "istio-proxy"], "containers": []}"#, None),
-        (r#"{"initContainers": ["istio-init"], "containers": ["istio-proxy"]}"#, Some(Skip::InitContainer)),
-        (r#"{"initContainers": [], "containers": ["envoy"]}"#, Some(Skip::NoProxy)),
-        ("[]", Some(Skip::NoProxy)),
-    ] {
-        let pod = pod(&[("sidecar.istio.io/status", record)]);
-        assert_eq!(skip(&pod, EXCLUDED_NAMESPACES), expected, "{record}");
-    }
-}
-
-#[test]
 fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() {
     let guide = fs::read_to_string(format!("{ROOT}/../../docs/manifests.md")).expect("the guide");
     let annotations: Vec<String> =
@@ -400,23 +364,6 @@ fn a_namespace_without_a_name_enforces_nothing() {
     };
     assert!(enforced("name: shop, ", ", namespace: shop"));
     assert!(!enforced("", ""));
-}
-
-#[test]
-fn kinds_that_describe_pods_are_known_by_name() {
-    let expected = [
-        "Pod",
-        "PodTemplate",
-        "ReplicationController",
-        "Deployment",
-        "StatefulSet",
-        "DaemonSet",
-        "ReplicaSet",
-        "Job",
-        "CronJob",
-        "DeploymentConfig",
-    ];
-    assert_eq!(kinds().collect::<Vec<_>>(), expected);
 }
 
 #[test]

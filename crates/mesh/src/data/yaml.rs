@@ -256,17 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_as_people_write_it() {
-        let tree = Tree::read(
-            r#"{"version":1,"note":"{\"a\":1}","empty":[],"rules":[{"text":"-A OUTPUT","port":15001},{"text":"no","port":null}],"deep":{"list":[["a b"],[]]},"ok":true}"#,
-        );
-        let expected = "version: 1\nnote: '{\"a\":1}'\nempty: []\nrules:\n  - text: \"-A OUTPUT\"\n    port: 15001\n  - text: \"no\"\n    port: null\n\
-                        deep:\n  list:\n    -\n      - a b\n    - []\nok: true\n";
-        assert_eq!(block(&tree), expected);
-        assert_eq!(read_back(&tree), json(&tree));
-    }
-
-    #[test]
     fn texts_are_plain_quoted_or_lines_as_they_need_to_be() {
         for (text, expected) in [
             ("a b", "a b\n"),

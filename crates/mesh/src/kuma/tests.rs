@@ -8,7 +8,7 @@ use super::{CaptureConfig, Kuma, configure};
 use crate::policy::CapturePolicy;
 use crate::settings::Setting;
 use crate::sources::{Host, Raw, SettingReader};
-use rules::{Chain, Family, Uid};
+use rules::{Family, Uid};
 use std::{io, net::IpAddr};
 
 /// A pod with IPv4 and IPv6.
@@ -86,29 +86,6 @@ fn without_comments(text: &str) -> String {
 
 fn check_warnings(flags: &[(Setting, &str)], expected: &[&str]) {
     assert_eq!(read(flags, &POD).expect("valid flags").1, expected, "{flags:?}");
-}
-
-#[test]
-fn every_rule_says_what_it_is_for_and_is_found_again_without() {
-    let all = [
-        (Kuma::CaptureAllDns, "true"),
-        (Kuma::Logs, "true"),
-        (Kuma::DropInvalid, "true"),
-        (Kuma::Vnet, "br+:10.0.0.0/8"),
-        (Kuma::OutboundPortsForUids, "7"),
-        (Kuma::OutboundIpsExclude, "10.0.0.1"),
-    ];
-    let commented = config(&all).rules(Family::V4);
-    let text = restore(&commented, false);
-    let rules = commented.rules().statements.len();
-    assert_eq!(text.matches("-m comment --comment \"kuma/mesh/transparent/proxy/").count(), rules);
-    let bare = config(&[&all[..], &[(Kuma::DisableComments, "true")]].concat()).rules(Family::V4);
-    let text = restore(&bare, false);
-    let with_comment = text.lines().filter(|line| line.contains("kuma/mesh/transparent/proxy/rule\""));
-    let base = |statement: &&rules::Statement| matches!(statement.chain, Chain::Base(_));
-    let to_nowhere = |statement: &&rules::Statement| !matches!(statement.rule.target, rules::Target::Jump(_));
-    let expected = bare.rules().statements.iter().filter(base).filter(to_nowhere).count();
-    assert_eq!((with_comment.count(), text.matches("--comment").count()), (expected, expected));
 }
 
 #[test]

@@ -187,6 +187,9 @@ mod tests {
         let injected = (STATUS, r#"{"initContainers":null,"containers":["istio-proxy"]}"#);
         check(&pod(&[injected]), None);
         check(&pod(&[(STATUS, "")]), None);
+        check(&pod(&[(STATUS, "[]")]), Some(&Skip::NoProxy));
+        let native = r#"{"initContainers":["istio-validation","istio-proxy"],"containers":[]}"#;
+        check(&pod(&[(STATUS, native)]), None);
         check(&pod(&[]), Some(&Skip::NotInjected));
         check(&pod(&[injected, (INJECT, "F")]), Some(&Skip::Refused { label: false }));
         check(&pod(&[injected, (INJECT, "no")]), None);

@@ -1,7 +1,7 @@
 //! What words mean that make no rule by themselves, and what is wrong with others.
 
 use super::{POD, Pod, check_warnings, config, read};
-use crate::kuma::{Kuma, configure, preview::restore, unknown_user};
+use crate::kuma::{Kuma, configure, unknown_user};
 use crate::policy::CapturePolicy;
 use crate::settings::Setting;
 use crate::sources::{Given, NullHost, Raw, SettingReader, Source};
@@ -57,38 +57,6 @@ fn ports_of_users_mean_nothing_for_what_arrives() {
     let mut reader = SettingReader::new(&raw, Vec::new());
     configure(&mut reader, &POD, false);
     assert!(reader.finish().is_ok());
-}
-
-#[test]
-fn long_options_say_the_same() {
-    let flags =
-        [(Kuma::RedirectDns, "true"), (Kuma::OutboundPortsForUids, "tcp:80:7"), (Kuma::DropInvalid, "true")];
-    let rules = config(&flags).rules(Family::V4);
-    let long = restore(&rules, true);
-    let lines: Vec<String> = long.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
-    let short: Vec<String> = lines
-        .iter()
-        .map(|line| {
-            [
-                ("--new-chain", "-N"),
-                ("--append", "-A"),
-                ("--insert", "-I"),
-                ("--match", "-m"),
-                ("--source-port", "--sport"),
-                ("--destination-port", "--dport"),
-                ("--source", "-s"),
-                ("--destination", "-d"),
-                ("--in-interface", "-i"),
-                ("--out-interface", "-o"),
-                ("--protocol", "-p"),
-                ("--jump", "-j"),
-            ]
-            .iter()
-            .fold(line.clone(), |line, (long, short)| line.replace(long, short))
-        })
-        .collect();
-    assert_eq!(short.join("\n") + "\n", restore(&rules, false));
-    assert!(long.contains("# rules of KUMA_MESH_OUTBOUND\n--append KUMA_MESH_OUTBOUND "), "{long}");
 }
 
 #[test]
