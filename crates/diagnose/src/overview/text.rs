@@ -168,23 +168,34 @@ fn shortened(name: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NamespaceLabel, PodName};
+    use super::super::NamespaceLabel;
     use super::*;
     use crate::status::{InstalledRules, Record};
     use rules::finding::NamespaceFinding;
 
-    fn row(name: &str, state: NamespaceState, command: Option<&str>) -> NamespaceRow {
-        let pod = name.split_once('/');
-        let pod = pod.map(|(space, name)| PodName { namespace: space.to_owned(), name: name.to_owned() });
-        let label = NamespaceLabel { name: name.to_owned(), pod, container: None, is_named: true };
-        let record = |command: &str| Record {
-            program_version: "0.1.0".to_owned(),
-            command: command.to_owned(),
-            at: "2026-03-01T00:00:00Z".to_owned(),
+    fn row(name: &str, state: NamespaceState) -> NamespaceRow {
+        let label = NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: true };
+        NamespaceRow { state, ..NamespaceRow::empty(label) }
+    }
+
+    #[test]
+    fn partial_capture_has_no_finding_as_its_reason() {
+        let finding = || NamespaceFinding::warn("addresses", "addresses can't be listed", "look as root");
+        let of = |state| NamespaceRow { findings: vec![finding()], ..row("web", state) };
+        assert_eq!(of(NamespaceState::Partial).reason(), None);
+        assert_eq!(of(NamespaceState::Unknown).reason(), Some(&finding()));
+    }
+
+    #[test]
+    fn names_and_records_move_no_cursor() {
+        let record = Record {
+            program_version: String::new(),
+            command: "a\u{1b}[2J".to_owned(),
+            at: String::new(),
             settings: None,
             settings_digest: String::new(),
             rules_digest: String::new(),
-            changed_since: state == NamespaceState::Drifted,
+            changed_since: false,
         };
         let rules = InstalledRules {
             mesh: "istio",
@@ -192,75 +203,10 @@ mod tests {
             families: vec!["ipv4"],
             rules: 9,
             program: "sidecar-init".to_owned(),
-            made: command.map(record),
+            made: Some(record),
         };
-        let held_by = if state == NamespaceState::NotCaptured { Vec::new() } else { vec![rules] };
-        let listener = |missing: Option<Vec<&'static str>>| Listening {
-            meshes: vec!["istio"],
-            port: 15001,
-            protocol: "tcp",
-            purposes: vec!["outbound"],
-            families: vec!["ipv4"],
-            fault: missing.as_ref().is_some_and(|missing| !missing.is_empty()).then_some("nothing listens"),
-            missing,
-            by: Vec::new(),
-            text: String::new(),
-        };
-        let listeners = match state {
-            NamespaceState::Failing => vec![listener(Some(vec!["ipv4"]))],
-            NamespaceState::Drifted => vec![listener(Some(Vec::new())), listener(Some(vec!["ipv4"]))],
-            NamespaceState::Overruled => vec![listener(None)],
-            NamespaceState::Captured => vec![listener(Some(Vec::new()))],
-            NamespaceState::Unknown | NamespaceState::Partial | NamespaceState::NotCaptured => Vec::new(),
-        };
-        NamespaceRow { state, held_by, listeners, ..NamespaceRow::empty(label) }
-    }
-
-    #[test]
-    fn columns_fit_and_the_worst_come_first() {
-        let long = "a-namespace-with-a-long-name/deployment-7d9f8c6b5-x2x4k";
-        let overview = Overview::new(vec![
-            row("db", NamespaceState::NotCaptured, None),
-            row("shop/web-0", NamespaceState::Captured, Some("cni-add")),
-            row("shop/web-1", NamespaceState::Captured, Some("istio-iptables")),
-            row("shop/web-2", NamespaceState::Overruled, None),
-            row("shop/web-3", NamespaceState::Failing, Some("apply")),
-            row(long, NamespaceState::Drifted, Some("sidecar-node-repair")),
-        ]);
-        // 3 hours and 20 minutes later.
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_772_323_200 + 12_000);
-        let text = crate::plain(&overview.text(80, now));
-        let counts = "6 network namespaces: 1 drifted, 1 overruled, 1 failing, 2 captured, 1 not captured";
-        assert_eq!((text.lines().count(), text.lines().next()), (8, Some(counts)), "{text}");
-        assert!(text.lines().skip(1).all(|line| columns(line) <= 80), "{text}");
-        let rows: Vec<Vec<&str>> =
-            text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
-        let cells = |number: usize| rows[number].iter().copied().filter(|cell| !cell.is_empty());
-        let is = |number: usize, expected: &[&str]| {
-            assert_eq!(cells(number).collect::<Vec<_>>(), expected, "{text}");
-        };
-        is(1, &HEAD);
-        is(2, &["drifted", "a-namespace..f8c6b5-x2x4k", "istio", "partly", "repair", "3h20m"]);
-        is(3, &["overruled", "shop/web-2", "istio", "unknown", "unknown"]);
-        is(4, &["failing", "shop/web-3", "istio", "down", "apply", "3h20m"]);
-        is(5, &["captured", "shop/web-0", "istio", "up", "CNI", "3h20m"]);
-        is(6, &["captured", "shop/web-1", "istio", "up", "init container", "3h20m"]);
-        is(7, &["not captured", "db"]);
-        // With more room the name is whole.
-        assert!(crate::plain(&overview.text(120, now)).contains(long));
-    }
-
-    #[test]
-    fn partial_capture_has_no_finding_as_its_reason() {
-        let finding = || NamespaceFinding::warn("addresses", "addresses can't be listed", "look as root");
-        let of = |state| NamespaceRow { findings: vec![finding()], ..row("web", state, None) };
-        assert_eq!(of(NamespaceState::Partial).reason(), None);
-        assert_eq!(of(NamespaceState::Unknown).reason(), Some(&finding()));
-    }
-
-    #[test]
-    fn names_and_records_move_no_cursor() {
-        let mut row = row("e\u{1b}[2J", NamespaceState::Unknown, Some("a\u{1b}[2J"));
+        let mut row = row("e\u{1b}[2J", NamespaceState::Unknown);
+        row.held_by.push(rules);
         row.findings.push(NamespaceFinding::fail("rules", "c\u{1b}[2J can't be read", "look"));
         let text = crate::plain(&Overview::new(vec![row]).text(200, SystemTime::UNIX_EPOCH));
         assert!(["e", "a", "c"].iter().all(|name| text.contains(&format!("{name}\\u{{1b}}[2J"))), "{text:?}");

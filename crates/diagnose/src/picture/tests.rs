@@ -3,11 +3,11 @@
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
-use super::{FlowDisposition, Panel, Picture, PictureFlow, of, of_path};
+use super::{FlowDisposition, Picture, of, of_path};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::probes;
 use crate::lint::tests::{config, nothing, packet, parsed};
-use crate::random::{any_of, configured};
+use crate::random::any_of;
 use mesh::istio::{CaptureConfig, OutboundCidrs};
 use mesh::settings::mapping;
 use mesh::sources::{Dialect, Given, Raw, Source};
@@ -249,112 +249,5 @@ fn long_lists_are_folded() {
         "60 interfaces: interface0, ",
     ] {
         assert!(svg.contains(text), "no {text:?}");
-    }
-}
-
-/// The arrows of a picture: word, from, to, what it is about, option.
-fn rows_in_words(picture: &Picture) -> Vec<String> {
-    let line = |flow: &PictureFlow| {
-        let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-        let disposition = match flow.disposition {
-            FlowDisposition::Captured(ports) => format!("captured {}", ports.dashed()),
-            other => other.word().to_owned(),
-        };
-        format!("{disposition}: {}{option}", flow.label.text(|_| true))
-    };
-    let part = |panel: &Panel| {
-        let lines: Vec<String> = panel.shown().map(line).collect();
-        [vec![format!("# {}", panel.part.title())], lines].concat()
-    };
-    picture.panels.iter().flat_map(part).collect()
-}
-
-#[test]
-fn arrows_name_the_settings_of_their_mesh() {
-    type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
-    let cases: [Case; 3] = [
-        (
-            Mesh::Linkerd,
-            &[("inbound-ports-to-ignore", "4190,4191,4567"), ("subnets-to-ignore", "10.0.0.0/8,fd00::/8")],
-            &[
-                "# Into the pod",
-                "passes: TCP ports 4190-4191, 4567 (--inbound-ports-to-ignore)",
-                "passes: everything from networks 10.0.0.0/8, fd00::/8 (--subnets-to-ignore)",
-                "captured 4143: all other TCP (-p)",
-                "passes: all other UDP and ICMP",
-                "# Out of the pod",
-                "passes: calls from linkerd-proxy, user 2102 (-u)",
-                "captured 4140: all other TCP (-o)",
-                "passes: all other UDP and ICMP",
-                "# Within the pod, usual calls",
-                "passes: everything",
-            ],
-        ),
-        (
-            Mesh::Kuma,
-            &[
-                ("exclude-outbound-ports-for-uids", "tcp:53:106"),
-                ("redirect-all-dns-traffic", "true"),
-                ("drop-invalid-packets", "true"),
-                ("vnet", "br0:172.17.0.0/16"),
-            ],
-            &[
-                "# Into the pod",
-                "dropped: packets that belong to no connection (--drop-invalid-packets)",
-                "captured 15006: all other TCP",
-                "passes: all other UDP and ICMP",
-                "# From virtual machines",
-                "dropped: packets that belong to no connection (--drop-invalid-packets)",
-                "captured 15053: DNS, IPv4 UDP port 53 (--vnet)",
-                "captured 15006: TCP to network 172.17.0.0/16",
-                "captured 15001: all other IPv4 TCP (--vnet)",
-                "captured 15006: all other IPv6 TCP",
-                "passes: all else",
-                "# Out of the pod",
-                "passes: TCP port 53 from user 106 (--exclude-outbound-ports-for-uids)",
-                "passes: UDP port 53 from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
-                "captured 15053: DNS, UDP port 53 (--redirect-all-dns-traffic)",
-                "passes: TCP port 53",
-                "passes: TCP calls from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
-                "captured 15001: all other TCP",
-                "passes: all other UDP and ICMP",
-                "# Within the pod, usual calls",
-                "passes: UDP port 53 from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
-                "captured 15053: DNS, UDP port 53 (--redirect-all-dns-traffic)",
-                "passes: TCP that Envoy (kuma-dp) forwards, from 127.0.0.6 or ::6",
-                "passes: TCP to addresses 127.0.0.1, ::1",
-                "captured 15006: TCP calls from Envoy (kuma-dp), user 5678 (--kuma-dp-user)",
-                "passes: all else",
-            ],
-        ),
-        (
-            Mesh::Ambient,
-            &[("reroute-virtual-interfaces", "vm0")],
-            &[
-                "# Into the pod",
-                "passes: TCP from addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
-                "passes: HBONE, TCP port 15008",
-                "captured 15006: all other TCP (--ingress)",
-                "passes: all UDP and ICMP",
-                "# From virtual machines",
-                "captured 15001: all TCP (--reroute-virtual-interfaces)",
-                "passes: all UDP and ICMP",
-                "# Out of the pod",
-                "passes: TCP to addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
-                "passes: calls from ztunnel, mark 0x539/0xfff",
-                "captured 15053: DNS, TCP and UDP port 53",
-                "captured 15001: all other TCP",
-                "passes: all other UDP and ICMP",
-                "# Within the pod, usual calls",
-                "passes: TCP to addresses 127.0.0.1, ::1",
-                "captured 15053: DNS, TCP port 53",
-                "passes: all else",
-            ],
-        ),
-    ];
-    for (mesh, flags, expected) in cases {
-        let (_, capture) = configured(mesh, flags).expect("valid");
-        let text = rows_in_words(&of(&capture, &Dialect::default()));
-        assert_eq!(text, expected);
     }
 }
