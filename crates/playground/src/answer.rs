@@ -278,21 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_another_mesh_are_reported_with_their_mesh() {
-        let faults = |flags| answer_to(flags, "8080").problems.flags;
-        assert_eq!(
-            faults("--mesh linkerd -b 80"),
-            ["-b: is a flag of istio; for linkerd use --ports-to-redirect"]
-        );
-        assert_eq!(
-            faults("--inbound-ports-to-ignore 80"),
-            ["--inbound-ports-to-ignore: is a flag of linkerd; add --mesh linkerd"]
-        );
-        let misspelt = "--mesh: \"ambiant\" is not a mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
-        assert_eq!(faults("--mesh ambiant --ingress"), [misspelt]);
-    }
-
-    #[test]
     fn problems_of_all_fields_are_shown_at_once() {
         let request = PageRequest {
             flags: "-b 80,http --bogus".to_owned(),

@@ -42,8 +42,10 @@ fn axe_finds_no_fault() {
         Input::default(),
         Input { flags: "-b 80", manifest: "", packet: "8080" },
     ];
+    let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
+        grounds.push(browser.script("return getComputedStyle(document.documentElement).backgroundColor", &[]));
         for width in [1280, 320] {
             browser.resize(width, 900);
             for input in inputs {
@@ -55,6 +57,7 @@ fn axe_finds_no_fault() {
             }
         }
     }
+    assert_ne!(grounds[0], grounds[1]);
     ["#before-tab", "#keep"].iter().for_each(|id| browser.press_button(id));
     browser.fill(Input { flags: "-b '*' -d 5432", manifest: "", packet: "8080" });
     let (faults_of_comparison, _) = faults(&browser);

@@ -77,6 +77,11 @@ fn a_link_holds_no_secrets_and_says_so() {
     assert_eq!(shared.problems, [""; 0]);
     assert_eq!(shared.parts[0].verdict, seen.parts[0].verdict);
     assert_eq!(shared.parts[0].iptables, seen.parts[0].iptables);
+    // Another link in the same window, as by hand.
+    other.script("location.hash = 'flags=-b+7'", &[]);
+    other.wait("return document.getElementById('flags').value === '-b 7'", &[]);
+    other.settle();
+    assert!(other.shown().parts[0].iptables.contains("--dport 7"));
 }
 
 #[test]

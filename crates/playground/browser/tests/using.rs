@@ -94,41 +94,6 @@ fn faults_are_beside_their_fields_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_link_shares_what_is_seen() {
-    let first = Browser::at("");
-    let input =
-        Input { flags: "-b '*' -d 15090 -i '10.0.0.0/8'", manifest: "", packet: "10.0.0.5:443 --as proxy" };
-    let seen = first.answer(input);
-    let link = first.wait("return location.hash.includes('proxy') && location.href", &[]);
-    let link = link.as_str().expect("an address");
-    let second = Browser::start();
-    second.visit(link);
-    assert_eq!(second.value("flags"), input.flags);
-    assert_eq!(
-        (second.value("packet"), second.value("sender")),
-        ("10.0.0.5:443".to_owned(), "proxy".to_owned())
-    );
-    let shared = second.shown();
-    assert_eq!(format!("{shared:?}"), format!("{seen:?}"));
-    // Another link in the same window, as by hand.
-    second.script("location.hash = 'flags=-b+7'", &[]);
-    second.wait("return document.getElementById('flags').value === '-b 7'", &[]);
-    second.settle();
-    assert!(second.shown().parts[0].iptables.contains("--dport 7"));
-}
-
-#[test]
-fn an_example_can_be_taken_back() {
-    let browser = Browser::at("flags=-b+4242");
-    browser.press_button("#examples button:last-of-type");
-    assert!(browser.value("manifest").starts_with("apiVersion: v1"));
-    assert_eq!(browser.shown().problems, [""; 0]);
-    browser.back();
-    browser.wait("return document.getElementById('flags').value === '-b 4242'", &[]);
-    assert_eq!(browser.value("manifest"), "");
-}
-
-#[test]
 fn every_example_is_understood_and_differs() {
     let browser = Browser::at("");
     let count = browser.texts("#examples button").len();
