@@ -289,7 +289,7 @@ mod tests {
     /// Process numbers begin anew after the highest, so that a child's can be lower than its parent's.
     #[test]
     fn of_processes_that_share_a_socket_the_oldest_holds_it() {
-        let root = std::env::temp_dir().join(format!("sidecar-init-holders-{}", process::id()));
+        let root = testkit::folder::Folder::new("holders");
         let folder = |id: u32, started: u64| {
             let folder = root.join(id.to_string());
             fs::create_dir_all(folder.join("fd")).expect("a folder");
@@ -301,7 +301,6 @@ mod tests {
         };
         let folders = [folder(7, 200), folder(900, 100), folder(901, 100)];
         let found = holders_among(&folders, &[5, 6]);
-        fs::remove_dir_all(&root).expect("the folder goes");
         let oldest = SocketHolder { id: 900, name: "p900".to_owned(), gid: Some(900) };
         assert_eq!(found, BTreeMap::from([(5, oldest)]));
     }

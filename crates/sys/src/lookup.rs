@@ -215,7 +215,7 @@ fn id(part: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{env, os::unix::fs::symlink, process::id as own_id};
+    use std::os::unix::fs::symlink;
 
     const WEB: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const DB: &str = "0123f6789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0";
@@ -248,11 +248,11 @@ mod tests {
     }
 
     /// A `/proc` with processes in control groups; where none is given, that of no container.
-    struct Folder(PathBuf);
+    struct Folder(testkit::folder::Folder);
 
     impl Folder {
-        fn new(name: &str, processes: &[(u32, &str)]) -> Self {
-            let folder = env::temp_dir().join(format!("sidecar-init-lookup-{}-{name}", own_id()));
+        fn new(processes: &[(u32, &str)]) -> Self {
+            let folder = testkit::folder::Folder::new("lookup");
             for (number, group) in processes {
                 let process = folder.join("proc").join(number.to_string());
                 fs::create_dir_all(process.join("ns")).expect("a folder");
@@ -271,20 +271,14 @@ mod tests {
                 containers: Vec::new(),
             };
             let found = find(word, &places).map(|namespace| namespace.found).map_err(|lost| lost.to_string());
-            found.map(|path| path.strip_prefix(&self.0).map(Path::to_owned).unwrap_or(path))
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            found.map(|path| path.strip_prefix(&*self.0).map(Path::to_owned).unwrap_or(path))
         }
     }
 
     #[test]
     fn each_form_is_found() {
         let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
-        let folder = Folder::new("each", &[(7, &web), (8, &web), (9, &db), (10, "/")]);
+        let folder = Folder::new(&[(7, &web), (8, &web), (9, &db), (10, "/")]);
         let found = |word: &str, path: &str| assert_eq!(folder.find(word), Ok(path.into()), "{word}");
         found("web", "netns/web");
         found("pid:10", "proc/10/ns/net");
@@ -298,7 +292,7 @@ mod tests {
     #[test]
     fn what_is_not_found_or_not_one_is_told() {
         let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
-        let folder = Folder::new("lookup", &[(7, &web), (9, &db)]);
+        let folder = Folder::new(&[(7, &web), (9, &db)]);
         let text = |word: &str, part: &str| {
             let error = folder.find(word).expect_err("it is not found");
             assert!(error.contains(part), "{word}: {error}");

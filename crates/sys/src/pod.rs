@@ -129,20 +129,15 @@ pub(super) fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        env, fs,
-        os::unix::fs::symlink,
-        process::{self, Command},
-    };
+    use std::{fs, os::unix::fs::symlink, process::Command};
+    use testkit::folder::Folder;
 
     /// A folder of its own, which goes with the test.
-    struct Scratch(PathBuf);
+    struct Scratch(Folder);
 
     impl Scratch {
-        fn new(name: &str) -> Self {
-            let folder = env::temp_dir().join(format!("sidecar-init-pod-{}-{name}", process::id()));
-            fs::create_dir_all(&folder).expect("a folder");
-            Self(folder)
+        fn new() -> Self {
+            Self(Folder::new("pod"))
         }
 
         fn write(&self, path: &str, text: &str) {
@@ -166,12 +161,6 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     const CONTAINERD: &str = r#"{"ociVersion":"1.1.0","process":{"args":["sleep"]},"annotations":{
         "io.kubernetes.cri.container-type":"container","io.kubernetes.cri.sandbox-name":"web-0",
         "io.kubernetes.cri.sandbox-namespace":"shop"}}"#;
@@ -184,7 +173,7 @@ mod tests {
 
     #[test]
     fn each_runtime_names_the_pod() {
-        let scratch = Scratch::new("each");
+        let scratch = Scratch::new();
         scratch.write("run/containerd/io.containerd.runtime.v2.task/k8s.io/c/config.json", CONTAINERD);
         scratch.write("run/containers/storage/overlay-containers/o/userdata/config.json", CRIO);
         scratch.write("run/containers/storage/overlay-containers/k/userdata/config.json", KUBELET);
@@ -198,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_names_no_pod_is_passed_over() {
-        let scratch = Scratch::new("none");
+        let scratch = Scratch::new();
         let long = format!(r#"{{"padding":"{}","annotations":{{}}}}"#, "x".repeat(5 << 20));
         for (id, text) in [
             ("empty", ""),
@@ -220,7 +209,7 @@ mod tests {
     /// A distribution's containerd keeps its files elsewhere: the shim works in the folder.
     #[test]
     fn the_monitor_leads_to_the_files() {
-        let scratch = Scratch::new("monitor");
+        let scratch = Scratch::new();
         scratch.write("run/k3s/task/c/config.json", CONTAINERD);
         scratch.write("proc/7/status", "Name:\tapp\nPPid:\t5\n");
         scratch.write("proc/5/status", "Name:\tcontainerd-shim\nPPid:\t1\n");
@@ -235,7 +224,7 @@ mod tests {
     /// No writer ever comes.
     #[test]
     fn a_pipe_is_not_waited_for() {
-        let scratch = Scratch::new("pipe");
+        let scratch = Scratch::new();
         let folder = "run/containerd/io.containerd.runtime.v2.task/k8s.io/c";
         scratch.write(&format!("{folder}/other"), "");
         let made = Command::new("mkfifo").arg(scratch.0.join(folder).join("config.json")).status();
