@@ -26,7 +26,7 @@ fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
         Mesh::Istio => vec![
             ("istio-inbound-ports", &["*", "80,443", ""]),
             ("istio-local-exclude-ports", &PORTS),
-            ("istio-service-cidr", &["*", "10.0.0.0/8,fd00::/8", ""]),
+            ("istio-service-cidr", &["*", "10.0.0.0/8,fd00::/8", "127.0.0.1/32,::1/128,10.1.0.0/16", ""]),
             ("istio-service-exclude-cidr", &NETWORKS),
             ("istio-outbound-ports", &PORTS),
             ("istio-local-outbound-ports-exclude", &PORTS),
@@ -41,6 +41,7 @@ fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
             ("drop-invalid", &SWITCH),
             ("dual-stack", &SWITCH),
             ("proxy-uid", &USERS),
+            ("proxy-gid", &["5", "0,1000"]),
         ],
         Mesh::Linkerd => vec![
             ("ports-to-redirect", &["80", "80,85,443", ""]),
@@ -115,10 +116,15 @@ pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Cap
 
 /// Words that are taken, and what they come to.
 pub(crate) fn any_of(meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Capture)> {
-    let of_mesh = |mesh: Mesh| {
+    up_to(8, meshes)
+}
+
+/// The same of fewer words than this.
+pub(crate) fn up_to(most: usize, meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Capture)> {
+    let of_mesh = move |mesh: Mesh| {
         let words = words(mesh);
         let flag = select(words).prop_flat_map(|(long, values)| (Just(long), select(values)));
-        vec(flag, 0..8).prop_filter_map("refused", move |flags| configured(mesh, &flags))
+        vec(flag, 0..most).prop_filter_map("refused", move |flags| configured(mesh, &flags))
     };
     select(meshes).prop_flat_map(of_mesh)
 }

@@ -331,23 +331,3 @@ pub(super) fn number(address: IpAddr) -> u128 {
         IpAddr::V6(address) => address.to_bits(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_address_of_a_network() {
-        for (network, expected) in [
-            ("10.0.0.0/8", "10.255.255.255"),
-            ("10.1.2.3/32", "10.1.2.3"),
-            ("0.0.0.0/0", "255.255.255.255"),
-            ("fd00::/64", "fd00::ffff:ffff:ffff:ffff"),
-            ("::/0", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
-        ] {
-            let expected: IpAddr = expected.parse().expect("an address");
-            let network: Cidr = network.parse().expect("a network");
-            assert_eq!(network.interval().last, number(expected), "{network}");
-        }
-    }
-}

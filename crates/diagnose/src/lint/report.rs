@@ -84,26 +84,3 @@ fn word(level: Level) -> &'static str {
         Level::Note => "note",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn findings_hang_below_their_text() {
-        let finding = Item {
-            level: word(Level::Warning),
-            code: "SI001",
-            option: Some("-d"),
-            text: "has no effect at all",
-            remedy: Some("drop the option"),
-        };
-        let indent = " ".repeat(15);
-        assert_eq!(
-            crate::plain(&finding.text(30)),
-            format!(
-                "warning  SI001 -d: has no\n{indent}effect at all\n{indent}-> drop the\n{indent}   option\n"
-            )
-        );
-    }
-}

@@ -8,28 +8,12 @@ use mesh::istio::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, defaults,
 };
 use mesh::sources::Raw;
-use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
+use proptest::{prelude::*, sample::select};
 use rules::shadow::Work;
 use rules::simulate::{Direction, Packet};
-use rules::{ConnState, Family, Gid, InterfaceName, Protocol, Uid};
+use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};
 
-const NETWORKS: [&str; 12] = [
-    "0.0.0.0/0",
-    "10.0.0.0/8",
-    "10.1.0.0/16",
-    "10.1.0.9/32",
-    "127.0.0.1/32",
-    "127.0.0.0/8",
-    "192.168.0.0/16",
-    "::/0",
-    "::1/128",
-    "fd00::/8",
-    "fd00:1::/32",
-    "2001:db8::/32",
-];
-const PORTS: [&str; 8] = ["53", "80", "80-90", "85", "1-65535", "15008", "1000-2000", "2000-3000"];
-const INTERFACES: [&str; 4] = ["eth0", "vm0", "vm+", "lo"];
 const ADDRESSES: [&str; 12] = [
     "10.1.0.9",
     "10.1.0.8",
@@ -49,19 +33,8 @@ pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debu
     text.parse().expect("valid")
 }
 
-fn some<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug + Clone>(
-    texts: &'static [&'static str],
-    most: usize,
-) -> impl Strategy<Value = Vec<T>> {
-    vec(select(texts).prop_map(parsed), 0..=most)
-}
-
 fn id() -> impl Strategy<Value = u32> {
     select(&[0, 5, 6, 1000, 1337][..])
-}
-
-fn gids(most: usize) -> impl Strategy<Value = Vec<Gid>> {
-    vec(id().prop_map(|id| Gid::new(id).expect("an id")), 0..=most)
 }
 
 pub(crate) fn nothing() -> CaptureConfig {
@@ -88,66 +61,6 @@ pub(crate) fn nothing() -> CaptureConfig {
         log_hits: false,
         unused: Vec::new(),
     }
-}
-
-pub(crate) fn config() -> impl Strategy<Value = CaptureConfig> {
-    let tproxy = Interception::Tproxy { mark: defaults::TPROXY_MARK, table: defaults::TPROXY_TABLE };
-    let inbound = prop_oneof![
-        some(&PORTS, 4).prop_map(InboundPorts::AllBut),
-        some(&PORTS, 4).prop_map(InboundPorts::Only)
-    ];
-    let outbound = prop_oneof![
-        1 => Just(OutboundCidrs::All),
-        3 => some(&NETWORKS, 5).prop_map(OutboundCidrs::Only),
-    ];
-    let owner_groups =
-        prop_oneof![2 => gids(2).prop_map(OwnerGroups::AllBut), 1 => gids(2).prop_map(OwnerGroups::Only)];
-    let dns = prop_oneof![
-        Just(DnsCapture::Off),
-        Just(DnsCapture::All),
-        Just(DnsCapture::Servers(vec![parsed("10.200.0.1"), parsed("fd00:1::9")]))
-    ];
-    let proxies = (subsequence(vec![0, 5, 1337], 1..3), gids(2));
-    let lists = (some(&NETWORKS, 4), some(&PORTS, 3), some(&PORTS, 3));
-    let interfaces = (some::<InterfaceName>(&INTERFACES, 1), some::<InterfaceName>(&INTERFACES, 2));
-    let interception = prop_oneof![3 => Just(Interception::Redirect), 1 => Just(tproxy)];
-    (
-        (any::<bool>(), interception, inbound, outbound, owner_groups, dns),
-        lists,
-        proxies,
-        interfaces,
-        select(&["127.0.0.1/32", "127.0.0.0/8"][..]),
-        any::<bool>(),
-    )
-        .prop_map(
-            |(
-                (ipv6, interception, inbound_ports, outbound_cidrs, owner_groups, dns),
-                lists,
-                proxies,
-                interfaces,
-                loopback,
-                drop_invalid,
-            )| {
-                CaptureConfig {
-                    ipv6,
-                    interception,
-                    inbound_ports,
-                    outbound_cidrs,
-                    owner_groups,
-                    dns,
-                    excluded_cidrs: lists.0,
-                    outbound_ports: lists.1,
-                    excluded_outbound_ports: lists.2,
-                    proxy_uids: proxies.0.into_iter().filter_map(Uid::new).collect(),
-                    proxy_gids: proxies.1,
-                    excluded_interfaces: interfaces.0,
-                    vm_interfaces: interfaces.1,
-                    loopback_v4: parsed(loopback),
-                    drop_invalid,
-                    ..nothing()
-                }
-            },
-        )
 }
 
 pub(crate) fn packet() -> impl Strategy<Value = Packet> {

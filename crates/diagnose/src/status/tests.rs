@@ -1,11 +1,9 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
 use super::{CaptureStatus, Observation, StatusPart, status};
-use mesh::RuleReason;
 use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
 use mesh::linkerd::Linkerd;
-use mesh::recognition;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh};
@@ -82,51 +80,6 @@ fn captures() -> Vec<Capture> {
     let kuma = of(Mesh::Kuma, &KUMA, &[&silent, &lists, &off]);
     let ambient = of(Mesh::Ambient, &AMBIENT, &[&[(Ambient::Ingress, "true")]]);
     [linkerd, kuma, ambient].concat()
-}
-
-/// The reason of each rule that decides something, in order.
-fn read_reasons(view: &View) -> Vec<(String, String, Option<&'static str>)> {
-    let reasons = recognition::reasons(view).into_iter();
-    let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
-    let read_reasons = reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| {
-        let chain = &view.chains()[at.chain];
-        (chain.table.to_string(), format!("{} {}", chain.chain, at.rule), reason.map(RuleReason::name))
-    });
-    read_reasons.collect()
-}
-
-#[test]
-fn rules_of_iptables_are_read_as_they_were_meant() {
-    for capture in captures() {
-        for family in Family::BOTH {
-            let checked = capture.rules(family);
-            let expected = read_reasons(&View::of_rules(checked.rules()));
-            assert!(expected.iter().all(|(.., reason)| reason.is_some()), "{capture:?}");
-            let text = render::iptables::restore(&checked);
-            let view = View::of_listing(parse::listing(&text, family).expect("our own text"));
-            assert_eq!(read_reasons(&view), expected, "{capture:?} as\n{text}");
-        }
-    }
-}
-
-#[test]
-fn rules_without_the_words_of_comments_are_read_by_their_form() {
-    for capture in captures() {
-        let checked = capture.rules(Family::V4);
-        let expected = read_reasons(&View::of_rules(checked.rules()));
-        // Upstream's comments begin as ours do, and continue differently.
-        let text = render::iptables::restore(&checked);
-        let words = text.lines().map(|line| match line.split_once("proxy/") {
-            Some((before, after)) => {
-                let (_, behind) = after.split_once('"').expect("a quote");
-                format!("{before}proxy/some words\"{behind}\n")
-            }
-            None => format!("{line}\n"),
-        });
-        let text: String = words.collect();
-        let view = View::of_listing(parse::listing(&text, Family::V4).expect("our own text"));
-        assert_eq!(read_reasons(&view), expected, "{capture:?} as\n{text}");
-    }
 }
 
 fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
