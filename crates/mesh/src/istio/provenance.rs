@@ -93,27 +93,6 @@ mod tests {
         check(Table::Nat, &format!("{JUMP}{outbound}\n"), &[], &[outbound]);
         // Nor one whose twin is missing.
         check(Table::Nat, &format!("{outbound}\n{JUMP}"), &[], &[outbound]);
-        let ours = "-A OUTPUT -o eth9 -m comment --comment sidecar-init -j RETURN\n";
-        check(Table::Nat, &format!("{ours}{both}{JUMP}"), &[], &[inbound, outbound]);
-        let machine = "-A PREROUTING -i eth5 -j ISTIO_REDIRECT\n";
-        check(Table::Nat, &format!("{machine}{inbound}\n"), &[inbound], &[]);
-        let inbound_jump = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
-        check(Table::Nat, &format!("{inbound_jump}{inbound}\n"), &[], &[inbound]);
-        // A machine's interface without capture of what goes out is at the head of a table that is upstream's.
-        let machine = "-A PREROUTING -i virt0 -j RETURN";
-        let other = "-A PREROUTING -i eth7 -j RETURN";
-        let listing = format!("{machine}\n{inbound}\n-A PREROUTING -j LOG\n{other}\n{outbound}\n{JUMP}");
-        check(Table::Nat, &listing, &[machine, inbound, outbound], &[other]);
-        // Where nothing that goes out is captured by its network, alone.
-        check(Table::Nat, &format!("{machine}\n{JUMP}"), &[machine], &[]);
-        check(Table::Nat, &format!("{inbound_jump}{inbound}\n{JUMP}"), &[], &[inbound]);
-        // Elsewhere others may have had it before.
-        let captures = format!(
-            ":ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
-             -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\n{JUMP}"
-        );
-        check(Table::Nat, &format!("{inbound}\n{captures}"), &[], &[inbound]);
-        check(Table::Nat, &format!("{inbound}\n{captures}{outbound}\n"), &[], &[inbound, outbound]);
     }
 
     #[test]
