@@ -1,6 +1,10 @@
 //! Strategic merge is what `kubectl patch --type=strategic` does, for pods and patches made at random.
 
-use crate::support::kubectl::{patched, without};
+use crate::support::{
+    keyed,
+    kubectl::{patched, without},
+    object,
+};
 use injection::merge::{SchemaKind, merge};
 use proptest::{
     collection::vec,
@@ -14,22 +18,6 @@ use testkit::scope;
 
 /// The pods of each patch.
 const PODS: usize = 10;
-
-fn object(fields: Vec<(&str, Option<Value>)>) -> Value {
-    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(fields.collect::<Map<_, _>>())
-}
-
-/// Each at most once.
-fn keyed(items: Vec<Value>, key: &str) -> Value {
-    let mut kept: Vec<Value> = Vec::new();
-    for item in items {
-        if !kept.iter().any(|other| other.get(key) == item.get(key)) {
-            kept.push(item);
-        }
-    }
-    Value::Array(kept)
-}
 
 fn name() -> impl proptest::strategy::Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(str::to_owned)

@@ -107,33 +107,6 @@ fn cluster_and_network_by_label_then_path_then_values() {
     assert_eq!(of(&json!({})).network, None);
 }
 
-/// What values say is told to a plugin too; what the pod says itself stays as it stands.
-#[test]
-fn a_plugin_gets_the_settings_in_effect() {
-    let values = "
-global: {proxy: {includeIPRanges: '', excludeOutboundPorts: '25'}}
-pilot: {cni: {enabled: true}}
-";
-    let annotations = json!({
-        "traffic.sidecar.istio.io/excludeInboundPorts": "7",
-        "traffic.sidecar.istio.io/includeInboundPorts": "80, 81",
-    });
-    let sidecar = try_of(&annotations, &configured(values, "")).expect("good annotations");
-    assert_eq!(sidecar.init, InitMode::Validation);
-    let shown = sidecar.plugin_annotations(&json!({"metadata": {"annotations": annotations}}));
-    let shown: Vec<(&str, &str)> =
-        shown.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    assert_eq!(
-        shown,
-        [
-            ("sidecar.istio.io/interceptionMode", "REDIRECT"),
-            ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),
-            ("traffic.sidecar.istio.io/excludeInboundPorts", "7,15020"),
-            ("traffic.sidecar.istio.io/excludeOutboundPorts", "25"),
-        ]
-    );
-}
-
 #[test]
 fn volumes_for_the_proxy_are_a_mapping_or_a_list_and_direct_nothing() {
     let (volumes, mounts) = ("sidecar.istio.io/userVolume", "sidecar.istio.io/userVolumeMount");

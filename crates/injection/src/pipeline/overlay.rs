@@ -120,27 +120,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_of_the_proxy_counts() {
-        let done = apply_to(
-            &json!({"containers": [
-                {"name": "istio-proxy", "image": "auto", "env": [{"name": "A", "value": "1"}], "tty": null},
-                {"name": "app"},
-            ]}),
-            &json!({"containers": [{
-                "name": "istio-proxy",
-                "image": "proxy:1",
-                "tty": true,
-                "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}, {"name": "B", "value": "2"}],
-            }]}),
-        );
-        let env = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
-        let proxy = json!({"name": "istio-proxy", "image": "proxy:1", "tty": true, "env": env});
-        assert_eq!(spec_of(&done.pod), json!({"containers": [proxy, {"name": "app"}]}));
-        let kept = r#"{"containers":[{"env":[{"name":"A","value":"1"}],"name":"istio-proxy","tty":null}]}"#;
-        assert_eq!(done.overrides.text().as_deref(), Some(kept));
-    }
-
-    #[test]
     fn the_users_proxy_goes_where_the_templates_have_theirs() {
         let user = json!({"name": "istio-proxy", "tty": true});
         let native = json!({"initContainers": [{"name": "istio-proxy", "restartPolicy": "Always"}]});

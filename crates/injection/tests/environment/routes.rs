@@ -14,29 +14,6 @@ fn changed(change: impl FnOnce(&mut Scene)) -> Scene {
 }
 
 #[test]
-fn each_header_goes_to_the_nearest_environment() {
-    let plan = shop().plan();
-    for (header, expected) in [
-        (None, ["base", "base", "base"]),
-        (Some("base"), ["base", "base", "base"]),
-        (Some("base.red"), ["base-red", "base", "base"]),
-        (Some("base.red.x"), ["base-red", "base-red-x", "base"]),
-        (Some("base.blue"), ["base", "base-blue", "base"]),
-        // No workload has it: no route can be made for it.
-        (Some("base.red.y"), ["base", "base", "base"]),
-        (Some("other"), ["base", "base", "base"]),
-    ] {
-        for (service, expected) in ["cart", "pay", "mail"].into_iter().zip(expected) {
-            let planned = plan.services.iter().find(|planned| planned.name == service).expect("a Service");
-            let choices = planned.choices.as_ref().expect("environments");
-            assert_eq!(choices.subset(header), Some(expected), "{header:?} at {service}");
-        }
-    }
-    assert_eq!(plan.warnings, [""; 0]);
-    assert_eq!(plan.filter, None);
-}
-
-#[test]
 fn routes_stand_in_order() {
     let scene = shop();
     let expected =
@@ -159,12 +136,6 @@ fn two_environments_of_one_subset_are_refused() {
     );
     // The others are served.
     assert!(scene.objects("pay").is_some());
-}
-
-#[test]
-fn two_workloads_of_one_environment_make_one_subset() {
-    let scene = changed(|scene| scene.workload("cart", "base.red"));
-    assert_eq!(scene.objects("cart"), shop().objects("cart"));
 }
 
 #[test]

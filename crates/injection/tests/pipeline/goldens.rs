@@ -3,17 +3,13 @@
 //!
 //! `UPDATE_GOLDENS=1` writes the files anew.
 
-use super::cases::{Case, Setup, files};
+use super::cases::{Case, Setup};
 use crate::support::rfc6902::apply;
 use injection::InjectionOutcome;
 use injection::patch::between;
 use injection::pipeline::STATUS;
 use mesh::data::{Tree, yaml};
-use mesh::pod::values;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 /// What becomes of a case, as text.
 fn shown(case: &Case, plain: &Value) -> String {
@@ -100,28 +96,6 @@ fn injecting_twice_is_injecting_once() {
         injected += usize::from(check(case.setup(), &case.pod(), &case.name).is_some());
     }
     assert!(injected > 40, "{injected}");
-}
-
-#[test]
-fn so_it_is_with_the_manifests_of_the_command_line() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/pods");
-    let (mut kinds, plain) = (BTreeSet::new(), Setup::plain());
-    for file in files(&folder, &["yaml", "json"]) {
-        let title = file.display().to_string();
-        let text = fs::read_to_string(&file).expect("UTF-8");
-        for object in values(&title, &text).unwrap_or_default() {
-            let kind = object["kind"].as_str().unwrap_or_default();
-            let template = match kind {
-                "Pod" => &object,
-                "CronJob" => &object["spec"]["jobTemplate"]["spec"]["template"],
-                _ => &object["spec"]["template"],
-            };
-            if template.is_object() && check(&plain, template, &title).is_some() {
-                kinds.insert(kind.to_owned());
-            }
-        }
-    }
-    assert!(kinds.len() >= 4, "{kinds:?}");
 }
 
 /// What an injection with another setup left behind is gone: the pod is what the new setup makes of what its user wrote.

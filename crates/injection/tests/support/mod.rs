@@ -3,6 +3,7 @@
 use injection::Configuration;
 use injection::configuration::{ConfigurationText, Texts};
 use mesh::Problems;
+use serde_json::{Map, Value};
 
 pub(crate) mod kubectl;
 pub(crate) mod random;
@@ -14,4 +15,21 @@ pub(crate) fn read(config: &str, values: &str, mesh: &str) -> Result<Configurati
     let texts =
         Texts { config: text("config", config), values: text("values", values), mesh: text("mesh", mesh) };
     Configuration::read(&texts)
+}
+
+/// The fields that have a value.
+pub(crate) fn object(fields: Vec<(&str, Option<Value>)>) -> Value {
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// Items with each key at most once.
+pub(crate) fn keyed(items: Vec<Value>, key: &str) -> Value {
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        if !kept.iter().any(|other| other.get(key) == item.get(key)) {
+            kept.push(item);
+        }
+    }
+    Value::Array(kept)
 }
