@@ -1,15 +1,13 @@
-//! Encodings as bytes, with the numbers of `linux/netfilter/nf_tables.h` written out.
-//!
-//! That the kernel takes them for what `nft` means by the same rules is shown by the tests in `tests/apply/native`.
+//! Batches, and what others write. That the kernel takes our expressions for what `nft` means by the same rules, and that they are
+//! read back as they were written, is shown by the tests in `tests/apply/native`.
 
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};
-use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
+use super::expression::{EncodedVerdict, Expression, Register};
 use crate::sys::{
     header::{NLM_F_ACK, NLMSG_HDRLEN},
     message::{self, Messages},
 };
-use rules::LogLevel;
 
 /// The expression without the header of its list item: name, then data.
 fn encoded(expression: &Expression) -> Vec<u8> {
@@ -17,102 +15,6 @@ fn encoded(expression: &Expression) -> Vec<u8> {
     messages.message(0, 0, 0, &[]);
     expression.encode(&mut messages);
     messages.bytes()[NLMSG_HDRLEN..].to_vec()
-}
-
-/// Each row: an expression, its name, and the attributes of its data as number and payload.
-fn check(expression: &Expression, name: &str, expected: &[(u16, &[u8])]) {
-    let bytes = encoded(expression);
-    let item = message::attribute(&bytes, 1).expect("a list item");
-    assert_eq!(message::attribute(item, 1).map(message::text), Some(name));
-    let data = message::attribute(item, 2).expect("data");
-    assert_eq!(message::attributes(data).collect::<Vec<_>>(), expected, "{expression:?}");
-    assert_eq!(Expression::decode(item).as_ref(), Some(expression));
-}
-
-#[test]
-fn expressions_are_the_attributes_of_the_header() {
-    use Expression as E;
-    check(&E::Meta(Meta::Nfproto), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 15])]);
-    check(&E::Meta(Meta::Skgid), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 11])]);
-    check(&E::SetMetaMark, "meta", &[(2, &[0, 0, 0, 3]), (3, &[0, 0, 0, 1])]);
-    check(&E::Ct(Ct::State), "ct", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 0])]);
-    check(&E::SetCtMark, "ct", &[(2, &[0, 0, 0, 3]), (4, &[0, 0, 0, 1])]);
-    check(&E::SetCtZone, "ct", &[(2, &[0, 0, 0, 17]), (4, &[0, 0, 0, 1])]);
-    check(
-        &E::Payload { header: Header::Network, offset: 16, length: 4 },
-        "payload",
-        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 16]), (4, &[0, 0, 0, 4])],
-    );
-    check(
-        &E::Cmp(CmpOperator::Gte, vec![0x1f, 0x40]),
-        "cmp",
-        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 5]), (3, &value(&[0x1f, 0x40]))],
-    );
-    check(
-        &E::Range { negated: true, first: vec![0, 80], last: vec![0, 90] },
-        "range",
-        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &value(&[0, 80])), (4, &value(&[0, 90]))],
-    );
-    check(
-        &E::Bitwise { mask: vec![255, 0, 0, 0], xor: vec![0; 4] },
-        "bitwise",
-        &[
-            (1, &[0, 0, 0, 1]),
-            (2, &[0, 0, 0, 1]),
-            (3, &[0, 0, 0, 4]),
-            (4, &value(&[255, 0, 0, 0])),
-            (5, &value(&[0; 4])),
-        ],
-    );
-    check(
-        &E::ToPacketOrder,
-        "byteorder",
-        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 1]), (4, &[0, 0, 0, 4]), (5, &[0, 0, 0, 4])],
-    );
-    check(
-        &E::Lookup { set: "ports".to_owned(), negated: true },
-        "lookup",
-        &[(1, b"ports\0"), (2, &[0, 0, 0, 1]), (5, &[0, 0, 0, 1])],
-    );
-    check(
-        &E::Immediate(Register::First, vec![0x3a, 0x99]),
-        "immediate",
-        &[(1, &[0, 0, 0, 1]), (2, &value(&[0x3a, 0x99]))],
-    );
-    check(&E::Redir { range: true }, "redir", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 2]), (3, &[0, 0, 0, 2])]);
-    check(&E::Tproxy { family: 10 }, "tproxy", &[(1, &[0, 0, 0, 10]), (3, &[0, 0, 0, 1])]);
-    check(&E::Counter, "counter", &[]);
-    check(&E::Log { group: 1337, prefix: "dns".to_owned() }, "log", &[(1, &[0x05, 0x39]), (2, b"dns\0")]);
-    check(
-        &E::KernelLog { level: LogLevel::Debug, prefix: "dns".to_owned() },
-        "log",
-        &[(5, &[0, 0, 0, 7]), (2, b"dns\0")],
-    );
-}
-
-/// The payload of an attribute that holds a value: one attribute of its own, number 1.
-fn value(bytes: &[u8]) -> Vec<u8> {
-    let mut value = u16::try_from(bytes.len() + 4).expect("short").to_ne_bytes().to_vec();
-    value.extend(1_u16.to_ne_bytes());
-    value.extend(bytes);
-    value.resize(value.len().next_multiple_of(4), 0);
-    value
-}
-
-#[test]
-fn verdicts_come_back() {
-    let chain = || "nat_ISTIO_OUTPUT".to_owned();
-    for verdict in [
-        EncodedVerdict::Accept,
-        EncodedVerdict::Drop,
-        EncodedVerdict::Return,
-        EncodedVerdict::Jump(chain()),
-        EncodedVerdict::Goto(chain()),
-    ] {
-        let bytes = encoded(&Expression::Verdict(verdict.clone()));
-        let item = message::attribute(&bytes, 1).expect("a list item");
-        assert_eq!(Expression::decode(item), Some(Expression::Verdict(verdict)));
-    }
 }
 
 /// What we would never write is never taken for what we write.
