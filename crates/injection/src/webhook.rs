@@ -271,21 +271,6 @@ mod tests {
     }
 
     #[test]
-    fn missed_pods_are_reported() {
-        let of_pod = BTreeMap::from([(INJECT.to_owned(), "false".to_owned())]);
-        let all = webhooks("default", false);
-        let namespaced = all.iter().find(|webhook| webhook.name == "namespace").expect("one of the four");
-        let nothing = BTreeMap::new();
-        let shown: Vec<String> =
-            namespaced.misses(&nothing, &of_pod).iter().map(ToString::to_string).collect();
-        let expected = [
-            "the namespace has no label istio-injection; it has to be \"enabled\"",
-            "the pod's label sidecar.istio.io/inject is \"false\"; it must not be \"false\"",
-        ];
-        assert_eq!(shown, expected);
-    }
-
-    #[test]
     fn a_miss_says_what_is_and_what_has_to_be() {
         let some = || vec!["a".to_owned(), "b".to_owned()];
         for (operator, expected) in [

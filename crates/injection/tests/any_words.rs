@@ -1,29 +1,17 @@
 //! Whatever annotations and values say: a refusal, or arguments that the init container takes. Never a crash, never a line that
 //! another one reads otherwise.
 
+use crate::arguments::Pod;
 use crate::support::read;
 use injection::sidecar::Sidecar;
 use injection::{AdmissionContext, Configuration};
 use mesh::pod::EXCLUDED_NAMESPACES;
-use mesh::sources::Host;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof};
 use proptest::strategy::Union;
 use proptest::string::string_regex;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 use serde_json::{Map, Value, json};
-use std::{io, net::IpAddr, sync::LazyLock};
-
-struct Pod;
-
-impl Host for Pod {
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(vec![IpAddr::from([10, 1, 2, 3]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])])
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(vec![IpAddr::from([10, 0, 0, 10])])
-    }
-}
+use std::sync::LazyLock;
 
 /// Of no texts; read once, with its templates.
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::{io, net::IpAddr};
 
 /// A pod with one address.
-struct Pod;
+pub(crate) struct Pod;
 
 impl Host for Pod {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {

@@ -144,8 +144,6 @@ fn lists_of_a_cluster_are_unpacked() {
         json!({"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": [{"name": "web"}]}});
     let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [pod]});
     let unpacked = ClusterObject::unpacked(list);
-    assert_eq!((&unpacked[0].value["kind"], &unpacked[0].value["apiVersion"]), (&json!("Pod"), &json!("v1")));
-    assert_eq!(ClusterObject::unpacked(json!([])), []);
     let base = objects(&base()).into_iter().map(|object| ClusterObject { place: None, ..object });
     let all: Vec<ClusterObject> = base.chain(unpacked).collect();
     let found = lint(&all);
