@@ -312,7 +312,7 @@ impl Example {
 }
 
 /// The note of rules that `apply` made.
-fn record() -> Record {
+pub(crate) fn record() -> Record {
     Record {
         program_version: "0.1.0".to_owned(),
         command: "apply".to_owned(),
@@ -325,7 +325,7 @@ fn record() -> Record {
 }
 
 /// Istio's rules in nf_tables, with that note.
-fn held() -> InstalledRules {
+pub(crate) fn held() -> InstalledRules {
     InstalledRules {
         mesh: "istio",
         backend: "nftables".to_owned(),

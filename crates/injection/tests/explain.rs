@@ -90,12 +90,6 @@ items:
         ("Pod default/own", InjectionVerdict::NotCalled),
     ];
     assert_eq!(shown, expected);
-    let init = found[0].init.as_ref().expect("an init container");
-    assert_eq!((init.name.as_str(), init.arguments[0].as_str()), ("istio-init", "istio-iptables"));
-    assert_eq!(found[0].added[0].name, "istio-proxy");
-    let object = found[0].injected.as_ref().expect("the object, injected");
-    assert_eq!(object["kind"], "Deployment");
-    assert_eq!(object["spec"]["template"]["spec"]["initContainers"][0]["name"], "istio-init");
     assert!(found[1].problems[0].contains("MAGIC"), "{:?}", found[1].problems);
     assert!(
         found[2].assumptions.iter().any(|shown| shown.contains("--namespace")),

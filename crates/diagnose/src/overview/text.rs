@@ -170,6 +170,7 @@ fn shortened(name: &str, width: usize) -> String {
 mod tests {
     use super::super::NamespaceLabel;
     use super::*;
+    use crate::answers_tests::{held, record};
     use crate::status::{InstalledRules, Record};
     use rules::finding::NamespaceFinding;
 
@@ -188,25 +189,9 @@ mod tests {
 
     #[test]
     fn names_and_records_move_no_cursor() {
-        let record = Record {
-            program_version: String::new(),
-            command: "a\u{1b}[2J".to_owned(),
-            at: String::new(),
-            settings: None,
-            settings_digest: String::new(),
-            rules_digest: String::new(),
-            changed_since: false,
-        };
-        let rules = InstalledRules {
-            mesh: "istio",
-            backend: "nftables".to_owned(),
-            families: vec!["ipv4"],
-            rules: 9,
-            program: "sidecar-init".to_owned(),
-            made: Some(record),
-        };
+        let made = Record { command: "a\u{1b}[2J".to_owned(), ..record() };
         let mut row = row("e\u{1b}[2J", NamespaceState::Unknown);
-        row.held_by.push(rules);
+        row.held_by.push(InstalledRules { made: Some(made), ..held() });
         row.findings.push(NamespaceFinding::fail("rules", "c\u{1b}[2J can't be read", "look"));
         let text = crate::plain(&Overview::new(vec![row]).text(200, SystemTime::UNIX_EPOCH));
         assert!(["e", "a", "c"].iter().all(|name| text.contains(&format!("{name}\\u{{1b}}[2J"))), "{text:?}");
