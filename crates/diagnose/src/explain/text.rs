@@ -113,11 +113,10 @@ impl Explanation<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::explain;
-    use super::*;
+    use super::super::{PodContext, Sender, explain, usual_packet};
     use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
-    use rules::simulate::{Packet, Routing, View};
-    use rules::{Action, ConnState, Family, Gid, Hook, Policy, Protocol, Target, Uid};
+    use rules::simulate::{Routing, View};
+    use rules::{Action, Family, Hook, Policy, Protocol, Target};
 
     /// The owner of a table chooses the names of its chains, and the comments in it.
     #[test]
@@ -136,19 +135,9 @@ mod tests {
         let table = LiveTable { family: None, name: "inet t\u{7}".to_owned(), chains: vec![chain] };
         let mut view = View::empty(Family::V4);
         view.add_nftables(table, &|_| None);
-        let packet = Packet {
-            direction: Direction::Outbound {
-                interface: "eth0".to_owned(),
-                uid: Uid::new(1000).expect("a user"),
-                gid: Gid::new(1000).expect("a group"),
-            },
-            protocol: Protocol::Tcp,
-            source: "10.1.0.9:4000".parse().expect("an address"),
-            destination: "192.0.2.1:80".parse().expect("an address"),
-            mark: 0,
-            connmark: 0,
-            state: ConnState::New,
-        };
+        let pod = PodContext::new(["10.1.0.9".parse().expect("an address")], None);
+        let to = "192.0.2.1:80".parse().expect("an address");
+        let packet = usual_packet(Sender::App, &pod, &pod, Protocol::Tcp, to).expect("a packet");
         let explained = explain(&view, &Routing::default(), &packet);
         let rule = explained.deciding_rule().expect("the rule");
         for text in [explained.to_string(), explained.sentence(), rule] {

@@ -196,14 +196,10 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
             only: None,
             findings: Vec::new(),
         });
-        let found: Vec<(u16, &str)> =
-            status.listeners.iter().map(|one| (one.port, one.text.as_str())).collect();
-        let expected: Vec<(u16, String)> = expected
-            .iter()
-            .map(|(port, what)| (*port, format!("nothing listens: connections that are captured are {what}")))
-            .collect();
-        let expected: Vec<(u16, &str)> = expected.iter().map(|(port, text)| (*port, text.as_str())).collect();
-        assert_eq!(found, expected, "{tables:?}");
+        let begins = "nothing listens: connections that are captured are ";
+        let found =
+            status.listeners.iter().map(|one| (one.port, one.text.strip_prefix(begins).unwrap_or("")));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{tables:?}");
     };
     check(&[Table::Mangle, Table::Nat], &[(15001, "refused"), (15006, "dropped or refused")]);
     check(&[Table::Mangle], &[(15006, "dropped")]);
