@@ -93,13 +93,8 @@ fn dns_of_servers_needs_servers_of_a_captured_family() {
     let elsewhere = config(&[(Kuma::RedirectDns, "true"), (Kuma::ResolvConf, "/other")]);
     let lines = without_comments(&restore(&elsewhere.rules(Family::V4), false));
     assert!(lines.contains("-d 10.9.9.9 -p udp --dport 53 -j REDIRECT --to-ports 15053\n"), "{lines}");
-    let unread = [(Kuma::RedirectDns, "true"), (Kuma::ResolvConf, "/nowhere")];
-    let expected = "--resolv-config-path: \"/nowhere\" can't be read: entity not found; declare the servers with --dns-servers, \
-                    or capture queries to any with --redirect-all-dns-traffic";
-    assert_eq!(read(&unread, &POD).expect_err("no such file"), [expected]);
-    let declared = [(Kuma::RedirectDns, "true"), (Setting::DnsServers, "")];
-    check_warnings(&declared, &["DNS is not captured: no DNS server is known"]);
-    let of_ipv6 = [declared[0], (Setting::DnsServers, "fd00::a"), (Kuma::IpFamilyMode, "ipv4")];
+    let of_ipv6 =
+        [(Kuma::RedirectDns, "true"), (Setting::DnsServers, "fd00::a"), (Kuma::IpFamilyMode, "ipv4")];
     let text =
         "DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod";
     check_warnings(&of_ipv6, &[text]);
