@@ -17,7 +17,6 @@ mod apply {
     mod host;
     mod ipv6;
     mod kernel;
-    mod kills;
     mod listeners;
     mod lock;
     mod named;

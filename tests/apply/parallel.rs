@@ -4,21 +4,18 @@
 //! so that nobody else waits.
 
 use crate::support::mounts::in_mount_namespace;
-use crate::support::program::{Outcome, PATH, Run, binary};
-use crate::support::wait;
-use std::fs::{self, File};
-use std::path::Path;
-use std::process::{self, Command, Stdio};
+use crate::support::program::{Outcome, Run, binary};
+use std::fs::File;
+use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call};
-use crate::support::folder::Folder;
-use crate::support::namespace::{Namespace, run, succeed};
+use crate::support::namespace::{Namespace, run};
 use crate::support::scope;
-use crate::support::setting::{Family, Variant};
+use crate::support::setting::Variant;
 
 /// Runs at the same time.
 const AT_ONCE: usize = 8;
@@ -100,55 +97,6 @@ fn rivals_in_one_namespace_agree() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// Runs the real program once somebody has put a file there.
-const LATE: &str = r#"#!/bin/sh
-cat > "$LATE/script"
-: > "$LATE/started"
-until [ -e "$LATE/go" ]; do sleep 0.01; done
-/usr/sbin/"${0##*/}" "$@" < "$LATE/script"
-: > "$LATE/done"
-"#;
-
-/// A run was killed, and the program that it had started went on; then the next run came.
-#[test]
-fn a_program_of_a_killed_run_does_no_harm() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        let folder = Folder::new(&format!("late-{}", variant.name()));
-        let program = folder.join(variant.program(Family::V4, "-restore"));
-        crate::support::program::script(&program, LATE);
-        let mut command = binary(&call("apply", variant, REDIRECT));
-        command.env("PATH", format!("{}:{PATH}", folder.display())).env("LATE", &*folder);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = namespace.run(|| command.spawn()).expect("the binary starts");
-        wait::until("its program has started", || folder.join("started").exists());
-        child.kill().and_then(|()| child.wait()).expect("our child can be killed");
-        // The next run may wait for the program, but neither overlook it nor be overtaken by it.
-        let next = run(&namespace, &call("apply", variant, &[REDIRECT, &["--lock-wait", "0"]].concat()));
-        // If the program is still there, it comes to its end now.
-        fs::write(folder.join("go"), "").expect("a file can be made");
-        wait::until("its program has ended", || !is_running(&folder));
-        if next.code != Some(0) {
-            assert!(next.stderr.contains("is changing this network namespace"), "{}", next.stderr);
-            succeed(&namespace, &call("apply", variant, REDIRECT));
-        }
-        let checked = run(&namespace, &call("check", variant, REDIRECT));
-        assert_eq!(
-            checked.code,
-            Some(0),
-            "{variant:?}: the killed run's program came late\n{}",
-            checked.stdout
-        );
-    }
-}
-
-/// Whether a program of this folder runs.
-fn is_running(folder: &Path) -> bool {
-    let mut command = Command::new("pgrep");
-    command.env("PATH", PATH).arg("-f").arg(folder).stdout(Stdio::null());
-    command.status().expect("pgrep starts").success()
 }
 
 /// Holds the lock, as this process, while `work` runs in a mount namespace.

@@ -8,7 +8,6 @@
 mod arbitrary;
 mod chroot;
 mod differential;
-mod kills;
 mod life;
 mod limits;
 mod musl;
