@@ -130,16 +130,6 @@ macro_rules! in_every_redirect_setting {
     };
 }
 
-/// Plays each scene in both variants of iptables and every family in REDIRECT mode.
-macro_rules! in_every_iptables_setting {
-    ($($scene:ident),+ $(,)?) => {
-        $crate::support::setting::scenes! { ($($scene)+) (
-            legacy_v4: Legacy V4 Redirect, legacy_v6: Legacy V6 Redirect,
-            nft_v4: Nft V4 Redirect, nft_v6: Nft V6 Redirect,
-        ) }
-    };
-}
-
 /// Plays each scene in every variant and family in TPROXY mode.
 macro_rules! in_every_tproxy_setting {
     ($($scene:ident),+ $(,)?) => {
@@ -184,6 +174,5 @@ macro_rules! attributed {
 }
 
 pub(crate) use {
-    attributed, in_every_iptables_setting, in_every_redirect_setting, in_every_setting,
-    in_every_tproxy_setting, scenes, tests,
+    attributed, in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, scenes, tests,
 };

@@ -39,8 +39,6 @@ in_every_setting! {
     listed_dns_servers,
     all_dns_queries,
     no_dns_capture,
-    first_address_is_v4,
-    first_address_is_v6,
 }
 
 // Rules for virtual machines are in nat, where TPROXY's rules in mangle have already given the connection to the inbound port.
@@ -226,23 +224,6 @@ fn all_dns_queries(setting: Setting) {
 fn no_dns_capture(setting: Setting) {
     let calls = [(App, Udp, Resolver, 53, Passes), (App, Tcp, Resolver, 53, Outbound)];
     lands(setting, &["-i", "*"], &calls);
-}
-
-/// The pod's NICs say so themselves; nothing is declared. The other family is excluded.
-fn first_address_is_v4(setting: Setting) {
-    let pod = pod::Pod::new(setting);
-    pod.apply_with(&[], &EVERYTHING);
-    let (outbound, inbound) = match setting.family {
-        Family::V4 => (Outbound, Inbound),
-        Family::V6 => (Passes, Passes),
-    };
-    check(&pod, &[(App, Tcp, Service, 9080, outbound), (Outside, Tcp, Pod, 8080, inbound)]);
-}
-
-fn first_address_is_v6(setting: Setting) {
-    let pod = pod::Pod::new(setting);
-    pod.apply_with(&[], &[&EVERYTHING[..], &["--pod-ips", "fd77::2,10.77.0.2"]].concat());
-    check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, Pod, 8080, Inbound)]);
 }
 
 fn all_of_a_virtual_machine(setting: Setting) {

@@ -10,8 +10,6 @@
 //! printed for which flags is not the concern here: the golden tests compare text, these watch packets.
 
 mod accepts;
-mod again;
-mod detection;
 mod dns;
 mod landings;
 mod tproxy;
