@@ -117,28 +117,6 @@ fn clean_of_all_meshes_takes_ambient_away() {
     }
 }
 
-/// The sidecar takes ambient's place where that is asked for.
-#[test]
-fn the_sidecar_takes_ambients_place() {
-    for (variant, ours) in [
-        (Variant::Legacy, Variant::Legacy),
-        (Variant::Nft, Variant::Nft),
-        (Variant::Nft, Variant::Native),
-        (Variant::Native, Variant::Native),
-    ] {
-        let (namespace, fresh) = (Namespace::new(), Namespace::new());
-        set(&namespace, variant);
-        succeed(&namespace, &call("apply", ours, &[REDIRECT, &["--replace"]].concat()));
-        succeed(&namespace, &call("check", ours, REDIRECT));
-        let printed = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
-        assert!(!printed.contains("ambient"), "{printed}");
-        succeed(&fresh, &call("apply", ours, REDIRECT));
-        succeed(&namespace, &["clean"]);
-        succeed(&fresh, &["clean"]);
-        same(&state(&fresh), &state(&namespace), "something of ambient is left");
-    }
-}
-
 /// Cleaning after the sidecar takes what is ours or upstream's beside it, but for the chain whose name both use.
 #[test]
 fn clean_beside_ambient_takes_the_rest() {

@@ -107,15 +107,3 @@ fn the_same_of_others_serves_as_well() {
         same(&before, &routing(&namespace), "what others made");
     }
 }
-
-/// Upstream's own numbers leave no doubt: what an earlier cleaning left of its routing becomes ours.
-#[test]
-fn routing_that_upstream_left_behind_goes() {
-    let namespace = Namespace::new();
-    let before = routing(&namespace);
-    namespace.ip("route add local default dev lo table 133\nrule add fwmark 1337 lookup 133");
-    succeed(&namespace, &call("apply", Variant::Nft, FULL));
-    assert_eq!(namespace.stdout("ip", &["-4", "rule", "show"]).matches("lookup 133").count(), 1);
-    succeed(&namespace, &["clean"]);
-    same(&before, &routing(&namespace), "clean");
-}

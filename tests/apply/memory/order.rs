@@ -84,14 +84,6 @@ fn a_guard_stands_while_two_captures_do_and_goes_last() {
 }
 
 #[test]
-fn routing_of_ipv6_is_left_out_where_lo_has_none() {
-    let mut memory = shared();
-    memory.snapshot.lo_lacks_ipv6 = true;
-    run(&mut memory, &transparent(), NFT).expect("nothing breaks");
-    assert_eq!(memory.snapshot.routes, [V4_ROUTE, V4_MARK].into());
-}
-
-#[test]
 fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
     let mut memory = shared();
     memory.snapshot.routes_of_others = [ADDRESS.into()].into();
@@ -117,14 +109,6 @@ fn routing_of_the_predecessor_becomes_ours() {
     }
     assert!(holds(&memory.snapshot, &transparent(), NFT) && memory.snapshot.routes_of_others.is_empty());
     assert!(run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps.is_empty());
-}
-
-#[test]
-fn copies_of_policy_rules_go() {
-    let mut memory = holding(&transparent(), NFT);
-    memory.snapshot.duplicates = vec![V4_MARK, V4_MARK];
-    run(&mut memory, &transparent(), NFT).expect("nothing breaks");
-    assert!(holds(&memory.snapshot, &transparent(), NFT));
 }
 
 #[test]

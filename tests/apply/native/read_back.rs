@@ -3,13 +3,12 @@
 use crate::apply::native::arbitrary::{EVERYBODY, lawful};
 use crate::apply::native::small::{packet, routing, statement};
 use crate::apply::native::support::in_namespace;
-use crate::support::catalogue;
 use crate::support::program::{output, stdout};
 use crate::support::scope;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use rules::{
     Checked, Family,
-    nft::{self, LiveRule, LiveTable},
+    nft::{self, LiveTable},
     render,
     simulate::{Packet, View, walk},
 };
@@ -41,20 +40,6 @@ pub(crate) fn write(table: &nft::InetTable) -> Option<()> {
     }
 }
 
-/// Compares rule by rule, so that a failure can be read.
-fn check_same(read: &LiveTable, written: &LiveTable) {
-    for (read, written) in read.chains.iter().zip(&written.chains) {
-        for (read, written) in read.rules.iter().zip(&written.rules) {
-            assert_eq!(&LiveRule { hits: None, ..read.clone() }, written);
-            assert!(read.hits.is_some(), "it counts: {}", read.text);
-        }
-        assert_eq!(read.rules.len(), written.rules.len());
-    }
-    let mut read = read.clone();
-    read.chains.iter_mut().flat_map(|chain| &mut chain.rules).for_each(|rule| rule.hits = None);
-    assert_eq!(&read, written);
-}
-
 /// That what is there says about every packet what the table says.
 fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
     for family in Family::BOTH {
@@ -68,23 +53,6 @@ fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
             let end = |view: &View| walk(view, &routing(), packet, &mut ()).verdict;
             assert_eq!(end(&there), end(&desired), "{packet:?}\n{}\n{there:#?}", render::nft::script(table));
         }
-    }
-}
-
-#[test]
-fn every_scenario_is_read_back_as_it_was_written() {
-    for case in scope::of(catalogue::scenarios(|mesh| mesh.is_none()), 8) {
-        let rules = |file: &str, family| {
-            let rules = rules::parse::restore(&case.text(file)?, family).expect("a scenario");
-            Some(rules::check::check(rules, &EVERYBODY).expect("lawful"))
-        };
-        let v4 = rules("v4.rules", Family::V4).expect("rules");
-        let Some(table) = nft::table(NAME, &v4, rules("v6.rules", Family::V6).as_ref()) else { continue };
-        let read = in_namespace(|| {
-            write(&table).expect("taken");
-            read(Family::V4)
-        });
-        check_same(&read, &table.listed());
     }
 }
 

@@ -1,6 +1,6 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
-use crate::apply::native::support::{in_namespace, native, ruleset};
+use crate::apply::native::support::{in_namespace, native};
 use crate::support::program::stdout;
 use mesh::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{EncodedVerdict, Expression, Nftables, Refusal, bytecode};
@@ -30,22 +30,6 @@ fn a_bad_tail_changes_nothing() {
         let text = refusal.to_string();
         assert!(text.contains("the-culprit") && text.contains("expression immediate"), "{text}");
         assert_eq!(before, stdout("nft", &["-a", "list", "ruleset"], ""));
-    });
-}
-
-#[test]
-fn what_was_read_can_be_put_back() {
-    in_namespace(|| {
-        native(
-            &[&FLAGS[..], &["-m", "TPROXY", "-o", "80,443", "--redirect-dns", "--capture-all-dns"]].concat(),
-        );
-        let before = ruleset();
-        let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
-        let table = nftables.read().expect("readable");
-        nftables.replace(table.as_ref(), None).expect("removed");
-        assert_eq!(nftables.read().expect("readable"), None);
-        nftables.replace(None, table.as_ref()).expect("put back");
-        assert_eq!(before, ruleset());
     });
 }
 
