@@ -44,5 +44,4 @@ mod takeover {
 /// Every scenario of every mesh.
 mod meshes {
     mod goldens;
-    mod round_trip;
 }

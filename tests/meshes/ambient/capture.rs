@@ -5,8 +5,6 @@ use crate::meshes::ambient::ztunnel::{At, Given, MARK};
 use crate::support::address::Place;
 use crate::support::namespace::Namespace;
 use crate::support::pod::machine_behind;
-use crate::support::program::{Run, binary};
-use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Protocol};
 use std::net::SocketAddr;
 
@@ -93,16 +91,6 @@ fn queries_for_names_go_to_ztunnel_and_its_own_to_the_server() {
 }
 
 #[test]
-fn without_dns_capture_queries_go_to_the_server() {
-    everywhere(|variant, family| {
-        let mut scene = Scene::new(variant, family, &["--dns-capture=false"]);
-        scene.listen(Protocol::Udp, Place::Resolver, 53);
-        let query = scene.call(Protocol::Udp, Place::Resolver, 53);
-        check(&scene, &scene.pod, &query, None, Some((Place::Resolver.at(family, 53), Place::Pod)));
-    });
-}
-
-#[test]
 fn the_hosts_own_calls_pass_both_ways() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
@@ -113,26 +101,6 @@ fn the_hosts_own_calls_pass_both_ways() {
         check(&scene, &scene.outside, &probe, None, Some((Place::Pod.at(family, 8080), Place::Probe)));
         let call = scene.call(Protocol::Tcp, Place::Probe, 10250);
         check(&scene, &scene.pod, &call, None, Some((Place::Probe.at(family, 10250), Place::Pod)));
-    });
-}
-
-#[test]
-fn another_probe_address_takes_the_place_of_the_usual_one() {
-    everywhere(|variant, family| {
-        let mut scene = Scene::new(variant, family, &["--probe-address", "10.99.0.1,fd99::1"]);
-        scene.listen(Protocol::Tcp, Place::Pod, 8080);
-        let app = Place::Pod.at(family, 8080);
-        let probe =
-            Call { from: Some(Place::Service.at(family, 0)), ..scene.call(Protocol::Tcp, Place::Pod, 8080) };
-        check(&scene, &scene.outside, &probe, None, Some((app, Place::Service)));
-        let usual = Call { from: Some(Place::Probe.at(family, 0)), ..probe };
-        check(
-            &scene,
-            &scene.outside,
-            &usual,
-            Some((At::Inbound, Place::Probe, Some(app))),
-            Some((app, Place::Probe)),
-        );
     });
 }
 
@@ -175,49 +143,5 @@ fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
             Some((At::Outbound, Place::Machine, Some(service))),
             Some((service, Place::Pod)),
         );
-    });
-}
-
-#[test]
-fn without_ipv6_its_packets_meet_no_rule() {
-    for &variant in Variant::tried() {
-        let mut scene = Scene::new(variant, Family::V6, &["--ipv6=false"]);
-        scene.listen(Protocol::Tcp, Place::Service, 80);
-        scene.listen(Protocol::Udp, Place::Resolver, 53);
-        let call = scene.call(Protocol::Tcp, Place::Service, 80);
-        check(&scene, &scene.pod, &call, None, Some((Place::Service.at(Family::V6, 80), Place::Pod)));
-        let query = scene.call(Protocol::Udp, Place::Resolver, 53);
-        check(&scene, &scene.pod, &query, None, Some((Place::Resolver.at(Family::V6, 53), Place::Pod)));
-        let routing = scene.pod.stdout("ip", &["-6", "rule"]);
-        assert!(!routing.contains("lookup 100"), "{routing}");
-    }
-}
-
-#[test]
-fn a_second_run_writes_nothing_and_cleaning_leaves_nothing() {
-    everywhere(|variant, family| {
-        let scene = Scene::new(variant, family, &[]);
-        let text = scene.run(&["apply", "--format", "json"]).success().stdout;
-        assert!(text.contains("\"changed\": false"), "{}: {text}", variant.name());
-        scene.run(&["check"]).with(0, "check");
-        for family in ["-4", "-6"] {
-            let rules = scene.pod.stdout("ip", &[family, "rule"]);
-            assert!(rules.contains("32764:\tfrom all fwmark 0x111/0xfff lookup 100"), "{rules}");
-            let routes = scene.pod.stdout("ip", &[family, "route", "show", "table", "100"]);
-            assert!(routes.starts_with("local default dev lo"), "{routes}");
-        }
-        let path = scene.pod.path();
-        let clean = binary(&["clean", "--mesh", "ambient", "--network-namespace", &path]).outcome();
-        clean.with(0, "clean");
-        let left = scene.pod.stdout("nft", &["list", "ruleset"]);
-        assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{left}");
-        for family in ["-4", "-6"] {
-            let rules = scene.pod.stdout("ip", &[family, "rule"]);
-            assert!(!rules.contains("lookup 100"), "{rules}");
-        }
-        for family in Family::BOTH {
-            let saved = scene.pod.stdout(&Variant::Legacy.program(family, "-save"), &[]);
-            assert!(!saved.contains("ISTIO"), "{saved}");
-        }
     });
 }

@@ -7,7 +7,6 @@
 
 mod agent;
 mod capture;
-mod checked;
 mod host;
 mod refused;
 mod same;

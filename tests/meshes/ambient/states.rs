@@ -48,22 +48,6 @@ fn ipv6_that_is_switched_off_goes_and_comes_back() {
     }
 }
 
-#[test]
-fn another_probe_address_takes_the_place_of_the_one_before() {
-    for &variant in Variant::tried() {
-        let pod = Namespace::new();
-        run(&pod, &["apply", "--backend", variant.backend()], 0);
-        run(&pod, &["apply", "--probe-address", "10.0.0.1,fd00::1"], 0);
-        for (family, [before, after]) in
-            Family::BOTH.into_iter().zip([["169.254.7.127", "10.0.0.1"], ["fd16:9254:7127", "fd00::1"]])
-        {
-            let there = rules(&pod, variant, family);
-            assert!(!there.contains(before) && there.contains(after), "{}: {there}", variant.name());
-        }
-        run(&pod, &["check", "--probe-address", "10.0.0.1,fd00::1"], 0);
-    }
-}
-
 /// The agent lets chains be that have the right number of rules, and fails where a chain is there already.
 #[test]
 fn what_others_have_put_into_our_chains_goes_and_theirs_stay() {
@@ -131,29 +115,4 @@ fn cleaning_ends_well_whatever_is_gone_already() {
             run(&pod, &["clean"], 0);
         }
     }
-}
-
-#[test]
-fn programs_that_are_missing_are_needed_by_their_own_backend_alone() {
-    let pod = Namespace::new();
-    let path = pod.path();
-    let call = |words: &[&str]| {
-        let mut program = binary(&[]);
-        program.env("PATH", "/nowhere").args(words);
-        program.args(["--mesh", "ambient", "--network-namespace", &path]);
-        program.outcome()
-    };
-    for backend in ["iptables-nft", "iptables-legacy"] {
-        let printed = call(&["apply", "--backend", backend]).with(1, backend).stderr;
-        assert!(
-            printed.contains(&format!("{backend} is not on PATH; install iptables, or choose")),
-            "{printed}"
-        );
-        assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
-        assert!(!rules(&pod, Variant::Legacy, Family::V4).contains("ISTIO"));
-    }
-    for words in [&["apply"][..], &["check"], &["clean"]] {
-        call(words).with(0, &words.join(" "));
-    }
-    assert_eq!(pod.stdout("nft", &["list", "ruleset"]), "");
 }

@@ -13,7 +13,6 @@ use crate::support::rows::rows;
 use crate::support::scope;
 
 mod calls;
-mod foreign;
 mod oracle;
 
 use crate::support::configurations::Configuration;

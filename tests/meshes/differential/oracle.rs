@@ -5,7 +5,7 @@ use crate::support::address::Place;
 use crate::support::configurations::{self, Configuration};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{Answerer, Pod};
-use crate::support::setting::{Family, Mode, Setting, Variant};
+use crate::support::setting::{Family, Setting, Variant};
 use crate::support::traffic::{Arrival, Protocol};
 use diagnose::explain;
 use mesh::CapturePolicy;
@@ -94,15 +94,15 @@ impl Scene {
 
 /// What became of a call.
 #[derive(Debug)]
-pub(crate) struct Landed {
+struct Landed {
     /// Where it arrived; empty if nowhere.
-    pub(crate) arrivals: Vec<Arrival<Answerer>>,
+    arrivals: Vec<Arrival<Answerer>>,
     /// Whether the caller had an answer, and from which address it called.
-    pub(crate) answered: std::io::Result<std::net::SocketAddr>,
+    answered: std::io::Result<std::net::SocketAddr>,
 }
 
 /// Makes the call with somebody at the address that is called.
-pub(crate) fn land(pod: &Pod, packet: &Packet) -> Landed {
+fn land(pod: &Pod, packet: &Packet) -> Landed {
     let family = pod.setting.family;
     pod.listen(packet.protocol, packet.place, packet.port);
     let answered = packet.call(family).place(home(pod, packet.from));
@@ -148,7 +148,7 @@ fn at(port: u16) -> Option<Answerer> {
 }
 
 /// The pod's addresses, and the marks that are routed to it.
-pub(crate) fn routing(family: Family, marks: Option<Mark>) -> Routing {
+fn routing(family: Family, marks: Option<Mark>) -> Routing {
     let own = [Place::Pod, Place::PodSecondNic, Place::Six, Place::VmGateway];
     Routing {
         local_marks: marks.into_iter().collect(),
@@ -157,19 +157,14 @@ pub(crate) fn routing(family: Family, marks: Option<Mark>) -> Routing {
 }
 
 /// The kernel's listing of the setting's family.
-pub(crate) fn saved(pod: &Pod, setting: Setting) -> String {
+fn saved(pod: &Pod, setting: Setting) -> String {
     pod.inside.stdout(&setting.variant.program(setting.family, "-save"), &[])
 }
 
 /// The family in the words of the rules.
-pub(crate) fn family(setting: Setting) -> rules::Family {
+fn family(setting: Setting) -> rules::Family {
     match setting.family {
         Family::V4 => rules::Family::V4,
         Family::V6 => rules::Family::V6,
     }
-}
-
-/// The setting in which listings of other programs are tried.
-pub(crate) fn plain(variant: crate::support::setting::Variant, family: Family) -> Setting {
-    Setting { variant, family, mode: Mode::Redirect }
 }

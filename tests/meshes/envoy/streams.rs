@@ -1,8 +1,7 @@
-//! What goes over a connection through Envoy: bytes as they were sent, and as long as both ends want.
+//! What goes over a connection through Envoy: bytes as they were sent.
 
 use crate::{
     meshes::envoy::{
-        application::{Application, Caller},
         on_every_stage,
         stage::{Stage, TIMEOUT, pod, service, until},
     },
@@ -16,11 +15,9 @@ use std::{
 
 on_every_stage! {
     bytes_pass_untouched,
-    a_thousand_requests_on_one_connection,
 }
 
 const PORT: u16 = 8443;
-const REQUESTS: usize = 1000;
 /// What a record of TLS opens with that belongs to a handshake.
 const HANDSHAKE: u8 = 22;
 
@@ -82,23 +79,4 @@ fn accept(server: &TcpListener) -> io::Result<TcpStream> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
-}
-
-fn a_thousand_requests_on_one_connection(stage: &Stage) {
-    for family in Family::BOTH {
-        let (inside, outside) = (pod(family), service(family));
-        for (host, to) in [(&stage.inside, inside), (&stage.outside, outside)] {
-            let to = SocketAddr::new(to, PORT);
-            let application = Application::start(host, to);
-            let stream = if to.ip() == inside { stage.dial_from_outside(to) } else { stage.dial(APP, to) };
-            let mut caller = stream.and_then(Caller::new).expect("Envoy takes it");
-            let peer = caller.ask().expect("the first answer");
-            for number in 2..=REQUESTS {
-                let answer = caller.ask();
-                assert_eq!(answer.ok(), Some(peer), "request {number} to {to}");
-            }
-            assert_ne!(peer, caller.local);
-            assert_eq!((application.connections(), application.arrivals().len()), (1, REQUESTS));
-        }
-    }
 }

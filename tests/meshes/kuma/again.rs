@@ -1,4 +1,4 @@
-//! What is there already: upstream's rules, our own of another time, and those of others.
+//! What is there already: upstream's rules, and those of others.
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::same_rules::{capture, listed};
@@ -78,32 +78,6 @@ fn what_upstream_has_set_is_taken_over_and_removed() {
         for family in Family::BOTH {
             assert_eq!(text(&namespace, variant, family), LEFT, "{variant:?}");
         }
-    }
-}
-
-#[test]
-fn a_second_time_nothing_is_written_and_cleaning_leaves_nothing() {
-    let capture = capture(&full());
-    for &variant in Variant::tried() {
-        let namespace = Namespace::new();
-        apply(&namespace, &capture, variant);
-        let lines = || {
-            let own = ["-s", "list", "ruleset"];
-            let legacy = Family::BOTH.map(|family| text(&namespace, Variant::Legacy, family)).concat();
-            (namespace.stdout("nft", &own), legacy)
-        };
-        let before = lines();
-        apply(&namespace, &capture, variant);
-        assert_eq!(lines(), before, "{variant:?}");
-        assert!(clean(&namespace, Mesh::Kuma) > 0);
-        let (nft, legacy) = lines();
-        assert_eq!(
-            (nft.contains("kuma"), nft.contains("KUMA"), legacy.as_str()),
-            (false, false, ""),
-            "{nft}"
-        );
-        let addresses = namespace.stdout("ip", &["-6", "addr", "show", "dev", "lo"]);
-        assert!(!addresses.contains("::6/"), "{addresses}");
     }
 }
 

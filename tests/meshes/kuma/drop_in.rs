@@ -2,7 +2,7 @@
 
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
-use crate::support::program::{BINARY, Outcome, PATH, Run, binary};
+use crate::support::program::{BINARY, Outcome, PATH};
 use std::os::unix::fs::symlink;
 
 /// Calls the program in a namespace, with nothing in its environment but PATH and these variables.
@@ -225,12 +225,4 @@ fn by_the_name_kumactl_it_is_kumactl() {
     }
     let rules = namespace.stdout("iptables-save", &["-t", "nat"]);
     assert!(!rules.contains("KUMA") && rules.contains("--dport 7 -j ACCEPT"), "{rules}");
-}
-
-#[test]
-fn other_commands_take_the_mesh_by_its_name() {
-    let words =
-        ["apply", "--mesh", "kuma", "--dry-run", "--exclude-inbound-ports", "9", "--pod-ips", "10.0.0.1"];
-    let preview = binary(&words).outcome().with(0, "apply --mesh kuma");
-    assert!(preview.stdout.contains("table inet sidecar_init_kuma"), "{preview:?}");
 }
