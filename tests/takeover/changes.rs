@@ -13,7 +13,6 @@ use sidecar_init::{
 };
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
-const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 
 /// One family alone.
 const IPV4: Goal = Goal {
@@ -264,66 +263,4 @@ fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
     ] {
         check(old, new, NFT, &tables);
     }
-}
-
-#[test]
-fn it_is_bridged_where_the_kernel_can_not() {
-    let check = |(old, from), (new, to), expected: &[&str]| {
-        assert_eq!(printed(old, from, new, to), expected, "{old:?} {from} to {new:?} {to}");
-    };
-    let native = BackendName::Nftables;
-    check(
-        (Goal::LINKERD, LEGACY),
-        (Goal::AMBIENT, native),
-        &[
-            "creating the nf_tables table sidecar_init_ambient",
-            "wait",
-            "IPv4 rules (iptables-legacy: nat)",
-            "IPv6 rules (iptables-legacy: nat)",
-        ],
-    );
-    check(
-        (Goal::LINKERD, native),
-        (Goal::AMBIENT, LEGACY),
-        &[
-            "IPv4 rules (iptables-legacy: nat, mangle, raw)",
-            "IPv6 rules (iptables-legacy: nat, mangle, raw)",
-            "wait",
-            "removing the nf_tables table sidecar_init_linkerd",
-        ],
-    );
-    // TPROXY on one side: guards first, and both stand for a while.
-    check(
-        (Goal::LINKERD, native),
-        (Goal::TRANSPARENT, native),
-        &[
-            "replacing the nf_tables table sidecar_init_linkerd",
-            "creating the nf_tables table sidecar_init",
-            "wait",
-            "removing the nf_tables table sidecar_init_linkerd",
-        ],
-    );
-    check(
-        (Goal::TRANSPARENT, native),
-        (Goal::LINKERD, native),
-        &[
-            "creating the nf_tables table sidecar_init_linkerd",
-            "wait",
-            "removing the nf_tables table sidecar_init",
-            "wait",
-            "replacing the nf_tables table sidecar_init_linkerd",
-        ],
-    );
-}
-
-#[test]
-fn routing_that_both_want_stays_where_it_is() {
-    let (old, new) = (Some(Goal::KUMA), Some(Goal::REDIRECT));
-    let steps = Change { old, from: NFT, new, to: NFT }.steps();
-    let routing: Vec<String> = steps
-        .iter()
-        .filter(|step| !matches!(step, CommitStep::Iptables { .. } | CommitStep::WaitForInFlight))
-        .map(ToString::to_string)
-        .collect();
-    assert_eq!(routing, ["taking over address ::6/128 on lo"]);
 }

@@ -1,7 +1,7 @@
 //! Upstream's rules taken over, in the place of `istio-iptables`: what it has made with the same flags is as desired, becomes ours without a moment
 //! in between, and goes without a trace.
 
-use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
+use crate::apply::stage::{VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::note::without_note;
 use crate::support::rows::rows;
@@ -153,21 +153,6 @@ fn upstream_gives_way_to_other_flags() {
     }
 }
 
-/// Upstream run again adds its policy rule once more.
-#[test]
-fn the_second_policy_rule_of_a_second_run_goes() {
-    let namespace = Namespace::new();
-    let (empty, flags) = (state(&namespace), flags(12));
-    upstream::set(&namespace, Variant::Nft, &flags);
-    namespace.ip("rule add fwmark 1337 lookup 133");
-    run(&namespace, &[&["check"], &flags[..]].concat()).with(0, "two policy rules");
-    succeed(&namespace, &[&["apply"], &flags[..]].concat());
-    let rules = namespace.stdout("ip", &["rule", "show"]);
-    assert_eq!(rules.matches("lookup 133").count(), 1, "{rules}");
-    succeed(&namespace, &["clean"]);
-    same(&empty, &state(&namespace), "clean");
-}
-
 /// Rules of others beside upstream's stay, though some resemble upstream's.
 #[test]
 fn rules_of_others_beside_upstream_stay() {
@@ -264,20 +249,6 @@ fn beside_our_plain_rules_nothing_is_inherited() {
             let saved = namespace.stdout(&variant.program(Family::V4, "-save"), &[]);
             assert_eq!(saved.matches("eth7 -j RETURN").count(), 2, "{saved}");
         }
-    }
-}
-
-/// Our own rules stay ours beside upstream's forms made by others.
-#[test]
-fn beside_our_own_marked_rules_nothing_is_inherited() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
-        namespace.restore(variant, Family::V4, others);
-        let before = state(&namespace);
-        succeed(&namespace, &call("apply", variant, &[REDIRECT, &["-c", "eth5"]].concat()));
-        run(&namespace, &["clean"]).with(1, "rules of others that resemble upstream's");
-        same(&before, &state(&namespace), "rules of others");
     }
 }
 

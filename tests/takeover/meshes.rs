@@ -109,15 +109,6 @@ impl Goal {
         Self { addresses: IPV6_FIRST, ..self }
     }
 
-    pub(crate) fn has_ipv6_first(self) -> bool {
-        self.addresses == IPV6_FIRST
-    }
-
-    /// Whether mesh and words are the same.
-    pub(crate) fn says(self, other: Self) -> bool {
-        (self.mesh, self.words) == (other.mesh, other.words)
-    }
-
     /// Any two of different meshes.
     pub(crate) fn pairs() -> impl Iterator<Item = (Self, Self)> {
         let all = Self::ALL.into_iter().flat_map(|old| Self::ALL.map(|new| (old, new)));

@@ -7,7 +7,6 @@ use crate::support::scope;
 use crate::takeover::meshes::Goal;
 use crate::takeover::packets::{LEGACY, NATIVE, NFT};
 use sidecar_init::backend::BackendName;
-use std::collections::BTreeSet;
 use std::fmt;
 
 pub(crate) const BACKENDS: [BackendName; 3] = [NATIVE, NFT, LEGACY];
@@ -51,24 +50,4 @@ fn rows() -> Vec<State> {
 /// The rows of the table, or today's three of them, in which each backend occurs.
 pub(crate) fn states() -> Vec<State> {
     scope::of(rows().chunks(BACKENDS.len()).map(<[State]>::to_vec).collect(), 1).concat()
-}
-
-#[test]
-fn each_two_values_of_the_table_occur_together() {
-    let columns = |state: &State| {
-        let place = |goals: [Goal; 5]| goals.iter().position(|goal| goal.says(state.goal));
-        let (capture, few) = match (place(Goal::ALL), place(Goal::OTHERWISE)) {
-            (Some(capture), _) => (capture, true),
-            (None, capture) => (capture.expect("a goal of the table"), false),
-        };
-        let backend = BACKENDS.iter().position(|one| *one == state.backend).expect("a backend");
-        [backend, capture, usize::from(few), usize::from(state.goal.has_ipv6_first())]
-    };
-    let found: Vec<[usize; 4]> = rows().iter().map(columns).collect();
-    for (one, other) in (0..4).flat_map(|one| (0..one).map(move |other| (one, other))) {
-        let count = |column: usize| found.iter().map(|row| row[column]).collect::<BTreeSet<_>>().len();
-        let together: BTreeSet<_> = found.iter().map(|row| (row[one], row[other])).collect();
-        assert_eq!(together.len(), count(one) * count(other), "columns {other} and {one}: {together:?}");
-    }
-    assert_eq!(found.iter().map(|row| row[1]).collect::<BTreeSet<_>>().len(), Goal::ALL.len());
 }
