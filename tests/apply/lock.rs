@@ -1,6 +1,6 @@
 //! The lock of a network namespace: whom it keeps out, and who can't take it.
 
-use crate::support::program::{Outcome, PATH, binary, is_running};
+use crate::support::program::{BINARY, Outcome, PATH, as_user, binary, is_running};
 use crate::support::wait;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -12,32 +12,17 @@ use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::Variant;
 use testkit::running::Running;
 
-/// The words of `setpriv` for a process without any right.
-const NOBODY: &[&str] = &[
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-    "--bounding-set=-all",
-    "--no-new-privs",
-];
-
-/// Those for one with the right to change the namespace and none beside it.
-const PROXY: &[&str] = &[
-    "--reuid=1337",
-    "--regid=1337",
-    "--clear-groups",
-    "--inh-caps=-all,+net_admin",
-    "--ambient-caps=+net_admin",
-];
+/// Without any right.
+const NOBODY: (u32, &str) = (65534, "");
+/// With the right to change the namespace and none beside it.
+const PROXY: (u32, &str) = (1337, ",+net_admin");
 
 /// Locks the namespace's file, which everybody can open, until it is killed.
 const HOLDER: &str = "exec 3</proc/self/ns/net; flock --exclusive 3 && echo held && exec sleep 600";
 
 fn adversary(namespace: &Namespace) -> Running {
-    let mut command = Command::new("setpriv");
-    command.env_clear().env("PATH", PATH).args(NOBODY).args(["sh", "-c", HOLDER]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut command = as_user(NOBODY.0, NOBODY.1, &["sh", "-c", HOLDER]);
+    command.stdout(Stdio::piped());
     let mut child = namespace.run(|| command.spawn()).expect("setpriv starts");
     let mut output = [0; 5];
     let stdout = child.stdout.as_mut().expect("a pipe");
@@ -57,12 +42,8 @@ fn hanging(namespace: &Namespace) -> Running {
     holder
 }
 
-fn as_whom(words: &[&str], arguments: &[&str]) -> Command {
-    let ours = binary(arguments);
-    let mut command = Command::new("setpriv");
-    command.env_clear().env("PATH", PATH).args(words).arg(ours.get_program()).args(ours.get_args());
-    command.stdin(Stdio::null());
-    command
+fn as_whom((id, capabilities): (u32, &str), arguments: &[&str]) -> Command {
+    as_user(id, capabilities, &[&[BINARY], arguments].concat())
 }
 
 #[test]

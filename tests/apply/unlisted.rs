@@ -4,7 +4,7 @@
 use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::program::{BINARY, Outcome, PATH, binary, folder_with};
+use crate::support::program::{BINARY, Outcome, PATH, as_user, binary, folder_with};
 use crate::support::setting::Variant;
 use std::process::Command;
 
@@ -25,39 +25,20 @@ enum Blind {
     NoProc,
 }
 
-/// A copy of the binary where every user can reach it.
-struct Copy(Folder);
-
-impl Copy {
-    fn new(name: &str) -> Self {
-        Self(folder_with(BINARY, name))
-    }
-
-    fn run(&self, namespace: &Namespace, blind: Blind, path: &str, arguments: &[&str]) -> Outcome {
-        let program = self.0.file("sidecar-init");
-        let capabilities = match blind {
-            Blind::Proxy => "net_admin",
-            Blind::ProxyRaw | Blind::NoProc => "net_admin,+net_raw",
-        };
-        let mut command = match blind {
-            Blind::Proxy | Blind::ProxyRaw => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid=1337", "--regid=1337", "--clear-groups", "--no-new-privs"]);
-                command.arg(format!("--inh-caps=-all,+{capabilities}"));
-                command.arg(format!("--ambient-caps=+{capabilities}"));
-                command.arg(format!("--bounding-set=-all,+{capabilities}"));
-                command
-            }
-            Blind::NoProc => {
-                let mut command = Command::new("unshare");
-                command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"]);
-                command
-            }
-        };
-        let path = format!("PATH={path}");
-        command.args(["env", "-i", &path, &program]).args(arguments).env_clear().env("PATH", PATH);
-        namespace.outcome(&mut command)
-    }
+/// Runs a copy of the binary that every user can reach.
+fn blindly(copy: &Folder, namespace: &Namespace, blind: Blind, path: &str, arguments: &[&str]) -> Outcome {
+    let (path, program) = (format!("PATH={path}"), copy.file("sidecar-init"));
+    let words = [&["env", "-i", &path, &program], arguments].concat();
+    let mut command = match blind {
+        Blind::Proxy => as_user(1337, ",+net_admin", &words),
+        Blind::ProxyRaw => as_user(1337, ",+net_admin,+net_raw", &words),
+        Blind::NoProc => {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"]).args(words);
+            command
+        }
+    };
+    namespace.outcome(command.env_clear().env("PATH", PATH))
 }
 
 fn native(name: &str) -> Vec<&str> {
@@ -67,13 +48,13 @@ fn native(name: &str) -> Vec<&str> {
 /// Without programs, nothing can be said of the rules or done about them.
 #[test]
 fn legacy_rules_are_not_absent_where_their_list_cannot_be_read() {
-    let copy = Copy::new("alone");
+    let copy = folder_with(BINARY, "alone");
     let namespace = Namespace::new();
     succeed(&namespace, &call("apply", Variant::Legacy, OTHER));
     let before = state(&namespace);
     for (blind, _) in BLIND {
         for arguments in [&["clean"][..], &native("check"), &native("istio-iptables")] {
-            let printed = copy.run(&namespace, blind, "/nowhere", arguments);
+            let printed = blindly(&copy, &namespace, blind, "/nowhere", arguments);
             let printed = printed.with(1, &format!("{blind:?} {arguments:?}"));
             assert!(printed.stderr.contains("install iptables"), "{blind:?}: {}", printed.stderr);
             same(&before, &state(&namespace), &format!("{blind:?} {arguments:?}"));
@@ -84,26 +65,27 @@ fn legacy_rules_are_not_absent_where_their_list_cannot_be_read() {
 /// With them, the rules are read table by table, which takes no list.
 #[test]
 fn programs_read_the_tables_that_nobody_lists() {
-    let copy = Copy::new("programs");
+    let copy = folder_with(BINARY, "programs");
     for (blind, may_read) in BLIND {
         let namespace = Namespace::new();
         succeed(&namespace, &call("apply", Variant::Legacy, OTHER));
-        let check = copy.run(&namespace, blind, PATH, &call("check", Variant::Legacy, OTHER));
+        let check = blindly(&copy, &namespace, blind, PATH, &call("check", Variant::Legacy, OTHER));
         check.with(if may_read { 0 } else { 1 }, &format!("{blind:?}: check"));
-        let check = copy.run(&namespace, blind, PATH, &native("check"));
+        let check = blindly(&copy, &namespace, blind, PATH, &native("check"));
         let check = check.with(if may_read { 3 } else { 1 }, &format!("{blind:?}: check of others"));
         if may_read {
             assert!(check.stdout.contains("--gid-owner 1338"), "{blind:?}: {}", check.stdout);
             let clean: &[&str] = match blind {
                 // The lock of iptables is root's.
                 Blind::Proxy | Blind::ProxyRaw => {
-                    let refused = copy.run(&namespace, blind, PATH, &["clean"]).with(1, "without the lock");
+                    let refused =
+                        blindly(&copy, &namespace, blind, PATH, &["clean"]).with(1, "without the lock");
                     assert!(refused.stderr.contains("can't open its lock file"), "{}", refused.stderr);
                     &["clean", "--cni-mode"]
                 }
                 Blind::NoProc => &["clean"],
             };
-            copy.run(&namespace, blind, PATH, clean).with(0, &format!("{blind:?}: clean"));
+            blindly(&copy, &namespace, blind, PATH, clean).with(0, &format!("{blind:?}: clean"));
             assert!(!state(&namespace).contains("ISTIO"), "{blind:?}");
         }
     }
@@ -112,11 +94,12 @@ fn programs_read_the_tables_that_nobody_lists() {
 /// Empty tables, as asking may have made them, keep nobody from anything.
 #[test]
 fn where_no_rules_are_nobody_needs_programs() {
-    let copy = Copy::new("none");
+    let copy = folder_with(BINARY, "none");
     for (blind, _) in BLIND {
         let namespace = Namespace::new();
         let alone = |arguments: &[&str]| {
-            copy.run(&namespace, blind, "/nowhere", arguments).with(0, &format!("{blind:?} {arguments:?}"))
+            blindly(&copy, &namespace, blind, "/nowhere", arguments)
+                .with(0, &format!("{blind:?} {arguments:?}"))
         };
         alone(&["clean"]);
         alone(&native("istio-iptables"));
@@ -134,11 +117,12 @@ fn where_no_rules_are_nobody_needs_programs() {
 /// A policy is no rule, but it drops.
 #[test]
 fn a_policy_is_seen_as_well() {
-    let copy = Copy::new("policy");
+    let copy = folder_with(BINARY, "policy");
     for (blind, may_read) in BLIND {
         let namespace = Namespace::new();
         namespace.stdout("iptables-legacy", &["-w", "-P", "OUTPUT", "DROP"]);
-        let printed = copy.run(
+        let printed = blindly(
+            &copy,
             &namespace,
             blind,
             PATH,

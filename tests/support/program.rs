@@ -78,6 +78,17 @@ pub(crate) fn binary(arguments: &[&str]) -> Command {
     command
 }
 
+/// Words to be run as another user, who has these capabilities alone: none, or such as `,+net_admin`.
+pub(crate) fn as_user(id: u32, capabilities: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.env_clear().env("PATH", PATH).stdin(Stdio::null());
+    command.args([format!("--reuid={id}"), format!("--regid={id}")]);
+    let sets = ["inh-caps", "ambient-caps", "bounding-set"];
+    command.args(sets.map(|set| format!("--{set}=-all{capabilities}")));
+    command.args(["--clear-groups", "--no-new-privs"]).args(words);
+    command
+}
+
 /// The same without `PATH`; it takes text as its standard input.
 pub(crate) fn bare(arguments: &[&str]) -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(BINARY);
