@@ -7,7 +7,6 @@ use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, state, 
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
-use crate::takeover::upstream;
 
 /// What Docker puts into a container with an embedded resolver.
 const DOCKER: &str = "*nat
@@ -70,8 +69,10 @@ fn leaves_no_trace(variant: Variant) {
         succeed(&namespace, &call("apply", variant, FULL));
     }
     succeed(&namespace, &call("apply", variant, REDIRECT));
+    succeed(&namespace, &call("apply", variant, &[FULL, &["-t", "4242", "-r", "4343"]].concat()));
     assert!(seen_by_others(&namespace).contains("ISTIO_OUTPUT"), "nothing was set");
-    succeed(&namespace, &["clean"]);
+    // No memory of what was applied is needed.
+    succeed(&namespace, &[&["istio-iptables", "--cleanup-only"], REDIRECT].concat());
     same(&before, &seen_by_others(&namespace), "clean left a trace, or took what is not ours");
     succeed(&namespace, &["clean"]);
     same(&before, &seen_by_others(&namespace), "a second clean did something");
@@ -103,26 +104,6 @@ fn nothing_to_clean_is_fine_and_creates_nothing() {
     assert_eq!(names.expect("the kernel has legacy tables"), "", "looking made a legacy table");
 }
 
-/// The drop-in's flag does the same, with whatever other flags.
-#[test]
-fn cleanup_only_needs_no_memory_of_what_was_applied() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        let before = routing(&namespace);
-        succeed(
-            &namespace,
-            &call("istio-iptables", variant, &[FULL, &["-t", "4242", "-r", "4343"]].concat()),
-        );
-        assert_ne!(before, routing(&namespace));
-        succeed(&namespace, &[&["istio-iptables", "--cleanup-only"], REDIRECT].concat());
-        same(&before, &routing(&namespace), "policy rules, routes or addresses are left");
-        for family in Family::BOTH {
-            let saved = namespace.stdout(&variant.program(family, "-save"), &[]);
-            assert!(!saved.contains("ISTIO") && !saved.contains("-A "), "{saved}");
-        }
-    }
-}
-
 /// Tables of nf_tables by the names of iptables' may be somebody else's: what iptables would not have made so stays.
 #[test]
 fn what_others_keep_in_tables_of_these_names_stays() {
@@ -131,6 +112,7 @@ fn what_others_keep_in_tables_of_these_names_stays() {
         ("ip nat", "chain OUTPUT { type nat hook output priority -99; }"),
         ("ip6 nat", "chain plain { }"),
         ("ip mangle", "counter hits { }"),
+        ("ip6 mangle", "chain FORWARD { type filter hook forward priority -150; policy drop; }"),
         ("ip raw", "ct helper ftp { type \"ftp\" protocol tcp; }"),
         ("ip6 mangle", "set friends { type ipv6_addr; }"),
         ("ip raw", ""),
@@ -169,19 +151,6 @@ fn a_dry_run_of_cleaning_shows_what_would_go() {
         assert!(!printed.contains("-A "), "{printed}");
         same(&before, &state(&namespace), "a dry run changed something");
     }
-}
-
-/// `::6` may be somebody else's; then it stays, and is named.
-#[test]
-fn a_foreign_address_stays() {
-    let namespace = Namespace::new();
-    upstream::add_address(&namespace);
-    let before = routing(&namespace);
-    succeed(&namespace, &call("apply", Variant::Nft, FULL));
-    run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a foreign ::6");
-    let printed = run(&namespace, &["clean"]).with(1, "with a foreign ::6").stderr;
-    assert!(printed.contains("address ::6/128 on lo"), "{printed}");
-    same(&before, &routing(&namespace), "the address of others");
 }
 
 /// Everything that other programs can list, word for word.

@@ -3,7 +3,6 @@
 use crate::apply::native::support::{FACTS, in_namespace, native, ruleset};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, output, stdout};
-use crate::support::scope;
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
@@ -41,99 +40,31 @@ fn edits_are_seen_and_repaired() {
     }
 }
 
-/// The kernel gives the original direction the number that stands for nothing elsewhere.
+/// A rule of the same length is another, whatever is compared first; and the kernel gives the original direction of a zone
+/// the number that stands for nothing elsewhere.
 #[test]
-fn a_zone_of_one_direction_is_seen() {
+fn a_rule_with_another_in_its_place_is_seen() {
     let flags = ["--dual-stack", "-i", "*", "-b", "*", "--redirect-dns", "--capture-all-dns"];
-    for direction in ["original", "reply"] {
+    for (wanted, there) in [
+        ("ct zone set 2", "ct original zone set 2"),
+        ("ct zone set 2", "ct reply zone set 2"),
+        ("redirect to :15001", "redirect to :15002"),
+    ] {
         in_namespace(|| {
             native(&flags);
             let listing = stdout("nft", &["-a", "list", "table", "inet", "sidecar_init"], "");
-            let chain =
-                listing.split("chain ").find(|chain| chain.contains("ct zone set 2")).expect("a zone");
-            let line = chain.lines().find(|line| line.contains("ct zone set 2")).expect("a rule");
+            let chain = listing.split("chain ").find(|chain| chain.contains(wanted)).expect("such a rule");
+            let line = chain.lines().find(|line| line.contains(wanted)).expect("a rule");
             let (text, handle) = line.split_once(" # handle ").expect("a handle");
-            let rule = format!(
-                "replace rule inet sidecar_init {} handle {handle} {}",
-                chain.split(' ').next().expect("a name"),
-                text.trim().replace("ct zone set", &format!("ct {direction} zone set")),
-            );
+            let name = chain.split(' ').next().expect("a name");
+            let text = text.trim().replace(wanted, there);
+            let rule = format!("replace rule inet sidecar_init {name} handle {handle} {text}");
             stdout("nft", &["-f", "-"], &rule);
-            check(&flags).with(3, &rule);
+            assert!(check(&flags).with(3, &rule).stdout.contains("# changed"), "{rule}");
             native(&flags);
             check(&flags).with(0, &rule);
         });
     }
-}
-
-/// What `nft` makes of our text is what we make of the same flags.
-#[test]
-fn what_nft_makes_of_our_text_is_as_wanted() {
-    let v4 = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "10.32.0.0/13", "0.0.0.0/0"];
-    let v6 = ["fd00::/8", "fd00:1::/32", "fd00:1:2:3::/64", "fd00::/11", "fd00::5/128"];
-    for network in scope::of([&v4[..], &v6].concat(), 3) {
-        for flags in
-            [&["-i", network][..], &["-i", "*", "-x", network], &["-b", "*", "-d", "15090", "-i", network]]
-        {
-            let flags = [flags, &["--dual-stack"]].concat();
-            in_namespace(|| {
-                let text = stdout(BINARY, &[&["render", "--format", "nft"], &FACTS[..], &flags].concat(), "");
-                // Addresses are no part of the text.
-                stdout(BINARY, &[&["apply", "--backend", "nftables"], &FACTS[..], &flags].concat(), "");
-                stdout("nft", &["-f", "-"], &format!("delete table inet sidecar_init\n{text}"));
-                check(&flags).with(0, &format!("{flags:?}"));
-            });
-        }
-    }
-}
-
-/// A rule that was replaced by another of the same length is another, whatever is compared first.
-#[test]
-fn a_changed_rule_is_named() {
-    in_namespace(|| {
-        native(&FLAGS);
-        let listing =
-            stdout("nft", &["-a", "list", "chain", "inet", "sidecar_init", "nat_ISTIO_REDIRECT"], "");
-        let handle =
-            listing.lines().find(|line| line.contains("15001")).and_then(|line| line.rsplit(' ').next());
-        let rule = format!(
-            "replace rule inet sidecar_init nat_ISTIO_REDIRECT handle {} meta l4proto tcp counter redirect to :15002 \
-             comment \"to-outbound-listener (--envoy-port)\"",
-            handle.expect("a handle")
-        );
-        stdout("nft", &["-f", "-"], &rule);
-        let text = check(&FLAGS).with(3, &rule).stdout;
-        let changed = |sign: char, port: u16| {
-            format!(
-                "{sign}meta l4proto tcp counter redirect to :{port} comment \"to-outbound-listener (--envoy-port)\"  # changed\n"
-            )
-        };
-        let expected = format!(
-            "by the flags given:\nRules differ: 1 changed\nVerdicts, as desired -> as live:\n  outbound TCP to \
-             ports other than 80, 443 and 8000-9000 not leaving by br+ and eth1: captured at 15001 -> captured at \
-             15002\n\n--- live: chain nat_ISTIO_REDIRECT (nftables)\n+++ desired\n{}{}",
-            changed('-', 15002),
-            changed('+', 15001)
-        );
-        assert_eq!(text, expected);
-    });
-}
-
-/// Tables of iptables that somebody uses stay, and so does what is not named like one of ours.
-#[test]
-fn cleaning_keeps_what_others_use() {
-    in_namespace(|| {
-        stdout("iptables-nft", &["-t", "nat", "-N", "OTHERS"], "");
-        stdout("ip6tables-nft", &["-t", "mangle", "-P", "FORWARD", "DROP"], "");
-        stdout("nft", &["add", "table", "ip", "others"], "");
-        let call = ["istio-iptables", "--force-iptables-binary", "nft"];
-        stdout(BINARY, &[&call, &FACTS[..], &FLAGS].concat(), "");
-        stdout(BINARY, &["clean"], "");
-        let tables = stdout("nft", &["list", "tables"], "");
-        let mut tables: Vec<&str> = tables.lines().collect();
-        tables.sort_unstable();
-        assert_eq!(tables, ["table ip nat", "table ip others", "table ip6 mangle"]);
-    });
 }
 
 /// Without IPv6 its packets meet no rule but the one that lets them pass.
