@@ -9,32 +9,6 @@ use crate::support::setting::Family;
 pub(crate) const PORTS: [u16; 5] = [53, 80, 443, 8080, 9090];
 pub(crate) const FOREIGN_PORT: u16 = 7777;
 
-/// A kind of rules that `explain --live` is known to misread. It is left out until that is mended; then its line goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Maps, verdict maps, concatenations, sets whose elements carry statements or change with packets.
-    NftSets,
-    /// A table with the flag `dormant`.
-    NftDormant,
-    /// Rules of `nft` in the tables of iptables (nft).
-    NftInIptables,
-    /// Rules of `nft` that write to a packet's headers.
-    NftPayload,
-    /// The policy of a chain of devices, which `goto` and `return` lead to as well.
-    NftDevicePolicy,
-    /// `dnat ip` and `snat ip` for all families, which the kernel does to those of IPv4 alone.
-    NftNatFamily,
-    /// Policy rules and routes by which packets leave otherwise than by the default route.
-    Routes,
-}
-
-/// The kinds that are left out.
-pub(crate) const LEFT_OUT: &[Kind] = &[];
-
-pub(crate) fn has(kind: Kind) -> bool {
-    !LEFT_OUT.contains(&kind)
-}
-
 /// What some other programs have set: in a few tables of nf_tables, by either variant of iptables, beside the rules.
 pub(crate) fn foreign(random: &mut Random, tag: &str) -> Vec<Command> {
     let mut commands = Vec::new();

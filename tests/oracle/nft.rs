@@ -1,7 +1,7 @@
 //! Tables of nf_tables such as other programs make, as lines of `nft`.
 
 use crate::oracle::command::Command;
-use crate::oracle::grammar::{FOREIGN_PORT, Kind, address, has, id, mark, network, one, own, port};
+use crate::oracle::grammar::{FOREIGN_PORT, address, id, mark, network, one, own, port};
 use crate::support::random::Random;
 use crate::support::setting::Family;
 
@@ -17,11 +17,11 @@ struct Place<'a> {
 /// A table with a chain or two of hooks, and perhaps one that those lead to.
 pub(crate) fn table(random: &mut Random, tag: &str) -> Vec<Command> {
     let family = random.of(&["ip", "ip6", "inet", "inet", "inet", "netdev", "bridge"]);
-    let name = match random.one_in(6) && has(Kind::NftInIptables) && matches!(family, "ip" | "ip6") {
+    let name = match random.one_in(6) && matches!(family, "ip" | "ip6") {
         true => one(random, &["filter", "nat", "mangle"]),
         false => tag.to_owned(),
     };
-    let dormant = random.one_in(8) && has(Kind::NftDormant);
+    let dormant = random.one_in(8);
     let flags = if dormant { " { flags dormant; }" } else { "" };
     let mut lines = vec![format!("add table {family} {name}{flags}")];
     let v4 = "{ type ipv4_addr; flags interval; elements = { 10.99.0.0/16, 10.77.0.1, 127.0.0.1 }; }";
@@ -41,8 +41,7 @@ pub(crate) fn table(random: &mut Random, tag: &str) -> Vec<Command> {
             ("netdev", _) | (_, "ingress") => format!(" device {}", random.of(&["eth0", "lo"])),
             _ => String::new(),
         };
-        let may_drop = device.is_empty() || has(Kind::NftDevicePolicy);
-        let policy = if random.one_in(12) && may_drop { "drop" } else { "accept" };
+        let policy = if random.one_in(12) { "drop" } else { "accept" };
         let chain = format!("c{number}");
         lines.push(format!(
             "add chain {family} {name} {chain} {{ type {kind} hook {hook}{device} priority {priority}; policy {policy}; }}"
@@ -148,10 +147,7 @@ fn matching(random: &mut Random, place: &Place<'_>) -> String {
         40 => format!("meta protocol {not}{}", random.of(&["ip", "ip6"])),
         41 => format!("ct status {not}{}", random.of(&["dnat", "snat", "confirmed"])),
         42 => "socket transparent 1".to_owned(),
-        _ if has(Kind::NftSets) => {
-            format!("{ip} daddr . tcp dport {not}{{ {} . 8080 }}", address(random, of))
-        }
-        _ => format!("ip protocol {not}{protocol}"),
+        _ => format!("{ip} daddr . tcp dport {not}{{ {} . 8080 }}", address(random, of)),
     }
 }
 
@@ -173,11 +169,11 @@ fn continuing(random: &mut Random, place: &Place<'_>) -> String {
         5 => format!("ct mark set {mark}"),
         6 => "meta mark set ct mark".to_owned(),
         7 => format!("meta mark set meta mark or {mark}"),
-        8 if has(Kind::NftPayload) => "ip dscp set cs1".to_owned(),
-        9 if has(Kind::NftPayload) => {
+        8 => "ip dscp set cs1".to_owned(),
+        9 => {
             format!("{} dport set {}", random.of(&["tcp", "udp"]), random.of(&[8080, 9090]))
         }
-        10 if has(Kind::NftPayload) => format!("ip daddr set {}", address(random, Family::V4)),
+        10 => format!("ip daddr set {}", address(random, Family::V4)),
         11 if matches!(place.hook, "prerouting" | "output") => "notrack".to_owned(),
         12 if matches!(place.hook, "prerouting" | "output") => "ct zone set 7".to_owned(),
         _ => "meta priority set 1:1".to_owned(),
@@ -197,22 +193,10 @@ fn ending(random: &mut Random, place: &Place<'_>, leads_on: bool) -> String {
             let port = random.of(&["", ":7777", ":8080"]);
             let to = if port.is_empty() { &to } else { &host };
             let protocol = if port.is_empty() { "" } else { random.of(&["", "meta l4proto tcp "]) };
-            let requested = place.family == "inet" && !has(Kind::NftNatFamily);
-            let protocol = match (requested, of) {
-                (false, _) => protocol.to_owned(),
-                (true, Family::V4) => format!("meta nfproto ipv4 {protocol}"),
-                (true, Family::V6) => format!("meta nfproto ipv6 {protocol}"),
-            };
             format!("{protocol}dnat{family} to {to}{port}")
         }
         0..=3 if place.hook == "postrouting" && place.kind == "nat" => {
-            let requested = place.family == "inet" && !has(Kind::NftNatFamily);
-            let nfproto = match (requested, of) {
-                (false, _) => "",
-                (true, Family::V4) => "meta nfproto ipv4 ",
-                (true, Family::V6) => "meta nfproto ipv6 ",
-            };
-            let source = format!("{nfproto}snat{family} to {}", own(of));
+            let source = format!("snat{family} to {}", own(of));
             one(random, &["masquerade", "masquerade", &source])
         }
         0..=4 if leads_on => one(random, &["jump more", "jump more", "goto more"]),
@@ -222,7 +206,7 @@ fn ending(random: &mut Random, place: &Place<'_>, leads_on: bool) -> String {
         4 | 5 => "drop".to_owned(),
         6 => one(random, &["reject", "queue num 7 bypass", "queue num 7"]),
         7 => "return".to_owned(),
-        8 if has(Kind::NftSets) => "tcp dport vmap { 80 : drop, 8080 : accept }".to_owned(),
+        8 => "tcp dport vmap { 80 : drop, 8080 : accept }".to_owned(),
         9 => "counter".to_owned(),
         10 => continuing(random, place),
         _ => "accept".to_owned(),

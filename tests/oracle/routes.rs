@@ -1,7 +1,7 @@
 //! Policy rules and routes such as other programs set.
 
 use crate::oracle::command::Command;
-use crate::oracle::grammar::{Kind, has, mark};
+use crate::oracle::grammar::mark;
 use crate::support::random::Random;
 use crate::support::setting::Family;
 
@@ -16,19 +16,17 @@ pub(crate) fn objects(random: &mut Random) -> Vec<Command> {
     // Routes that lead where the packet goes anyway.
     let mut lines = vec![format!("{flag} route add default via {gateway} dev eth0 table {table}")];
     lines.push(format!("{flag} rule add fwmark {} lookup {table}", mark(random)));
-    if has(Kind::Routes) {
-        let odd = [
-            format!("{flag} route add local {service} dev lo table {table}"),
-            format!("{flag} route add blackhole {service} table {table}"),
-            format!("{flag} rule add to {service} lookup {table}"),
-            format!("{flag} rule add uidrange 1000-1000 lookup {table}"),
-            format!("{flag} rule add fwmark {} blackhole", mark(random)),
-        ];
-        let all: Vec<&String> = odd.iter().collect();
-        lines.push(random.of(&all).clone());
-        if random.one_in(2) {
-            lines.remove(0);
-        }
+    let odd = [
+        format!("{flag} route add local {service} dev lo table {table}"),
+        format!("{flag} route add blackhole {service} table {table}"),
+        format!("{flag} rule add to {service} lookup {table}"),
+        format!("{flag} rule add uidrange 1000-1000 lookup {table}"),
+        format!("{flag} rule add fwmark {} blackhole", mark(random)),
+    ];
+    let all: Vec<&String> = odd.iter().collect();
+    lines.push(random.of(&all).clone());
+    if random.one_in(2) {
+        lines.remove(0);
     }
     lines.into_iter().map(Command::Ip).collect()
 }
