@@ -15,7 +15,7 @@ use crate::support::namespace::{Namespace, succeed};
 use crate::support::program::{Outcome, PATH, binary};
 use crate::support::setting::{Family, Variant};
 
-/// Counts in `calls`; `at`, `until`, `tables` and `says` tell when and how to fail.
+/// Counts in `calls`; `at`, `tables` and `says` tell when and how to fail.
 const SCRIPT: &str = r#"#!/bin/sh
 cd "$FAULT" || exit 9
 input=$(cat)
@@ -26,7 +26,7 @@ echo "$calls" > calls
 for real in /usr/sbin /sbin /usr/local/sbin /usr/bin; do
   [ -x "$real/${0##*/}" ] && break
 done
-if [ "$calls" -lt "$FAULT_AT" ] || [ "$calls" -gt "$FAULT_UNTIL" ]; then
+if [ "$calls" -ne "$FAULT_AT" ]; then
   echo "$input" | exec "$real/${0##*/}" "$@"
   exit
 fi
@@ -42,8 +42,6 @@ exit 1
 struct Fault {
     /// At which call, from 1.
     at: usize,
-    /// The last call that fails.
-    until: usize,
     /// How many of its tables take effect.
     tables: usize,
     says: &'static str,
@@ -74,32 +72,12 @@ rows! {
 fn every_step(change: Change) {
     let scene = Scene::new("faults", change);
     // A run that needs no fault to end says how many calls there are.
-    scene.run(Fault { at: usize::MAX >> 1, until: 0, tables: 0, says: "" }).with(0, "a run without a fault");
+    scene.run(Fault { at: 0, tables: 0, says: "" }).with(0, "a run without a fault");
     let calls = scene.calls();
     assert!(calls > 0, "{change:?} calls no restore program");
     let faults = (1..=calls).flat_map(|at| (0..=TABLES).map(move |tables| (at, tables))).collect();
     for (at, tables) in scope::of(faults, 2) {
-        scene.fails(Fault { at, until: at, tables, says: "line 1 failed" });
-    }
-}
-
-/// Where the way back is barred too, the message says what is left, and the next run arrives.
-#[test]
-fn a_barred_way_back_is_told_and_overcome() {
-    for variant in VARIANTS {
-        let change = (variant, REDIRECT, variant, FULL);
-        let scene = Scene::new(&format!("faults-barred-{}", variant.name()), change);
-        for at in 1..=2 {
-            scene.to_old();
-            let fault = Fault { at, until: usize::MAX >> 1, tables: 1, says: "line 1 failed" };
-            let printed = scene.run(fault).with(1, "a fault that stays").stderr;
-            assert!(printed.contains("could not be taken back in full"), "{printed}");
-            assert!(
-                printed.contains("rules (") && printed.contains("left undone"),
-                "what is left is not named: {printed}"
-            );
-            scene.arrives(&format!("{variant:?} {fault:?}"));
-        }
+        scene.fails(Fault { at, tables, says: "line 1 failed" });
     }
 }
 
@@ -111,7 +89,7 @@ fn a_conflict_is_tried_again() {
     for tables in scope::of((0..=TABLES).collect(), 2) {
         scene.to_old();
         let says = "line 9: RULE_INSERT failed (Resource temporarily unavailable)";
-        scene.run(Fault { at: 1, until: 1, tables, says }).with(0, "a conflict that passes");
+        scene.run(Fault { at: 1, tables, says }).with(0, "a conflict that passes");
         same(&scene.new, &state(&scene.namespace), "after a conflict");
     }
 }
@@ -182,7 +160,6 @@ impl Scene {
             .env("PATH", format!("{}:{PATH}", self.folder.display()))
             .env("FAULT", &*self.folder)
             .env("FAULT_AT", fault.at.to_string())
-            .env("FAULT_UNTIL", fault.until.to_string())
             .env("FAULT_TABLES", fault.tables.to_string())
             .env("FAULT_SAYS", fault.says);
         self.namespace.outcome(&mut command)

@@ -1,28 +1,27 @@
-//! TPROXY beside the rules: the proxy sees clients as they are, delivers to the application under the
-//! client's address, and the policy rule and route that this takes stand exactly once.
+//! TPROXY beside the rules: the proxy sees clients as they are, and delivers to the application under the client's address.
 
 use std::net::SocketAddr;
 
 use crate::support::address::Place;
 use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
-use crate::support::setting::{Family, Setting, in_every_tproxy_setting};
+use crate::support::setting::{Setting, in_every_tproxy_setting};
 use crate::support::traffic::Protocol::Tcp;
 use crate::support::traffic::{Arrival, Call};
 
 in_every_tproxy_setting! {
     client_address_is_preserved,
     delivery_under_the_client_address,
-    rule_route_and_address_stand_once,
-    another_mark_and_table,
 }
 
 const EVERYTHING: [&str; 4] = ["-i", "*", "-b", "*"];
 const MARK: u32 = 1337;
 
 fn client_address_is_preserved(setting: Setting) {
-    let pod = Pod::with(setting, &EVERYTHING);
-    let client = Place::Service.at(setting.family, 50_123);
-    assert_eq!(call_from_outside(&pod, client), tproxied(client, Place::Pod.at(setting.family, 8080)));
+    for more in [&[][..], &["-t", "4711", "-r", "77"]] {
+        let pod = Pod::with(setting, &[&EVERYTHING, more].concat());
+        let client = Place::Service.at(setting.family, 50_123);
+        assert_eq!(call_from_outside(&pod, client), tproxied(client, Place::Pod.at(setting.family, 8080)));
+    }
 }
 
 fn delivery_under_the_client_address(setting: Setting) {
@@ -40,27 +39,6 @@ fn delivery_under_the_client_address(setting: Setting) {
     assert_eq!(answered.expect("the application's answer finds the proxy"), client, "{}", pod.rules());
 }
 
-fn rule_route_and_address_stand_once(setting: Setting) {
-    let pod = Pod::with(setting, &EVERYTHING);
-    pod.apply(&EVERYTHING);
-    let ip = family_option(setting.family);
-    let rules = pod.inside.stdout("ip", &[ip, "rule", "show"]);
-    assert_eq!(rules.matches("fwmark 0x539 lookup 133").count(), 1, "{rules}");
-    let routes = pod.inside.stdout("ip", &[ip, "route", "show", "table", "133"]);
-    assert_eq!(routes.lines().count(), 1, "{routes}");
-    assert!(routes.starts_with("local default dev lo"), "{routes}");
-    let addresses = pod.inside.stdout("ip", &["-6", "addr", "show", "dev", "lo"]);
-    assert_eq!(addresses.matches("inet6 ::6/128").count(), 1, "{addresses}");
-}
-
-fn another_mark_and_table(setting: Setting) {
-    let pod = Pod::with(setting, &[&EVERYTHING[..], &["-t", "4711", "-r", "77"]].concat());
-    let rules = pod.inside.stdout("ip", &[family_option(setting.family), "rule", "show"]);
-    assert_eq!(rules.matches("fwmark 0x1267 lookup 77").count(), 1, "{rules}");
-    let client = Place::Service.at(setting.family, 50_123);
-    assert_eq!(call_from_outside(&pod, client), tproxied(client, Place::Pod.at(setting.family, 8080)));
-}
-
 fn call_from_outside(pod: &Pod, client: SocketAddr) -> Vec<Arrival<Answerer>> {
     let to = Place::Pod.at(pod.setting.family, 8080);
     let call = Call { protocol: Tcp, identity: APP, from: Some(client), mark: None, to };
@@ -71,11 +49,4 @@ fn call_from_outside(pod: &Pod, client: SocketAddr) -> Vec<Arrival<Answerer>> {
 
 fn tproxied(client: SocketAddr, to: SocketAddr) -> Vec<Arrival<Answerer>> {
     vec![Arrival { listener: Answerer::Inbound, peer: client, local: to, original: Some(to) }]
-}
-
-fn family_option(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "-4",
-        Family::V6 => "-6",
-    }
 }
