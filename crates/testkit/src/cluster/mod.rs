@@ -1,5 +1,5 @@
 //! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
-//! preconditions, patches, server-side apply, field managers, refusals, and faults on demand. For pods it calls webhooks
+//! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
 //! as the real one does, and looks at what they make of them by Pod Security Standards. Sessions in containers are processes of
 //! the test, over WebSocket. It has a garbage collector, and grants service accounts what their roles do.
 //!

@@ -220,6 +220,12 @@ pub(crate) fn patch(request: &Request, target: &Target, shared: &Shared) -> Done
         Some("application/strategic-merge-patch+json") if merge::is_built_in(&target.kind) => {
             merge::strategic(&mut object, &body(request)?, &target.kind);
         }
+        Some("application/json-patch+json") => {
+            let bad = |error: String| refusal(422, "Invalid", error);
+            let patch: json_patch::Patch =
+                serde_json::from_slice(&request.body).map_err(|error| bad(error.to_string()))?;
+            json_patch::patch(&mut object, &patch).map_err(|error| bad(error.to_string()))?;
+        }
         given => {
             let message = format!("{given:?} is not supported for {}", target.kind.plural);
             return Err(refusal(415, "UnsupportedMediaType", message));
