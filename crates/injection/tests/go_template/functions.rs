@@ -53,10 +53,6 @@ const ROWS: &[(&str, &str)] = &[
     (r#"otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels "shop""#, ""),
     (r#"protoToJSON .Values.none"#, "{}"),
     (r#"protoToJSON (dict "drainDuration" "45s")"#, r#"{"drainDuration":"45s"}"#),
-    (
-        r#"protoToJSON (dict "proxyMetadata" (dict "A" "1") "concurrency" 4 "discoveryAddress" "a:1")"#,
-        r#"{"discoveryAddress":"a:1","concurrency":4,"proxyMetadata":{"A":"1"}}"#,
-    ),
     (r#"(fromJSON `{"a":[1,"x"]}`).a"#, "[1 x]"),
     (r#"fromJSON `{`"#, "{}"),
     (r#"toYaml .Values.global.proxy.resources"#, "limits:\n  cpu: \"2\"\n"),
