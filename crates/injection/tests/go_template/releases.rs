@@ -18,6 +18,25 @@ fn world(values: &Value, mesh: &Value) -> World {
 }
 
 #[test]
+fn networks_ports_and_metadata_are_as_in_1_27() {
+    let template = "annotations: {\n  networks: '{{ appendMultusNetwork (index .ObjectMeta.Annotations `own/networks`) `default/cni` }}',\n  \
+                    {{ with annotation .ObjectMeta `own/ranges` .Values.global.none }}ranges: \"{{.}}\",{{ end }}\n}\n\
+                    args:\n- {{ .MeshConfig.ProxyListenPort | default \"15001\" | quote }}\n- {{ .ProxyUID | default \"1337\" | quote }}\n\
+                    {{ if eq (index .ProxyConfig.ProxyMetadata \"A\") \"1\" }}- one{{ end }}\n{{ if .Values.global.nativeNftables -}}\n- nft\n{{ end -}}\n\
+                    ports: |-\n  [\n  {{- range $i, $c := .Spec.Containers }}{{ range $j, $p := $c.Ports }}{{ structToJSON $p }} {{ end }}{{ end }}]\n\
+                    config: |\n  {{ protoToJSON .ProxyConfig }}\n";
+    let mut world = world(&json!({"global": {"nativeNftables": true, "none": ""}}), &json!({}));
+    world.sidecar.proxy_config["concurrency"] = 4.into();
+    let expected = json!({
+        "annotations": {"networks": "default/cni"},
+        "args": ["15001", "1337", "one", "nft"],
+        "ports": "[{\"containerPort\":80} {\"containerPort\":53,\"protocol\":\"UDP\"} {\"name\":\"http\",\"containerPort\":90} ]",
+        "config": "{\"discoveryAddress\":\"istiod.mesh.svc:15012\",\"concurrency\":4,\"proxyMetadata\":{\"A\":\"1\"}}\n",
+    });
+    check("1.27", &world, template, &expected);
+}
+
+#[test]
 fn missing_values_are_read_in_1_28() {
     let template = "{{- if eq ((.Values.pilot).env).TRUST_BUNDLE true }}\na: b{{ .Values.global.bundle | default \"root\" }}\n{{- else }}\n\
                     a: {{ .Values.global.bundle | default \"ca\" }}\n{{- end }}\n{{- if eq .Values.gone nil }}\nb: {{ eq .Values.pilot nil }}\n{{- end }}\n";
