@@ -1,9 +1,9 @@
 //! Packets that no process sends: a reset, an ICMP error, a forwarded packet. They have no owner, and a rule that asks
 //! for others than some owner holds for them, whoever holds the rules.
 
+use crate::support::engine::kernel;
 use crate::support::wait::{TIMEOUT, until_ok};
 use crate::support::{namespace, scope, traffic::receive};
-use crate::takeover::packets::kernel;
 
 use mesh::istio::OWNERSHIP;
 use namespace::{Namespace, join};

@@ -1,9 +1,9 @@
 //! The engine as a front end of a node uses it: several network namespaces from one process, side by side, without a
 //! thread of the caller ending up anywhere else.
 
+use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
 use crate::takeover::meshes::options;
-use crate::takeover::packets::kernel;
 use crate::takeover::states::{State, states};
 use sidecar_init::engine;
 use sidecar_init::sys::namespace::within;

@@ -5,14 +5,14 @@
 //! works for it. There are as many as a plan has commits, of which `moves` looks at what each leaves; so nothing is written
 //! between those.
 
+use crate::support::engine::kernel;
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
 use crate::support::rows::rows;
 use crate::support::scope;
 use crate::takeover::meshes::Goal;
-use crate::takeover::packets::{By, kernel};
-use crate::takeover::packets::{LEGACY, NATIVE, NFT, set};
+use crate::takeover::packets::{By, LEGACY, NATIVE, NFT, set};
 use crate::takeover::scene::{Scene, fresh, request};
 use crate::takeover::states::State;
 use crate::takeover::watched::commits;

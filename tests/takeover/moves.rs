@@ -8,11 +8,12 @@
 //! states, in the one direction or the other: a commit that fails, and a run that is killed before it. In both directions
 //! and from any backend to any other, `changes` of the memory backend tries it.
 
+use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
 use crate::support::rows::rows;
 use crate::support::scope;
 use crate::takeover::meshes::{Goal, options};
-use crate::takeover::packets::{By, LEGACY, NATIVE, NFT, everything, kernel, set};
+use crate::takeover::packets::{By, LEGACY, NATIVE, NFT, everything, set};
 use crate::takeover::scene::{Scene, fresh};
 use crate::takeover::states::State;
 use crate::takeover::upstream;

@@ -1,12 +1,13 @@
 //! With the kernel: rules of one mesh, set by a program that is none of ours or by us, and another mesh that is asked for.
 
+use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
 use crate::support::{scope, setting};
 use crate::takeover::meshes::{Goal, options};
 use mesh::{Mesh, OWNERS};
-use rules::{Family, Ownership, routing::Object};
+use rules::{Family, routing::Object};
 use sidecar_init::{
-    backend::{BackendName, Kernel, Variant, iptables::Lock},
+    backend::{BackendName, Variant},
     engine::{self, Options},
 };
 
@@ -21,10 +22,6 @@ pub(crate) enum By {
 pub(crate) const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 pub(crate) const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 pub(crate) const NATIVE: BackendName = BackendName::Nftables;
-
-pub(crate) fn kernel(owner: Ownership) -> Kernel {
-    Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("a namespace that can be changed")
-}
 
 /// Sets what a mesh wants, whatever else is there.
 pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {

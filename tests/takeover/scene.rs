@@ -5,13 +5,14 @@
 //! whose last connection the pod still has in TIME_WAIT.
 
 use crate::support::address::{Place, any};
+use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{self, Family, Mode, Setting};
 use crate::support::traffic::{Call, Protocol, QUESTION_OF_MORE, Socket, assume};
 use crate::support::wait;
 use crate::takeover::meshes::{Goal, options};
-use crate::takeover::packets::{By, everything, kernel, own_lines, set};
+use crate::takeover::packets::{By, everything, own_lines, set};
 use crate::takeover::states::State;
 use crate::takeover::watched::{Disposition, Watched};
 use mesh::{Mesh, OWNERS};

@@ -103,10 +103,7 @@ impl Logged {
         self.signal("TERM");
         self.wait().code()
     }
-}
 
-#[cfg(feature = "cluster")]
-impl Logged {
     /// The lines of JSON with this message.
     pub fn lines(&self, message: &str) -> Vec<serde_json::Value> {
         with_message(&self.lines.lock().expect("no test has failed inside").0, message).collect()
@@ -124,7 +121,6 @@ impl Logged {
     }
 }
 
-#[cfg(feature = "cluster")]
 fn with_message(lines: &[String], message: &str) -> impl Iterator<Item = serde_json::Value> {
     let read = lines.iter().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     read.filter(move |line| line["message"] == *message)
