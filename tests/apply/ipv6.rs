@@ -188,7 +188,7 @@ fn pod(setting: Setting, only: bool) {
 #[test]
 fn warnings_come_once_the_rules_are_in_place() {
     let namespace = Namespace::new();
-    namespace.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    namespace.eth0("10.77.0.2/24");
     let path = namespace.path();
     for command in [&["apply"][..], &["cni", "repair", "--netns", &path]] {
         let flags = [&CAPTURE[..], &["-u", "0", "--pod-ips", "10.77.0.2"]].concat();
@@ -203,7 +203,7 @@ fn warnings_come_once_the_rules_are_in_place() {
 #[test]
 fn ipv6_that_is_there_and_not_captured_is_told() {
     let namespace = Namespace::new();
-    namespace.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    namespace.eth0("10.77.0.2/24");
     namespace.ip("addr add fe80::7/64 dev eth0 nodad\naddr add ::6/128 dev lo nodad");
     let says = "IPv6 is not captured in this pod: ";
     let whole = format!("{says}its first address is not IPv6, though it has fd77::2 on eth0");

@@ -146,7 +146,7 @@ fn answers_about_a_namespace_are_of_their_forms() {
 #[test]
 fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
     let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    pod.eth0("10.77.0.2/24");
     let path = pod.path();
     let repair = with(
         &["cni", "repair", "--netns", &path],
@@ -343,7 +343,7 @@ fn findings_of_doctor_lead_to_where_they_are_explained() {
 #[test]
 fn commands_of_the_troubleshooting_page_are_calls() {
     let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.1.2.3/24 dev eth0\nlink set eth0 up");
+    pod.eth0("10.1.2.3/24");
     let text = read("docs/troubleshooting.md");
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands: Vec<&str> = blocks.flat_map(str::lines).collect();

@@ -13,13 +13,14 @@ const EXEC: &str = "crates/sys/src/exec.rs";
 /// Functions that WebAssembly finds by name need an attribute that counts as unsafe.
 const INTERFACE: &str = "crates/playground/src/interface.rs";
 
-const LIBRARIES: [&str; 6] = [
+const LIBRARIES: [&str; 7] = [
     "rules/src/lib.rs",
     "crates/mesh/src/lib.rs",
     "crates/diagnose/src/lib.rs",
     "crates/injection/src/lib.rs",
     "crates/cluster/src/lib.rs",
     "crates/command-line/src/lib.rs",
+    "crates/sandbox/src/lib.rs",
 ];
 
 /// Words that the code of some files lacks. Paths and words are separated by spaces.
@@ -52,13 +53,7 @@ const RULES: [Rule; 5] = [
         remedy: "pure crates have no input, output, clock, environment or log: take and return values",
     },
     Rule {
-        files: &[
-            "src/*.rs",
-            SYS,
-            "src/cli/sandbox/*|crates/sandbox/src/*",
-            "crates/node/src/*.rs",
-            "crates/cluster/src/*.rs",
-        ],
+        files: &["src/*.rs", SYS, "crates/sandbox/src/*", "crates/node/src/*.rs", "crates/cluster/src/*.rs"],
         // Tests update files where a variable asks for it.
         except: &["src/cli/mod.rs", "src/cni/mod.rs", "crates/node/src/main.rs", EXEC, "src/cli/tests/*"],
         lacks: "env::var env::vars env::var_os env::vars_os env::args env::args_os std::env",

@@ -1,16 +1,8 @@
 //! What documents say: links and paths lead to files of the project, commands exist and print what is shown, figures are those of
 //! the project. Commands of `sidecar-injector` are run by its own tests, those that need root by `tests/house/readme.rs`.
 
-use crate::repository::{File, ROOT, block_lines, files, none, read};
+use crate::repository::{File, ROOT, block_lines, files, guides, is_of_the_program, none, read};
 use std::{collections::BTreeSet, path::Path};
-
-/// README and the guides.
-const GUIDES: &str = "README.md|docs/*.md";
-
-fn guides() -> impl Iterator<Item = &'static File> {
-    // The folders below have pages for developers.
-    files(GUIDES).into_iter().filter(|file| file.path.matches('/').count() < 2)
-}
 
 /// Places that every Linux machine has.
 const SYSTEM: [&str; 14] =
@@ -90,10 +82,6 @@ fn files_that_documents_name_exist() {
         named.filter(|word| !Path::new(ROOT).join(word).exists()).collect()
     });
     none(found, "name files where they are");
-}
-
-fn is_of_the_program(line: &str) -> bool {
-    line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
 }
 
 #[test]

@@ -41,7 +41,7 @@ const APART: &str = "render parse plan drift simulate shadow";
 const APART_BUT_FOR: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
 
 /// The modules of the library of `sidecar-init`.
-const LIBRARY: [&str; 5] = ["events sys", "backend", "engine", "observe", "lib"];
+const LIBRARY: [&str; 5] = ["events", "backend", "engine", "observe", "lib"];
 
 /// Whether a module may use another. Each has a place in the layers.
 fn may_use(layers: &[&str], module: &str, used: &str) -> bool {

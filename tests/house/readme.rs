@@ -1,7 +1,7 @@
 //! Every command in README and in docs works: those of `sidecar-init` run here, in a pod-like namespace, each document's in
 //! its order. `tests/house/documents.rs` checks what needs no root.
 
-use super::repository::{ROOT, block_lines, files};
+use super::repository::{ROOT, block_lines, files, guides, is_of_the_program};
 use crate::support::{namespace::Namespace, program::BINARY};
 use std::{env, path::Path};
 
@@ -12,20 +12,15 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
     let path = format!("{folder}:{}", env::var("PATH").unwrap_or_default());
     let (mut run, mut named) = (0, 0);
     let names_a_namespace = |line: &String| line.starts_with("ip netns ");
-    let is_run = |line: &String| {
-        line.starts_with("sidecar-init ") || line.contains("| sidecar-init ") || names_a_namespace(line)
-    };
-    for document in files("README.md|docs/*.md") {
-        // Commands for whoever has a problem end as the problem has it: tests/cli/contract.rs holds that they are calls.
-        if document.path == "docs/troubleshooting.md" || document.path.matches('/').count() > 1 {
-            continue;
-        }
+    let is_run = |line: &String| is_of_the_program(line) || names_a_namespace(line);
+    // Commands of troubleshooting end as the problem has it: tests/cli/contract.rs holds that they are calls.
+    for document in guides().filter(|document| document.path != "docs/troubleshooting.md") {
         let lines = block_lines(document, "sh").into_iter();
         let commands: Vec<String> = lines.filter(is_run).collect();
         run += commands.len();
         named += commands.iter().filter(|line| names_a_namespace(line)).count();
         let pod = Namespace::new();
-        pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+        pod.eth0("10.77.0.2/24");
         let setup = format!("set -e; mount -t tmpfs tmpfs /run; cd '{ROOT}'; PATH='{path}'");
         let script = [&[setup, "set -x".to_owned()], &commands[..]].concat().join("\n");
         let output = pod.output("unshare", &["--mount", "sh", "-c", &script], "");

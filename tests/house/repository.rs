@@ -90,6 +90,16 @@ pub(crate) fn block_lines(document: &File, mark: &str) -> Vec<String> {
     blocks.flat_map(str::lines).map(str::to_owned).collect()
 }
 
+/// README and the guides, without the pages for developers in the folders below.
+pub(crate) fn guides() -> impl Iterator<Item = &'static File> {
+    files("README.md|docs/*.md").into_iter().filter(|file| file.path.matches('/').count() < 2)
+}
+
+/// Whether a line of a block calls `sidecar-init`.
+pub(crate) fn is_of_the_program(line: &str) -> bool {
+    line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
+}
+
 /// Which lines belong to a block that only tests compile.
 pub(crate) fn tests(text: &str) -> Vec<bool> {
     let (mut depth, mut is_pending, mut is_inside) = (0, false, false);

@@ -3,7 +3,7 @@
 use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, CapturePolicy, Mesh, OWNERS, Setting};
 use rules::Ownership;
-use sidecar_init::backend::{self, Kernel, iptables::Lock};
+use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::engine::{self, Choice, Options, Summary};
 
 use super::namespace::Namespace;
@@ -23,11 +23,7 @@ pub(crate) fn capture(settings: impl IntoIterator<Item = (Setting, String)>) -> 
 
 /// Sets rules and routing.
 pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) -> Summary {
-    let choice = match variant {
-        Variant::Native => Choice::Nftables,
-        Variant::Nft => Choice::Iptables(Some(backend::Variant::Nft)),
-        Variant::Legacy => Choice::Iptables(Some(backend::Variant::Legacy)),
-    };
+    let choice = Choice::named(variant.backend()).expect("the name of a choice");
     let policy: &dyn CapturePolicy = &**capture;
     let (desired, options) = (policy.desired(), Options::replacing(choice, OWNERS));
     let apply = || engine::apply(&mut kernel(capture.mesh().ownership()), &desired, &options);

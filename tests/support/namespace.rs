@@ -114,6 +114,12 @@ impl Namespace {
         self.wait_for_addresses();
     }
 
+    /// Adds a link called `eth0` with an address, as a pod's network plugin does.
+    pub(crate) fn eth0(&self, address: &str) {
+        let link = "link add eth0 type veth peer name far";
+        self.ip(&format!("{link}\naddr add {address} dev eth0\nlink set eth0 up"));
+    }
+
     /// Waits until each IPv6 address of a link that is up has its local route. The kernel makes that in a work queue, which
     /// on a busy machine runs after the program that added the address has ended; packets to it are lost until then.
     pub(crate) fn wait_for_addresses(&self) {

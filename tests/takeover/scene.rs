@@ -101,8 +101,6 @@ impl Scene {
         assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
         let [dns_queries, by_agent] =
             [&self.dns_queries, &self.by_agent].map(|count| count.load(Ordering::Relaxed));
-        // Each commit waits for two, and both threads count once more as they end.
-        assert!(self.gate.passed.load(Ordering::Relaxed) > 2, "connections are made");
         assert!(
             dns_queries == 0 || by_agent > dns_queries / 2,
             "of {dns_queries} DNS queries, {by_agent} were captured"

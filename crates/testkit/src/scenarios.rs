@@ -56,10 +56,6 @@ pub struct Case {
 impl Case {
     /// The scenario of this name.
     pub fn named(name: &str) -> Self {
-        let own = folder().join(name);
-        if own.is_dir() {
-            return Self::of_folder(own);
-        }
         let found = scenarios(|_| true).into_iter().find(|case| case.name == name);
         found.unwrap_or_else(|| panic!("no scenario is called {name}"))
     }

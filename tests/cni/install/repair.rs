@@ -19,8 +19,7 @@ pub(crate) struct Pod {
 impl Pod {
     pub(crate) fn new() -> Self {
         let namespace = Namespace::new();
-        namespace
-            .ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+        namespace.eth0("10.77.0.2/24");
         let script =
             "mount -t tmpfs none /etc && echo nameserver 10.9.8.7 >/etc/resolv.conf && exec sleep 600";
         let mut command = Command::new("unshare");

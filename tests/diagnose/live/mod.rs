@@ -13,7 +13,7 @@ use serde_json::Value;
 /// A pod with an interface.
 fn bare() -> Namespace {
     let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    pod.eth0("10.77.0.2/24");
     pod.ip("route add default dev eth0");
     pod
 }

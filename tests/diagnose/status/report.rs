@@ -31,7 +31,7 @@ const FLAGS: [&str; 13] = [
 /// A pod with an interface of both families.
 fn pod() -> Namespace {
     let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    pod.eth0("10.77.0.2/24");
     pod.ip("addr add fd77::2/64 dev eth0 nodad\nlink set far up\nroute add default dev eth0");
     pod
 }
