@@ -26,7 +26,6 @@ use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
 enum ExplainFormat {
     Text,
     Data(Encoding),
-    Mermaid,
     Picture,
     Svg,
 }
@@ -129,7 +128,6 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         },
         ExplainFormat::Svg => manifest::print(&sections, render::as_comment),
         ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections),
-        ExplainFormat::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
     };
     Ok(match printed {
         Exit::Done if !as_expected => Exit::Drift,
@@ -216,7 +214,6 @@ fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
         data(Encoding::Yaml),
         ExplainFormat::Picture,
         ExplainFormat::Svg,
-        ExplainFormat::Mermaid,
     ];
     run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
@@ -283,8 +280,7 @@ fn answer(
         _ if !is_alone => String::new(),
         ExplainFormat::Text | ExplainFormat::Picture => basis.line(report::line_width()),
         ExplainFormat::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
-        // Mermaid wants the title first.
-        ExplainFormat::Data(_) | ExplainFormat::Mermaid => String::new(),
+        ExplainFormat::Data(_) => String::new(),
     };
     let question = match question {
         ExplainQuestion::Packet(question) => question,
@@ -306,7 +302,7 @@ fn answer(
             }
             ExplainFormat::Picture => text.push_str(&note),
             ExplainFormat::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),
-            ExplainFormat::Data(_) | ExplainFormat::Mermaid => {}
+            ExplainFormat::Data(_) => {}
         }
     }
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
@@ -316,11 +312,6 @@ fn answer(
             .of_empty(is_empty);
         let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
         match form {
-            ExplainFormat::Mermaid => {
-                let no_route = no_route.iter().map(|no_route| format!("%% {no_route}\n")).collect::<String>();
-                let basis = if is_alone { format!("%% {basis}\n") } else { String::new() };
-                text.push_str(&(explained.mermaid() + &basis + &no_route));
-            }
             ExplainFormat::Picture => {
                 text.push_str(&path(subject, request, &explained).text(columns::of_terminal()));
             }
@@ -336,9 +327,7 @@ fn answer(
     let body = match (form, reports.first()) {
         (ExplainFormat::Data(_), Some(report)) => data::document(Encoding::Json, report),
         (ExplainFormat::Data(_), None)
-        | (ExplainFormat::Text | ExplainFormat::Mermaid | ExplainFormat::Picture | ExplainFormat::Svg, _) => {
-            text
-        }
+        | (ExplainFormat::Text | ExplainFormat::Picture | ExplainFormat::Svg, _) => text,
     };
     ExplainAnswer { body, captured }
 }

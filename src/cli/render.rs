@@ -11,7 +11,6 @@ use mesh::{
     Problems, Setting,
     preview::{self, Printed},
 };
-use rules::render::{dot::dot, graph::graph, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
 
@@ -22,27 +21,7 @@ enum Language {
     Nft,
     Data(Encoding),
     Picture,
-    Mermaid,
-    Dot,
     Svg,
-}
-
-/// What a picture shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PictureContent {
-    Traffic,
-    /// The main paths of the traffic.
-    Summary,
-    /// The rules of a family.
-    Rules(Family),
-}
-
-/// What a caller asks to be drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
-    Traffic,
-    Summary,
-    Rules,
 }
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
@@ -54,17 +33,15 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let sections: Vec<SubjectSection> = subjects
         .iter()
         .zip(&prepared)
-        .map(|(subject, (language, shown, call))| SubjectSection {
+        .map(|(subject, (language, is_summary, call))| SubjectSection {
             title: subject.title.clone(),
-            body: body(subject, &call.capture, *language, *shown),
+            body: body(subject, &call.capture, *language, *is_summary),
         })
         .collect();
     Ok(match *language {
         Language::Data(encoding) => manifest::print_data(encoding, &sections),
         Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
         Language::Picture => manifest::print(&sections, |title| format!("== {title}")),
-        Language::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
-        Language::Dot => manifest::print(&sections, |title| format!("// {title}")),
         Language::Svg => manifest::print(&sections, as_comment),
     })
 }
@@ -79,7 +56,7 @@ fn comment(title: &str) -> String {
     format!("# {title}")
 }
 
-fn prepare(subject: &Subject) -> Result<(Language, PictureContent, ResolvedCall), Problems> {
+fn prepare(subject: &Subject) -> Result<(Language, bool, ResolvedCall), Problems> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let languages = [
         Language::Iptables,
@@ -89,84 +66,35 @@ fn prepare(subject: &Subject) -> Result<(Language, PictureContent, ResolvedCall)
         Language::Data(Encoding::Yaml),
         Language::Picture,
         Language::Svg,
-        Language::Mermaid,
-        Language::Dot,
     ];
     let language = run::one_of(&mut reader, Setting::RenderFormat, &languages).unwrap_or(Language::Iptables);
-    let shown = shown(&mut reader, language);
+    let is_summary = is_summary(&mut reader, language);
     let call = run::finish(reader, &*subject.host())?;
-    Ok((language, shown, call))
+    Ok((language, is_summary, call))
 }
 
-/// What to draw. Not every language can draw everything.
-fn shown(reader: &mut SettingReader<'_>, language: Language) -> PictureContent {
-    let of = run::one_of(reader, Setting::PictureOf, &[Of::Traffic, Of::Summary, Of::Rules]);
-    let traffic = of.map(|of| of != Of::Rules);
-    let family = run::one_of(reader, Setting::PictureFamily, &Family::BOTH);
-    let can = match language {
-        Language::Picture => "shows traffic; drop --of, or draw rules as svg, mermaid or dot",
-        Language::Mermaid | Language::Dot => "shows rules; drop --of, or draw traffic as picture or svg",
-        Language::Svg => "",
-        Language::Iptables | Language::Commands | Language::Nft | Language::Data(_) => {
-            "is not a picture; drop --of, or give --format picture, svg, mermaid or dot"
-        }
-    };
-    let of_traffic = matches!(language, Language::Picture | Language::Svg);
-    let cannot = match traffic {
-        Some(true) => !of_traffic,
-        Some(false) => !matches!(language, Language::Svg | Language::Mermaid | Language::Dot),
-        None => false,
-    };
-    if let (true, Some(given)) = (cannot, reader.raw.get(Setting::PictureOf)) {
-        let format = reader.raw.get(Setting::RenderFormat).map_or("iptables", |given| &given.value);
-        let text = format!("can't be drawn as asked: --format {format} {can}");
-        reader.problem(&given.source, &given.value, text);
+/// Whether a picture shows only the main paths of the traffic.
+fn is_summary(reader: &mut SettingReader<'_>, language: Language) -> bool {
+    let is_summary = run::one_of(reader, Setting::PictureOf, &[false, true]);
+    if is_summary.is_some() && !matches!(language, Language::Picture | Language::Svg) {
+        let text = "is about pictures; drop it, or give --format picture or svg";
+        reader.whole(&Source::Flag(Setting::PictureOf.row().long), text);
     }
-    let shows_traffic = traffic.unwrap_or(of_traffic);
-    let without_family = match language {
-        Language::Svg if shows_traffic => Some(
-            "is about pictures of rules, and one of traffic shows both families; drop it, or give --of rules",
-        ),
-        Language::Picture => Some(
-            "is about pictures of rules, and one of traffic shows both families; drop it, or draw rules as svg, mermaid \
-             or dot",
-        ),
-        Language::Iptables | Language::Commands | Language::Nft | Language::Data(_) => Some(
-            "is about pictures of rules, and this format has every captured family; drop it, or give --format mermaid or dot",
-        ),
-        Language::Svg | Language::Mermaid | Language::Dot => None,
-    };
-    if let (Some(text), Some(_)) = (without_family, family) {
-        reader.whole(&Source::Flag(Setting::PictureFamily.row().long), text);
-    }
-    if shows_traffic {
-        return if of == Some(Of::Summary) { PictureContent::Summary } else { PictureContent::Traffic };
-    }
-    PictureContent::Rules(family.unwrap_or(Family::V4))
+    is_summary.unwrap_or_default()
 }
 
-fn body(subject: &Subject, config: &Capture, language: Language, shown: PictureContent) -> String {
-    let family = match shown {
-        PictureContent::Rules(family) => family,
-        PictureContent::Traffic | PictureContent::Summary => Family::V4,
+fn body(subject: &Subject, config: &Capture, language: Language, is_summary: bool) -> String {
+    let traffic = || {
+        let traffic = subject.traffic(config);
+        if is_summary { traffic.summary() } else { traffic }
     };
-    let traffic = || match shown {
-        PictureContent::Summary => subject.traffic(config).summary(),
-        PictureContent::Traffic | PictureContent::Rules(_) => subject.traffic(config),
-    };
-    let picture = || graph(&config.rules(family));
     match language {
         Language::Iptables => text(&**config, Preview::Restore),
         Language::Commands => text(&**config, Preview::Commands),
         Language::Nft => text(&**config, Preview::Nft),
         Language::Data(_) => data::document(Encoding::Json, &RenderedRules::of(&**config)),
-        Language::Mermaid => mermaid(&picture()),
-        Language::Dot => dot(&picture()),
         Language::Picture => traffic().text(columns::of_terminal()),
-        Language::Svg => match shown {
-            PictureContent::Traffic | PictureContent::Summary => traffic().svg(),
-            PictureContent::Rules(_) => svg(&picture()),
-        },
+        Language::Svg => traffic().svg(),
     }
 }
 

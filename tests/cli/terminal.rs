@@ -61,8 +61,7 @@ fn what_programs_read_has_no_colours_whoever_forces_them() {
     let pod = ["--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "-d", "15090"];
     for call in [
         &["explain", "10.0.0.5:443", "--format", "json"][..],
-        &["explain", "10.0.0.5:443", "--format", "mermaid"],
-        &["explain", "--live", "10.0.0.5:443", "--format", "mermaid"],
+        &["explain", "--live", "10.0.0.5:443", "--format", "json"],
         &["lint", "--format", "json"],
         &["render"],
         &["render", "--format", "nft"],

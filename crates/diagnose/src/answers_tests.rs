@@ -283,14 +283,8 @@ impl Example {
         let listed = RuleView::of_listing(listing, &self.pod);
         let mut text = format!("{}: {:?}\n", listed.family, listed.routing);
         let explained = explain(&listed.view, &listed.routing, &packet);
-        let _ = writeln!(
-            text,
-            "{:?} {:?}\n{:?}\n{}",
-            explained.is_captured(),
-            explained.style(),
-            explained.deciding_rule(),
-            explained.mermaid()
-        );
+        let verdict = (explained.is_captured(), explained.style(), explained.deciding_rule());
+        let _ = writeln!(text, "{verdict:?}");
         text += &picture::of_path(&explained).text(WIDTH);
         let drawn = picture::of(&self.capture, &Dialect::of(&self.raw));
         for panel in drawn.panels() {

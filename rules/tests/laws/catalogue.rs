@@ -6,7 +6,7 @@ use rules::{
     Checked, ConnState, Family, Gid, Mark, Ownership, Protocol, Uid,
     check::check,
     nft, parse,
-    render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft::script, svg::svg},
+    render::{iptables, nft::script},
     shadow::{Work, shadowed},
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
 };
@@ -234,12 +234,4 @@ fn verdicts() {
         }
     }
     golden("verdicts.txt", &text);
-}
-
-#[test]
-fn pictures() {
-    let graph = graph(&checked(&Case::named("tproxy-dual-stack"), Family::V4));
-    golden("graph.svg", &svg(&graph));
-    golden("graph.dot", &dot(&graph));
-    golden("graph.mmd", &mermaid(&graph));
 }

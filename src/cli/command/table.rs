@@ -235,8 +235,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         about: "Print the rules as text, data or a picture",
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
             commands, or as JSON. Or draws a picture of what happens to the pod's traffic and by which option, in \
-            the terminal (picture) or as svg; or of hooks and chains, with the rules that lead from one to another \
-            (mermaid, dot, or svg with --of rules). Touches nothing.",
+            the terminal (picture) or as svg. Touches nothing.",
         examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format picture"],
         exits: &[("0", "printed"), ("2", "invalid input")],
         topics: &[&[Topic::Render], PASTED],

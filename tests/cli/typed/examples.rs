@@ -56,7 +56,7 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
         ("man", _) => &["pages"],
         ("diff", "filename") => &["--filename=pod.yaml"],
         ("diff", _) => &["--filename=pod.yaml", "--filename=pod.yaml"],
-        ("render", "of" | "family") => &["--format=svg", "--of=rules"],
+        ("render", "of") => &["--format=svg"],
         ("status", "interval") => &["--watch"],
         ("cni install", "ready-file" | "ready-address" | "metrics") => &["--watch"],
         ("linkerd-init", "incoming-proxy-port") => &["--outgoing-proxy-port=4140"],

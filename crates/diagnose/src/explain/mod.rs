@@ -11,7 +11,6 @@ mod json;
 mod limits;
 mod lists;
 mod matrix;
-mod picture;
 mod pod;
 mod question;
 mod routes;

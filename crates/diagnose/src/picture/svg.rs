@@ -6,7 +6,6 @@ use super::flow::{FlowDisposition, FlowEndpoint};
 use super::layout::drawing;
 use super::model::Picture;
 use super::rows::MAX_LABEL;
-use rules::render::svg::escaped;
 use std::fmt::Write;
 
 impl Picture {
@@ -244,4 +243,8 @@ fn class(ink: Ink) -> &'static str {
 fn line(out: &mut String, content: std::fmt::Arguments<'_>) {
     out.write_fmt(content).expect("a string takes all");
     out.push('\n');
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -120,9 +120,8 @@ settings! {
             "Exit with 3 unless the packet is captured, or not-captured";
         Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
         ExplainFormat: "format" _ []
-            example "json" of ["text", "json", "yaml", "picture", "svg", "mermaid"], Value("FORMAT"),
-            "text, json or yaml; pictures of the packet's way: picture (text) and svg through all traffic, mermaid through \
-             rules [default: text]";
+            example "json" of ["text", "json", "yaml", "picture", "svg"], Value("FORMAT"),
+            "text, json or yaml; pictures of the packet's way through all traffic: picture (text) or svg [default: text]";
     }
     Lint {
         LintFormat: "format" _ []
@@ -133,12 +132,10 @@ settings! {
     }
     Render {
         RenderFormat: "format" _ []
-            example "svg" of ["iptables", "commands", "nft", "json", "yaml", "picture", "svg", "mermaid", "dot"], Value("FORMAT"),
-            "iptables, commands, nft, json or yaml; pictures: picture (text), svg, mermaid or dot [default: iptables]";
-        PictureOf: "of" _ [] example "traffic" of ["traffic", "summary", "rules"], Value("WHAT"),
-            "What to draw: traffic or its summary (picture, svg), or rules (svg, mermaid, dot) [default: traffic, if it can be]";
-        PictureFamily: "family" _ [] example "v6" of ["v4", "v6"], Value("FAMILY"),
-            "Of which family to draw rules: v4 or v6 [default: v4]";
+            example "svg" of ["iptables", "commands", "nft", "json", "yaml", "picture", "svg"], Value("FORMAT"),
+            "iptables, commands, nft, json or yaml; pictures: picture (text) or svg [default: iptables]";
+        PictureOf: "of" _ [] example "traffic" of ["traffic", "summary"], Value("WHAT"),
+            "What a picture shows: traffic or summary (its main paths) [default: traffic]";
     }
     Status {
         StatusAll: "all" _ [], Switch, "Show every network namespace of the machine, in a line each, the worst first";
