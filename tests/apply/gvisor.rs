@@ -31,12 +31,14 @@ fn check(arguments: &str, code: i32, says: &[&str]) {
 const CAPTURE: &str = "--pod-ips 10.1.2.3 -u 1337 -b 8080 -i 10.0.0.0/8";
 
 #[test]
+#[ignore = "needs gVisor's runsc"]
 fn it_is_gvisor_that_runs_there() {
     let output = inside("dmesg", "");
     assert!(output.stdout.contains("gVisor"), "{output:?}");
 }
 
 #[test]
+#[ignore = "needs gVisor's runsc"]
 fn nothing_there_is_an_answer_and_no_failure() {
     check("clean", 0, &["no rules of this program were found"]);
     check(&format!("check {CAPTURE}"), 3, &["IPv4 nat ISTIO_REDIRECT (iptables-legacy)", "# missing"]);
@@ -45,6 +47,7 @@ fn nothing_there_is_an_answer_and_no_failure() {
 
 /// The drop-in, and `apply` without a word about a backend: both take what the kernel has.
 #[test]
+#[ignore = "needs gVisor's runsc"]
 fn a_rule_that_the_kernel_can_not_match_is_named_and_leaves_nothing() {
     let says = ["iptables-legacy", "the old state is back in place", "owner"];
     check(&format!("apply {CAPTURE}"), 1, &says);
@@ -52,6 +55,7 @@ fn a_rule_that_the_kernel_can_not_match_is_named_and_leaves_nothing() {
 }
 
 #[test]
+#[ignore = "needs gVisor's runsc"]
 fn a_backend_that_is_asked_for_and_not_there_is_refused_with_the_other_one() {
     check(&format!("apply --backend nftables {CAPTURE}"), 1, &["no nf_tables", "--backend iptables-legacy"]);
 }
