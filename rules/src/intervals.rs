@@ -65,6 +65,8 @@ impl Intervals {
 
     /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
+        #[cfg(test)]
+        steps::count(self.ranges().len() + other.ranges().len());
         match (self.0.last(), other.0.first()) {
             // The usual case: rules are in the order of their lists.
             (Some(last), Some(first)) if last.last < first.first => {
@@ -120,6 +122,24 @@ impl FromIterator<Interval> for Intervals {
             overlaps
         });
         Self(Arc::new(intervals))
+    }
+}
+
+/// Counts work, for tests that it grows with the length of lists and not with its square.
+#[cfg(test)]
+pub(crate) mod steps {
+    use std::cell::Cell;
+
+    thread_local!(static STEPS: Cell<usize> = const { Cell::new(0) });
+
+    pub(crate) fn count(more: usize) {
+        STEPS.set(STEPS.get() + more);
+    }
+
+    pub(crate) fn of(work: impl FnOnce()) -> usize {
+        let before = STEPS.get();
+        work();
+        STEPS.get() - before
     }
 }
 

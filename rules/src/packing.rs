@@ -4,7 +4,7 @@
 //! Two runs do the same if they have the same rules for every port.
 
 use crate::{ListedRule, Match, Negatable, PortRange, Rule};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Whether rules for one port each do the same as desired ones that take lists: `false` for chains in which either side is
 /// written in another way.
@@ -66,14 +66,20 @@ fn close(run: &mut Vec<(&[PortRange], Rule)>) -> Option<Part<'static>> {
     if run.is_empty() {
         return None;
     }
-    let ends = |range: &PortRange| [u32::from(range.first().number()), u32::from(range.last().number()) + 1];
-    let borders: BTreeSet<u32> = run.iter().flat_map(|(ranges, _)| ranges.iter().flat_map(ends)).collect();
+    // At each port, the rules that begin and end to take it: those that take it are kept from one to the next.
+    let mut changes: BTreeMap<u32, Vec<(usize, i32)>> = BTreeMap::new();
+    for (index, (ranges, _)) in run.iter().enumerate() {
+        for range in *ranges {
+            changes.entry(range.first().number().into()).or_default().push((index, 1));
+            changes.entry(u32::from(range.last().number()) + 1).or_default().push((index, -1));
+        }
+    }
+    let mut taking: BTreeMap<usize, i32> = BTreeMap::new();
     let mut by_port: Vec<(u32, Vec<Rule>)> = Vec::new();
-    for port in borders {
-        let takes =
-            |ranges: &[PortRange]| ranges.iter().map(ends).any(|[first, end]| (first..end).contains(&port));
-        let mut rules: Vec<Rule> =
-            run.iter().filter(|(ranges, _)| takes(ranges)).map(|(_, rule)| rule.clone()).collect();
+    for (port, changes) in changes {
+        changes.into_iter().for_each(|(index, step)| *taking.entry(index).or_default() += step);
+        taking.retain(|_, ranges| *ranges > 0);
+        let mut rules: Vec<Rule> = taking.keys().map(|index| run[*index].1.clone()).collect();
         // Of a port that was named twice.
         rules.dedup();
         if by_port.last().is_none_or(|(_, before)| *before != rules) {

@@ -177,12 +177,20 @@ impl State {
     pub fn after(&self, change: &TableChange) -> Self {
         let mut state = self.clone();
         let chains = state.tables.entry(change.table).or_default();
+        let mut deleted: BTreeMap<&Chain, BTreeMap<&ListedRule, usize>> = BTreeMap::new();
         for (chain, line) in &change.delete {
-            if let Some(state) = chains.get_mut(chain)
-                && let Some(index) = state.lines.iter().position(|l| l == line)
-            {
-                state.lines.remove(index);
-            }
+            *deleted.entry(chain).or_default().entry(line).or_default() += 1;
+        }
+        for (chain, mut left) in deleted {
+            let Some(state) = chains.get_mut(chain) else { continue };
+            // Of equal rules, the first go.
+            state.lines.retain(|line| match left.get_mut(line) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    false
+                }
+                Some(_) | None => true,
+            });
         }
         for (chain, lines) in &change.replace {
             chains.insert(Chain::User(chain.clone()), ChainState { lines: lines.clone() });

@@ -69,7 +69,7 @@ codes! {
     VmWithTproxy = "SI014";
     /// Several ports end at one listener, where connections of one client can collide.
     PortsCollide = "SI015";
-    /// The lists are too long to check everything.
+    /// The lists are too long to check everything; of each list, at most 64 items are tried.
     Incomplete = "SI016";
     /// A value has another meaning than its author may expect.
     SurprisingValue = "SI017";

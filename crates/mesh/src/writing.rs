@@ -7,6 +7,7 @@ use rules::{
     Negatable, Origin, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement,
     Table, Target, UidRange,
 };
+use std::collections::BTreeMap;
 
 /// A chain by its name: a base chain, or one of the policy's.
 #[derive(Clone, Copy)]
@@ -50,6 +51,8 @@ pub(crate) enum Comments {
 pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
+    /// How many rules were inserted into each chain.
+    inserted: BTreeMap<(Table, Chain), usize>,
     /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
     owner: &'static Ownership,
     comments: Comments,
@@ -66,7 +69,7 @@ impl<'a, C> RuleWriter<'a, C> {
         comments: Comments,
         log_group: Option<u16>,
     ) -> Self {
-        Self { config, rules: RuleSet::empty(family), owner, comments, log_group }
+        Self { config, rules: RuleSet::empty(family), inserted: BTreeMap::new(), owner, comments, log_group }
     }
 
     pub(crate) fn finish(self) -> RuleSet {
@@ -127,11 +130,7 @@ impl<'a, C> RuleWriter<'a, C> {
         target: Target,
         origin: Origin,
     ) {
-        let chain = Chain::from(place);
-        let is_inserted = |statement: &&Statement| {
-            statement.chain == chain && matches!(statement.position, Position::Insert(_))
-        };
-        let before = self.rules.of_table(table).filter(is_inserted).count();
+        let before = self.inserted.get(&(table, place.into())).copied().unwrap_or_default();
         // A rule with its log rule is two statements.
         let of_each = if self.log_group.is_some() { 2 } else { 1 };
         self.insert(table, place, before / of_each + 1, matches, target, origin);
@@ -145,6 +144,9 @@ impl<'a, C> RuleWriter<'a, C> {
             Comments::Last => rule.matches.extend(owner),
             Comments::First => drop(rule.matches.splice(..0, owner)),
             Comments::OfEach(comment) => rule.matches.insert(0, Match::Comment(comment(origin))),
+        }
+        if matches!(position, Position::Insert(_)) {
+            *self.inserted.entry((table, chain.clone())).or_default() += 1;
         }
         self.rules.statements.push(Statement { table, chain, position, rule, origin: Some(origin) });
     }

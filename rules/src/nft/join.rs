@@ -49,6 +49,17 @@ pub(super) fn join(v4: Vec<Draft>, v6: Vec<Draft>) -> Vec<Draft> {
 
 /// The longest list of rules that both have in this order, as pairs of places.
 fn common(a: &[Draft], b: &[Draft]) -> Vec<(usize, usize)> {
+    // Most rules are equal in both, and the table below has a place for each pair.
+    let alike = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (rest_of_a, rest_of_b) = (&a[alike..], &b[alike..]);
+    let at_end = rest_of_a.iter().rev().zip(rest_of_b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&rest_of_a[..rest_of_a.len() - at_end], &rest_of_b[..rest_of_b.len() - at_end]);
+    let end = (0..at_end).map(|more| (alike + a.len() + more, alike + b.len() + more));
+    let between = longest_common(a, b).into_iter().map(|(i, j)| (alike + i, alike + j));
+    (0..alike).map(|same| (same, same)).chain(between).chain(end).collect()
+}
+
+fn longest_common(a: &[Draft], b: &[Draft]) -> Vec<(usize, usize)> {
     // lengths[i][j]: the longest common list of a[i..] and b[j..].
     let mut lengths = vec![vec![0usize; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {

@@ -120,7 +120,7 @@ pub struct Test {
 
 /// What a rule does with a packet. As in iptables, but that TPROXY accepts a packet which a socket takes, and that it does
 /// not match where none does (in iptables it drops).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Target(Target),
     /// Walks a chain of this name, then continues.

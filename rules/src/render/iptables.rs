@@ -58,8 +58,16 @@ pub fn change(change: &TableChange) -> String {
             line(&mut text, format_args!("-A {chain} {}", fitting_text(rule)));
         }
     }
-    for (chain, number, rule) in &change.insert {
-        line(&mut text, format_args!("-I {chain} {number} {}", fitting_text(rule)));
+    // From the last of neighbours to the first, as `iptables-restore` counts all rules before a place.
+    let are_neighbours = |(chain, number, _): &(Chain, usize, _),
+                          (next, following, _): &(Chain, usize, _)| {
+        chain == next && number + 1 == *following
+    };
+    for neighbours in change.insert.chunk_by(are_neighbours) {
+        let first = neighbours[0].1;
+        for (chain, _, rule) in neighbours.iter().rev() {
+            line(&mut text, format_args!("-I {chain} {first} {}", fitting_text(rule)));
+        }
     }
     for verb in ["-F", "-X"] {
         for chain in &change.remove {
@@ -133,6 +141,30 @@ fn line(text: &mut String, content: impl Display) {
 mod tests {
     use super::*;
     use crate::{Gid, Target};
+
+    #[test]
+    fn neighbours_are_inserted_from_the_last_to_the_first() {
+        let rule = |number: u16| {
+            ListedRule::Typed(Rule::new(
+                [],
+                Target::Redirect(crate::Port::new(number).expect("a port").into()),
+            ))
+        };
+        let insert = [("OUTPUT", 1), ("OUTPUT", 2), ("OUTPUT", 4), ("INPUT", 5)];
+        let insert =
+            insert.map(|(chain, number)| (chain.parse().expect("a chain"), number.into(), rule(number)));
+        let change = TableChange {
+            table: Table::Nat,
+            replace: Vec::new(),
+            delete: Vec::new(),
+            insert: insert.into(),
+            remove: Vec::new(),
+        };
+        let text = super::change(&change);
+        let places: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("-I ")).collect();
+        let expected = ["OUTPUT 1 {} 2", "OUTPUT 1 {} 1", "OUTPUT 4 {} 4", "INPUT 5 {} 5"];
+        assert_eq!(places, expected.map(|place| place.replace("{}", "-j REDIRECT --to-ports")));
+    }
 
     #[test]
     fn a_rule_of_many_owners_is_deleted_in_as_few_words_as_it_is_inserted() {

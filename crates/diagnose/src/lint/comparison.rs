@@ -4,9 +4,9 @@ use super::change::{AdvisedChange, Configured, Redundant};
 use super::difference::Difference;
 use super::probes::each_probe;
 use crate::explain::{PodContext, RuleView, declared_addresses, item_texts};
-use mesh::Capture;
 use mesh::limit::Limit;
 use mesh::sources::Raw;
+use mesh::{Capture, Setting};
 use rules::shadow::Work;
 use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, walk};
 use rules::{Checked, Family};
@@ -16,6 +16,9 @@ use std::ops::ControlFlow;
 
 /// Rules met by packets and compared with each other, in all: some tenths of a second.
 pub(super) const MAX_WORK: usize = 20_000_000;
+
+/// How many items of a list are tried to be left out at most: each trial makes all rules again.
+pub(super) const MAX_TRIALS: usize = 64;
 
 /// Compares what becomes of packets in a configuration and in another one, as long as there is work left.
 pub(super) struct LintComparison<'a> {
@@ -32,6 +35,8 @@ pub(super) struct LintComparison<'a> {
     /// The hooks that lead to those rules, likewise.
     reachability: OnceCell<Vec<Reachability>>,
     pub(super) work: Work,
+    /// Whether a list has more than [`MAX_TRIALS`] items to try.
+    pub(super) is_cut: bool,
 }
 
 impl<'a> LintComparison<'a> {
@@ -41,7 +46,19 @@ impl<'a> LintComparison<'a> {
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let configured = Configured::new(capture.clone(), raw.clone());
         let (rule_views, reachability) = (OnceCell::new(), OnceCell::new());
-        Self { raw, capture, configured, after_change: None, pod, rules, rule_views, reachability, work }
+        let is_cut = false;
+        Self {
+            raw,
+            capture,
+            configured,
+            after_change: None,
+            pod,
+            rules,
+            rule_views,
+            reachability,
+            work,
+            is_cut,
+        }
     }
 
     /// How many rules the configuration makes, of both families.
@@ -54,9 +71,16 @@ impl<'a> LintComparison<'a> {
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut redundant = Vec::new();
+        let mut trials: BTreeMap<Setting, usize> = BTreeMap::new();
         for candidate in candidates {
             let AdvisedChange { setting, item, .. } = &candidate.change;
             if !seen.insert((*setting, item.clone())) {
+                continue;
+            }
+            let trials = trials.entry(*setting).or_default();
+            *trials += 1;
+            if *trials > MAX_TRIALS {
+                self.is_cut = true;
                 continue;
             }
             if self.is_redundant(&candidate.change) {

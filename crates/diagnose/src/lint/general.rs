@@ -1,7 +1,7 @@
 //! What is suspicious about a configuration of any mesh, by its rules, its lists and its proxy.
 
 use super::change::{AdvisedChange, Redundant};
-use super::comparison::LintComparison;
+use super::comparison::{LintComparison, MAX_TRIALS};
 use super::excluded::{all_outbound_excluded, catch_all_exclusions, dns_excluded, is_proxys};
 use super::ipv6::{InterfaceAddress, uncaptured_ipv6};
 use super::overlap::overlaps;
@@ -219,7 +219,7 @@ fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> 
     })
 }
 
-/// Items of a family without rules.
+/// Items of a family without rules; of many, the first.
 fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
@@ -240,7 +240,7 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
         let edit = AdvisedChange::without(listed).edit(raw);
         (listed.setting, Finding { edit, ..Finding::warning(Code::OtherFamily, &option, text, remedy) })
     };
-    lists.iter().filter(is_ipv6_network).map(finding).collect()
+    lists.iter().filter(is_ipv6_network).take(MAX_TRIALS).map(finding).collect()
 }
 
 /// Whole options that may have no effect: those of which the configuration itself says so, and lists.

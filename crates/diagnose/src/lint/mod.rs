@@ -29,7 +29,7 @@ pub use report::{Item, items, text};
 
 pub(crate) use probes::probes;
 
-use comparison::{LintComparison, MAX_WORK};
+use comparison::{LintComparison, MAX_TRIALS, MAX_WORK};
 use general::{Findings, TrialScope};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
@@ -48,7 +48,7 @@ const BRIEF_RULES: usize = 100;
 
 /// [`lint`] tries to leave out each item where all lists together have at most 64. In longer lists it only tries items that
 /// lie in others or whose rules no packet reaches.
-const WHOLE: TrialScope = TrialScope { max_items: 64, every_list: true };
+const WHOLE: TrialScope = TrialScope { max_items: MAX_TRIALS, every_list: true };
 
 /// [`brief`] tries to leave out items that lie in others or whose rules no packet reaches, and lists that have such items.
 const BRIEF: TrialScope = TrialScope { max_items: 0, every_list: false };
@@ -88,7 +88,7 @@ fn lint_within(
     if max_rules.is_none() {
         findings.extend(general::limits(&comparison));
     }
-    if comparison.work.is_spent() {
+    if comparison.work.is_spent() || comparison.is_cut {
         findings.push(Finding::warning(
             Code::Incomplete,
             "all options",

@@ -336,3 +336,20 @@ fn a_usual_call_is_not_warned_of() {
 pub(super) fn is_martian(packet: &Packet) -> bool {
     matches!(packet.direction, Direction::Inbound { .. }) && packet.source.ip().is_loopback()
 }
+
+/// Each trial makes all rules again: those of a thousand items would make a million.
+#[test]
+fn of_many_items_without_effect_the_first_are_tried() {
+    let codes = |count: usize| {
+        let nested: Vec<String> =
+            (0..count).map(|item| format!("10.{}.{}.0/24", item / 256, item % 256)).collect();
+        let value = format!("10.0.0.0/8,{}", nested.join(","));
+        let flags =
+            [("pod-ips", "10.9.0.1"), ("istio-service-cidr", "*"), ("istio-service-exclude-cidr", &value)];
+        let (raw, capture) = configured(Mesh::Istio, &flags).expect("valid");
+        let found = lint(&raw, &capture, &[]);
+        [Code::CoveredItem, Code::Incomplete].map(|code| found.iter().filter(|one| one.code == code).count())
+    };
+    assert_eq!(codes(64), [64, 0]);
+    assert_eq!(codes(300), [64, 1]);
+}

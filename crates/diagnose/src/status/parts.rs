@@ -7,6 +7,7 @@ use mesh::reason::{Meaning, Phrase, TrafficEffect};
 use mesh::recognition::RecognizedRule;
 use rules::{ByFamily, Family, PortRange};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A part of the traffic and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,7 +76,11 @@ pub(super) fn of_rules(
         }
     }
     for list in [&mut parts.captured, &mut parts.left_alone, &mut parts.dropped] {
-        list.iter_mut().for_each(|part| part.text = sentence(part));
+        for part in list.iter_mut() {
+            let mut seen = BTreeSet::new();
+            part.items.retain(|item| seen.insert(item.clone()));
+            part.text = sentence(part);
+        }
         let mesh = |part: &StatusPart| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
         // Stable: within a direction in the order of the rules, and what no rule is about last.
         list.sort_by_key(|part| (mesh(part), place(part.direction), part.reason.is_none()));
@@ -185,11 +190,7 @@ fn add(list: &mut Vec<StatusPart>, new: StatusPart, is_shared: bool) {
         list.push(new);
         return;
     };
-    for item in new.items {
-        if !part.items.contains(&item) {
-            part.items.push(item);
-        }
-    }
+    part.items.extend(new.items);
     for family in new.families {
         if !part.families.contains(&family) {
             part.families.push(family);

@@ -28,6 +28,9 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         Wildcard::All => OutboundCidrs::All,
         Wildcard::Items(cidrs) => OutboundCidrs::Only(cidrs),
     };
+    if let OutboundCidrs::Only(cidrs) = &outbound_cidrs {
+        limit_pairs(reader, vm_interfaces.len(), cidrs.len());
+    }
     let excluded_cidrs = reader.list(Setting::ServiceExcludeCidr, |reader, source, item| {
         if item == "*" {
             reader.problem(
@@ -84,6 +87,19 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         reader.warn_of_dns_family(servers, config.ipv6);
     }
     CaptureConfig { unused: unused(reader, &config), ..config }
+}
+
+/// Refuses interfaces of virtual machines and networks that make too many rules: one for each pair.
+fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usize) {
+    const MAX: usize = 10_000;
+    if interfaces * networks > MAX {
+        let (_, source) = reader.items(Setting::VmInterfaces);
+        let text = format!(
+            "its {interfaces} interfaces and the {networks} networks of {{-i}} make a rule for each pair; at most {MAX} are \
+             made: give fewer of either, or {{-i}} '*'"
+        );
+        reader.whole(&source, text);
+    }
 }
 
 /// Which of the settings that were given have no effect beside the others.

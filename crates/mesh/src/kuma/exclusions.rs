@@ -69,9 +69,10 @@ fn items(given: &Given) -> impl Iterator<Item = &str> {
 pub(super) fn of_users(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
     let items: Vec<&str> = items(given).collect();
-    let owners = reader.read_items(&items, &given.source, |reader, source, item| {
-        of_user(item).map_err(|text| reader.problem(source, item, text)).ok()
-    });
+    let owners =
+        reader.read_items(Kuma::OutboundPortsForUids, &items, &given.source, |reader, source, item| {
+            of_user(item).map_err(|text| reader.problem(source, item, text)).ok()
+        });
     owners.into_iter().flatten().collect()
 }
 

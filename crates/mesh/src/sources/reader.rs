@@ -3,7 +3,8 @@
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
-use crate::settings::{Setting, nearest_value};
+use crate::mesh::Feature;
+use crate::settings::{Setting, Topic, nearest_value};
 use crate::{InputProblem, Problems};
 use rules::{Cidr, Family, InterfaceName, Port, PortError, PortRange};
 use std::{net::IpAddr, time::Duration};
@@ -198,16 +199,23 @@ impl<'a> SettingReader<'a> {
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let (items, source) = self.items(setting);
-        self.read_items(&items, &source, read)
+        self.read_items(setting, &items, &source, read)
     }
 
-    /// The values of items, up to where enough of them are wrong. Of warnings, too, the first are kept.
+    /// The values of items, up to where enough of them are wrong; none of a list that is too long. Of warnings, too, the
+    /// first are kept.
     pub(crate) fn read_items<T>(
         &mut self,
+        setting: Setting,
         items: &[&str],
         source: &Source,
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
+        let most = max_items(setting);
+        if items.len() > most {
+            self.whole(source, format!("has {} items; at most {most} are taken", items.len()));
+            return Vec::new();
+        }
         let enough = self.problems.len() + Problems::MAX_ITEMS;
         let most_warnings = self.warnings.len() + Problems::MAX_ITEMS;
         let mut values = Vec::new();
@@ -242,7 +250,7 @@ impl<'a> SettingReader<'a> {
             _ => {}
         }
         items.retain(|item| *item != "*");
-        Wildcard::Items(self.read_items(&items, &source, read))
+        Wildcard::Items(self.read_items(setting, &items, &source, read))
     }
 
     /// One item of a list of ports. 0 is none.
@@ -306,6 +314,16 @@ impl<'a> SettingReader<'a> {
         }
         address
     }
+}
+
+/// The most items of a setting's list. Ports, networks and interfaces become few sets of nf_tables; an owner, a server or a
+/// machine's interface has rules of its own, which are compared pair by pair.
+fn max_items(setting: Setting) -> usize {
+    let row = setting.row();
+    let has_own_rules = |feature: &Feature| {
+        matches!(feature, Feature::Identity | Feature::Groups | Feature::Machines | Feature::PortsByUser)
+    };
+    if row.topic == Topic::Facts || row.features.iter().any(has_own_rules) { 1_000 } else { 100_000 }
 }
 
 fn is_no_text(value: &str) -> bool {

@@ -1,9 +1,9 @@
 //! Words that are refused, and words that are taken with a warning.
 
 use super::{Flags, Machine, check, resolved};
-use mesh::settings::Setting;
+use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Given, Raw, Source};
-use mesh::{Mesh, resolve};
+use mesh::{Feature, Mesh, resolve};
 
 /// Words that are refused, whole calls at a time.
 const REFUSED: &[(Mesh, Flags)] = &[
@@ -212,4 +212,56 @@ fn at_most_64_groups_can_be_included() {
     assert_eq!(included(64), Ok(()));
     let text = "ISTIO_OUTBOUND_OWNER_GROUPS: names 65 groups; at most 64 can be included";
     assert_eq!(included(65), Err(text.to_owned()));
+}
+
+#[test]
+fn lists_that_are_too_long_are_refused_by_name() {
+    let is_list = |row: &&SettingRow| {
+        matches!(row.topic, Topic::Capture | Topic::Facts)
+            && matches!(row.kind, SettingKind::Value(form) if form.ends_with(".."))
+            && row.example.is_some_and(|example| !example.is_empty())
+    };
+    for mesh in Mesh::ALL {
+        for row in settings::of(*mesh).filter(is_list) {
+            let separator = if row.features.contains(&Feature::PortsByUser) { ";" } else { "," };
+            let value = [row.example.unwrap_or_default()].repeat(100_001).join(separator);
+            let count = value.split(separator).count();
+            let given = [(Setting::Mesh, mesh.name()), (row.setting, &value), dns(*mesh)];
+            let given = given.map(|(setting, value)| {
+                (setting, Given { value: value.to_owned(), source: Source::Flag(setting.row().long) })
+            });
+            // Not every mesh reads every fact.
+            let Err(problems) = resolve(&Raw::of(given), &Machine, Vec::new()) else {
+                assert_eq!(row.topic, Topic::Facts, "{mesh} takes {}", row.name());
+                continue;
+            };
+            let expected = format!("--{}: has {count} items; at most 100", row.long);
+            assert!(problems.to_string().contains(&expected), "{mesh} {}: {problems}", row.name());
+        }
+    }
+}
+
+/// DNS is captured, without which servers are not read.
+fn dns(mesh: Mesh) -> (Setting, &'static str) {
+    match mesh {
+        Mesh::Kuma => (mesh::kuma::Kuma::RedirectDns, "true"),
+        _ => (Setting::RedirectDns, "true"),
+    }
+}
+
+#[test]
+fn interfaces_of_machines_and_networks_are_limited_together() {
+    let joined =
+        |form: &dyn Fn(u32) -> String, count: u32| (0..count).map(form).collect::<Vec<_>>().join(",");
+    let refused = |interfaces: u32, networks: u32| {
+        let vms = joined(&|number| format!("vm{number}"), interfaces);
+        let cidrs = joined(&|number| format!("10.{}.{}.0/24", number / 256, number % 256), networks);
+        let given = [(Setting::VmInterfaces, vms), (Setting::ServiceCidr, cidrs)].map(|(setting, value)| {
+            (setting, Given { value, source: Source::Annotation(setting.row().name().to_owned()) })
+        });
+        resolve(&Raw::of(given), &Machine, Vec::new()).err().map(|problems| problems.0[0].to_string())
+    };
+    assert_eq!(refused(100, 100), None);
+    let text = refused(101, 100).expect("too many");
+    assert!(text.starts_with("kube-virt-interfaces: its 101 interfaces and the 100 networks of "), "{text}");
 }
