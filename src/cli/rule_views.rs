@@ -5,11 +5,12 @@ use super::run::Run;
 use diagnose::compare::{self, ComparedSide};
 use diagnose::explain::{Explanation, PodContext, RuleView, explain, usual_cases};
 use mesh::Capture;
-use mesh::RuleReason;
 use mesh::sources::Dialect;
+use mesh::{RuleReason, visible};
+use rules::Family;
+use rules::parse::{self, Saved};
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict};
-use rules::{Family, parse};
 use sidecar_init::{backend, engine, observe::local_marks, sys::address};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
@@ -19,11 +20,16 @@ pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, B
         "-" => io::read_to_string(io::stdin())?,
         path => fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?,
     };
-    let rule_view = |family| match parse::listing(&text, family) {
-        Ok(listing) => Ok(RuleView::of_listing(listing, pod)),
-        Err(error) => Err(format!("{file} can't be read: {error}").into()),
+    let saved = parse::saved(&text).map_err(|error| format!("{file} can't be read: {error}"))?;
+    let Saved { listings, gaps, remarks } = saved;
+    for remark in remarks {
+        tracing::warn!(target: "listing", "{file}: {}", visible(&remark));
+    }
+    let rule_view = |listing, gap| {
+        let RuleView { family, view, routing } = RuleView::of_listing(listing, pod);
+        RuleView { family, view: view.with_gap(gap), routing }
     };
-    Family::BOTH.into_iter().map(rule_view).collect()
+    Ok(vec![rule_view(listings.v4, gaps.v4), rule_view(listings.v6, gaps.v6)])
 }
 
 /// The rules that are there.

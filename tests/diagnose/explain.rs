@@ -118,6 +118,15 @@ fn a_listing_of_another_program() {
                     set --match-set mesh dst -j REDIRECT --to-ports 4140) is not understood and could decide";
     assert_eq!(text.lines().next(), Some("by the rules of the listing:"), "{text}");
     assert_eq!(text.lines().nth(1), Some(expected), "{text}");
+    let v6 = ["explain", "--pod-ips", "fd00::7", "--from-save", "-", "--expect", "captured", "8080"];
+    let output =
+        bare(&v6).write_stdin("*nat\n-A PREROUTING -p tcp -j REDIRECT --to-ports 15006\nCOMMIT\n").outcome();
+    assert!(
+        output
+            .stdout
+            .contains("unknown: the verdict can't be determined, because the listing does not show IPv6")
+    );
+    assert!(output.code == Some(3) && output.stderr.contains("IPv4 is assumed"), "{}", output.stderr);
 }
 
 #[test]

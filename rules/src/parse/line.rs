@@ -35,11 +35,14 @@ pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
         let chain = words.next().unwrap_or_default();
         return Ok(Entry::Chain { chain, drops: words.next() == Some("DROP") });
     }
+    if text.starts_with("Chain ") {
+        return Err(Problem::HumanListing);
+    }
     let (hits, text) = counted(text);
     let (verb, rest) = text.split_once(' ').ok_or_else(unknown)?;
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let (position, text) = match verb {
-        "-N" => return Ok(Entry::Chain { chain: name, drops: false }),
+        "-N" | "-P" => return Ok(Entry::Chain { chain: name, drops: rest.starts_with("DROP") }),
         "-A" => (Position::Append, rest),
         "-I" => match rest.split_once(' ').map(|(number, rest)| (number.parse(), rest)) {
             Some((Ok(number @ 1..), rest)) => (Position::Insert(number), rest),

@@ -5,9 +5,13 @@ use super::trace::{Observer, Outcome, Verdict};
 use super::view::View;
 use super::walk::walk_in;
 
-/// Walks a packet through the rules. Where chains of equal priority decide differently in another order, the verdict is unknown.
+/// Walks a packet through the rules. Where chains of equal priority decide differently in another order, or where rules may be
+/// missing, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
     let outcome = walk_in(view, view.order(), routing, packet, observer);
+    if view.gap().is_some() {
+        return Outcome { verdict: Verdict::Unknown, decided_by: None, translated: None, ..outcome };
+    }
     let tie = Outcome { verdict: Verdict::Unknown, translated: None, is_tie: true, ..outcome };
     let Some(orders) = view.other_orders() else { return tie };
     let other = |order| walk_in(view, order, routing, packet, &mut ());

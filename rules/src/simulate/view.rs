@@ -65,6 +65,7 @@ pub struct View {
     other_orders: Option<Vec<Order>>,
     /// What [`tracking`] says of all rules, kept for the same reason.
     tracks: Option<bool>,
+    gap: Option<String>,
 }
 
 /// Says why a rule is there, by its comment.
@@ -121,7 +122,19 @@ impl View {
             order: Order { chains: Default::default(), tracked_from: NF_IP_PRI_CONNTRACK },
             other_orders: Some(Vec::new()),
             tracks: Some(false),
+            gap: None,
         }
+    }
+
+    /// The same where other rules may be there that could not be read, for this reason: every verdict is unknown.
+    #[must_use]
+    pub fn with_gap(self, gap: Option<String>) -> Self {
+        Self { gap, ..self }
+    }
+
+    /// Why rules may be missing, as a clause; `None` where all are known.
+    pub fn gap(&self) -> Option<&str> {
+        self.gap.as_deref()
     }
 
     /// The rules of a listing.

@@ -186,7 +186,7 @@ fn complaint(failure: &ExecError) -> String {
 fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {
     let made_with_nft = |table| (table, "something in it was made with nft".to_owned());
     let mut unlistable: BTreeMap<Table, String> =
-        text.lines().filter_map(incompatible).map(made_with_nft).collect();
+        text.lines().filter_map(parse::incompatible).map(made_with_nft).collect();
     let listing = match parse::listing(text, family) {
         Ok(listing) => listing,
         Err(_) if blocks(text).next().is_none() => understood(programs, family, text)?,
@@ -224,12 +224,6 @@ fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<Strin
 fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {
     let program = programs.save(family)?.display().to_string();
     parse::listing(text, family).map_err(|source| Error::Output { program, source })
-}
-
-/// The table that a remark of iptables (nft) says it can't show. The program ends with success all the same.
-fn incompatible(line: &str) -> Option<Table> {
-    let (name, rest) = line.strip_prefix("# Table `")?.split_once('\'')?;
-    rest.contains("is incompatible").then(|| Table::ALL.into_iter().find(|table| table.name() == name))?
 }
 
 /// A program that waits for the changes that it is to commit.

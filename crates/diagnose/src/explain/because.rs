@@ -124,8 +124,8 @@ impl Explanation<'_> {
     /// Why no rule decides.
     fn reason_to_pass(&self) -> String {
         let Packet { mark, protocol, .. } = self.packet;
-        if let Some(reason) = &self.nothing {
-            return reason.clone();
+        if let Some(reason) = self.view.gap().or(self.nothing.as_deref()) {
+            return reason.to_owned();
         }
         if *mark != 0 && self.is_missed_by(|one| one.negated && matches!(one.field, Field::Mark(_))) {
             return format!("packets with its mark, {mark:#x}, are excluded");

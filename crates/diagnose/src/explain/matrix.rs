@@ -262,6 +262,8 @@ fn words(explanation: &Explanation<'_>, in_words: bool) -> (String, String) {
         Verdict::Redirect(ports) => (format!("{by} {}", ports.dashed()), captured()),
         Verdict::Tproxy(port) => (format!("{by} {port}"), captured()),
         Verdict::Drop => ("dropped".to_owned(), "never arrives".to_owned()),
-        Verdict::Unknown => ("unknown".to_owned(), "a rule that could decide is not understood".to_owned()),
+        Verdict::Unknown => {
+            ("unknown".to_owned(), "a rule that could decide is not understood or not listed".to_owned())
+        }
     }
 }
