@@ -22,10 +22,11 @@ pub fn mark_inherited(state: &mut State, owner: &Ownership) {
         let Some(chains) = state.tables.get_mut(&table) else { continue };
         for (chain, index) in claimed {
             let line = chains.get_mut(&chain).and_then(|chain| chain.lines.get_mut(index));
-            if let Some(line) = line
-                && let ListedRule::Typed(rule) = line
-            {
-                *line = ListedRule::Inherited(rule.clone());
+            let Some(line) = line else { continue };
+            match line {
+                ListedRule::Typed(rule) => *line = ListedRule::Inherited(rule.clone()),
+                ListedRule::Foreign(foreign) => foreign.is_inherited = true,
+                ListedRule::Inherited(_) => {}
             }
         }
     }
@@ -56,7 +57,7 @@ fn inherited_positions(
     claims.claim(Proof::Form);
     let was_captured = claims.shows_capture();
     // Second: the rules that lead to the chains have no comment, so the owner has not written them.
-    if is_uncommented(state, owner) {
+    if state.is_uncommented(owner) {
         claims.claim(Proof::NoComments);
     }
     // Where rules carry the owner's comment, the owner has written the table again, and left no rule of the predecessor's.
@@ -183,13 +184,6 @@ fn base_chains(state: &State, table: Table) -> impl Iterator<Item = (&Chain, &Ch
     state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)))
 }
 
-/// Whether the base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
-fn is_uncommented(state: &State, owner: &Ownership) -> bool {
-    let lines = base_chains(state, Table::Nat).flat_map(|(_, content)| &content.lines);
-    let mut owned = lines.filter_map(ListedRule::typed).filter(|rule| owner.owns_rule(rule)).peekable();
-    owned.peek().is_some() && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
-}
-
 /// Whether a jump without a destination port leads from the owner's chains to a redirect without one.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     let redirects = |line: &ListedRule| matches!(target_for_all_ports(line), Some(Target::Redirect(_)));
@@ -210,7 +204,7 @@ fn target_for_all_ports(line: &ListedRule) -> Option<&Target> {
 /// Whether the predecessor has made a part of it for sure.
 fn is_inherited_in_part(state: &State) -> bool {
     let mut chains = state.tables.values().flat_map(|chains| chains.values());
-    chains.any(|content| content.lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))))
+    chains.any(|content| content.lines.iter().any(ListedRule::is_inherited))
 }
 
 /// The rules in base chains that match a pattern of a predecessor's without proof that it made them, chain by chain.
@@ -275,13 +269,17 @@ fn candidates<'a>(
 ) -> impl Iterator<Item = Candidate<'a>> {
     state.chains(table).flat_map(move |(chain, content)| {
         content.lines.iter().enumerate().filter_map(move |(index, line)| {
-            let (Chain::Base(hook), ListedRule::Typed(rule)) = (chain, line) else { return None };
-            if owner.owns_rule(rule) {
-                return None;
-            }
-            let pattern = predecessor.pattern(table, *hook, rule).map(|pattern| pattern.proof);
-            let proof = pattern.or(predecessor.logs(rule).then_some(Proof::Form))?;
-            Some(Candidate { hook: *hook, index, interface: interface(rule), proof })
+            let Chain::Base(hook) = chain else { return None };
+            let pattern = |text: &str| Some(predecessor.pattern(table, *hook, text)?.proof);
+            let (proof, interface) = match line {
+                ListedRule::Typed(rule) if !owner.owns_rule(rule) => {
+                    let logs = || predecessor.logs(rule).then_some(Proof::Form);
+                    (pattern(&rule.to_string()).or_else(logs)?, interface(rule))
+                }
+                ListedRule::Foreign(foreign) if !foreign.is_inherited => (pattern(&foreign.text)?, None),
+                ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => return None,
+            };
+            Some(Candidate { hook: *hook, index, interface, proof })
         })
     })
 }
@@ -315,7 +313,7 @@ impl Evidence {
                         evidence.inherited = true;
                         evidence.marks.extend(predecessor::marks(rule));
                     }
-                    ListedRule::Foreign(_) => {}
+                    ListedRule::Foreign(_) => evidence.inherited |= line.is_inherited(),
                 }
             }
         }

@@ -34,6 +34,7 @@ pub mod range;
 pub mod render;
 pub mod report;
 pub mod routing;
+pub mod saved;
 pub mod shadow;
 pub mod simulate;
 pub mod state;

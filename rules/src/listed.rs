@@ -6,7 +6,7 @@
 
 use crate::field::{self, Field};
 use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A rule in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,8 @@ pub struct Foreign {
     pub conditions: Vec<ListedCondition>,
     pub action: Action,
     pub comment: Option<String>,
+    /// Whether the owner's predecessor has made it, as [`ListedRule::Inherited`].
+    pub is_inherited: bool,
 }
 
 /// What becomes of a packet at the end of a base chain.
@@ -100,11 +102,17 @@ impl ListedRule {
         match self {
             Self::Typed(rule) => owner.owns_rule(rule),
             Self::Inherited(_) => true,
-            Self::Foreign(Foreign { action, comment, .. }) => {
-                action.chain().is_some_and(|chain| owner.owns_chain_named(chain))
+            Self::Foreign(Foreign { action, comment, is_inherited, .. }) => {
+                *is_inherited
+                    || action.chain().is_some_and(|chain| owner.owns_chain_named(chain))
                     || comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
             }
         }
+    }
+
+    /// Whether the owner's predecessor has made it.
+    pub fn is_inherited(&self) -> bool {
+        matches!(self, Self::Inherited(_) | Self::Foreign(Foreign { is_inherited: true, .. }))
     }
 
     /// Whether the rule does what the desired one does: it is the same, or one that is inherited and only lacks the
@@ -170,6 +178,17 @@ impl ListedCondition {
 }
 
 impl Action {
+    /// The ports of this machine to which it sends packets of OUTPUT: DNAT to the address that REDIRECT chooses there is the
+    /// same (`nf_nat_redirect_ipv4` in `nf_nat_redirect.c`).
+    pub fn redirects_to(&self) -> Option<PortRange> {
+        const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        match self {
+            Self::Target(Target::Redirect(ports)) => Some(*ports),
+            Self::Destination { address: Some(address), ports } if LOOPBACK.contains(address) => *ports,
+            _ => None,
+        }
+    }
+
     /// The chain that it leads to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self {

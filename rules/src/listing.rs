@@ -103,6 +103,7 @@ fn call_of_conflicting_chain(listed: &PrintedRule) -> Foreign {
         conditions: listed.line.conditions(),
         action: Action::Call { chain, returns },
         comment: None,
+        is_inherited: false,
     }
 }
 
@@ -116,5 +117,6 @@ fn as_printed(rule: &Rule, listed: &PrintedRule) -> Foreign {
         conditions: listed.line.conditions(),
         action: listed.line.action(),
         comment,
+        is_inherited: false,
     }
 }

@@ -26,7 +26,7 @@ pub struct Predecessor {
 pub struct Pattern {
     pub table: Table,
     pub hook: Hook,
-    /// The rule in our words, its matches in canonical order. `*` matches any part of a word, `#` any number.
+    /// The rule in our words, its matches in canonical order; as a listing has it where the model can't say it. `*` matches any part of a word, `#` any number.
     pub rule: &'static str,
     pub proof: Proof,
 }
@@ -46,19 +46,17 @@ pub enum Proof {
 }
 
 impl Predecessor {
-    /// The pattern of a rule in a base chain; `None` if it has none of this program's.
-    pub fn pattern(&self, table: Table, hook: Hook, rule: &Rule) -> Option<&'static Pattern> {
-        let mut patterns =
-            self.patterns.iter().filter(|pattern| (pattern.table, pattern.hook) == (table, hook)).peekable();
-        patterns.peek()?;
-        let text = rule.to_string();
-        patterns.find(|pattern| pattern.fits(&text))
+    /// The pattern of a rule in a base chain, by its text; `None` if it has none of this program's.
+    pub fn pattern(&self, table: Table, hook: Hook, text: &str) -> Option<&'static Pattern> {
+        let is_there = |pattern: &&Pattern| (pattern.table, pattern.hook) == (table, hook);
+        self.patterns.iter().filter(is_there).find(|pattern| pattern.fits(text))
     }
 
-    /// Whether a rule has one of this program's patterns, in any chain.
-    pub(crate) fn may_have_made(&self, rule: &Rule) -> bool {
-        let text = rule.to_string();
-        self.logs(rule) || self.patterns.iter().any(|pattern| pattern.fits(&text))
+    /// Whether a rule of this text has one of this program's patterns, in any chain. Where its jumps carry comments, those of
+    /// [`Proof::NoComments`] do not count.
+    pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
+        let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
+        self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))
     }
 
     /// Whether a rule reports to this program's group.

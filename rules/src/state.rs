@@ -1,6 +1,6 @@
 //! What the tables of one family hold, foreign rules included: read from the kernel, or worked out.
 
-use crate::{Chain, ChainName, ListedRule, Ownership, RuleSet, Statement, Table, TableChange};
+use crate::{Chain, ChainName, ListedRule, Match, Ownership, RuleSet, Statement, Table, TableChange};
 use std::collections::BTreeMap;
 
 /// The rules of one chain.
@@ -87,22 +87,33 @@ impl State {
         filled(self) == filled(other)
     }
 
+    /// Whether the base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
+    pub(crate) fn is_uncommented(&self, owner: &Ownership) -> bool {
+        let base = self.chains(Table::Nat).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
+        let lines = base.flat_map(|(_, content)| &content.lines).filter_map(ListedRule::typed);
+        let mut owned = lines.filter(|rule| owner.owns_rule(rule)).peekable();
+        owned.peek().is_some()
+            && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
+    }
+
     /// The state as read for one of its owners alone: chains of the others with conflicting names are left out, and so are
     /// the rules that lead there, or that another one inherits.
     #[must_use]
     pub fn seen_by(&self, owner: &Ownership) -> Self {
-        let mut state = self.clone();
+        let (mut state, is_uncommented) = (self.clone(), self.is_uncommented(owner));
         for (table, chains) in &mut state.tables {
             let is_of_namesake = |chain: &ChainName| {
                 let chain = Chain::User(chain.clone());
                 owner.owns_chain(&chain) && !self.is_owned(*table, &chain, owner)
             };
-            let is_of_another_owner = |line: &ListedRule| match line {
-                ListedRule::Inherited(rule) => {
-                    !owner.predecessor.is_some_and(|known| known.may_have_made(rule))
+            let is_of_another_owner = |line: &ListedRule| match (line, owner.predecessor) {
+                _ if !line.is_inherited() => line.action().chain().is_some_and(is_of_namesake),
+                (_, None) => true,
+                (ListedRule::Foreign(foreign), Some(known)) => {
+                    !known.may_have_made(&foreign.text, is_uncommented)
                 }
-                ListedRule::Typed(_) | ListedRule::Foreign(_) => {
-                    line.action().chain().is_some_and(is_of_namesake)
+                (ListedRule::Typed(rule) | ListedRule::Inherited(rule), Some(known)) => {
+                    !known.logs(rule) && !known.may_have_made(&rule.to_string(), is_uncommented)
                 }
             };
             chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_of_namesake(name)));
@@ -116,7 +127,7 @@ impl State {
         for (table, chains) in &mut self.tables {
             for (chain, content) in chains {
                 for (line, known) in content.lines.iter_mut().zip(known.lines(*table, chain)) {
-                    if matches!(known, ListedRule::Inherited(_)) {
+                    if known.is_inherited() {
                         *line = known.clone();
                     }
                 }

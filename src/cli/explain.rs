@@ -8,8 +8,8 @@ use super::run::{self, Logging, Run};
 use super::{Exit, host::resolve, logging::Stdout, render, report, routes::KernelRoutes};
 use command_line::columns;
 use diagnose::explain::{
-    self, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix, packet,
-    usual_cases,
+    self, ApplicationUser, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix,
+    packet, usual_cases,
 };
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, Style, basis, status};
@@ -54,17 +54,27 @@ impl NameCache {
 /// The value of `--expect`: whether the packet is to be captured.
 type Expected = Option<bool>;
 
-/// A subject with one of the packets.
+/// A subject with one of the packets, sent by one of its users.
 struct SubjectPacket {
     subject: Subject,
     /// The heading of its answer, where there are several.
     title: Option<String>,
+    user: Option<ApplicationUser>,
+    /// Whether it is the first packet of its subject.
+    is_first: bool,
 }
 
 impl SubjectPacket {
     fn all(subject: &Subject, destinations: &[String]) -> Vec<Self> {
-        let [_, _, ..] = destinations else {
-            return vec![Self { subject: subject.clone(), title: subject.title.clone() }];
+        let users = ApplicationUser::all(subject.applications());
+        let users = || match &users[..] {
+            [] => vec![None],
+            users => users.iter().cloned().map(Some).collect(),
+        };
+        let one = |subject: Subject, title: Option<String>| {
+            let with =
+                move |user| Self { subject: subject.clone(), title: title.clone(), user, is_first: false };
+            users().into_iter().map(with)
         };
         let requested = |destination: &String| {
             let mut subject = subject.clone();
@@ -72,9 +82,14 @@ impl SubjectPacket {
             let given = Given { value: destination.clone(), source };
             subject.raw = Raw::of([(Setting::Destination, given)]).over(subject.raw);
             let of = subject.title.iter().map(|title| format!("{title}: ")).collect::<String>();
-            Self { subject, title: Some(of + destination) }
+            one(subject, Some(of + destination))
         };
-        destinations.iter().map(requested).collect()
+        let mut all: Vec<Self> = match destinations {
+            [_, _, ..] => destinations.iter().flat_map(requested).collect(),
+            _ => one(subject.clone(), subject.title.clone()).collect(),
+        };
+        all[0].is_first = true;
+        all
     }
 }
 
@@ -98,10 +113,18 @@ struct ExplainRequest {
 pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
-    let requests = manifest::each(&requested, |requested| read_request(&requested.subject))?;
-    let Some(first) = requests.first() else { return Ok(Exit::Done) };
-    let of_each = requests.iter().step_by(destinations.len().max(1));
-    manifest::begin(subjects, &first.logging, of_each.map(|request| &request.warnings), Stdout::Answer)?;
+    let requests = manifest::each(&requested, read_request)?;
+    let mut requested: Vec<(SubjectPacket, ExplainRequest)> = requested.into_iter().zip(requests).collect();
+    // Where the user makes no difference to the packet, one answer is enough.
+    requested.dedup_by(|(next, of_next), (before, of_before)| {
+        !next.is_first
+            && next.title == before.title
+            && of_next.question.packet().is_some_and(|next| Some(next) == of_before.question.packet())
+    });
+    let Some((_, first)) = requested.first() else { return Ok(Exit::Done) };
+    let of_each = requested.iter().filter(|(requested, _)| requested.is_first);
+    let warnings = of_each.map(|(_, request)| &request.warnings);
+    manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let form = first.form;
     // What all answers have in common is printed once.
@@ -110,7 +133,16 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
     let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    for (SubjectPacket { subject, title }, request) in requested.iter().zip(requests) {
+    let titles: Vec<Option<String>> = requested.iter().map(|(one, _)| one.title.clone()).collect();
+    for (SubjectPacket { subject, title, user, .. }, request) in requested {
+        let subject = &subject;
+        let is_of_several = titles.iter().filter(|other| **other == title).count() > 1;
+        let title = match user.filter(|_| is_of_several) {
+            Some(user) => {
+                Some(title.map(|title| format!("{title}: ")).unwrap_or_default() + &user.to_string())
+            }
+            None => title,
+        };
         let rule_views = match rule_views(subject, &request) {
             Ok(rule_views) => rule_views,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
@@ -119,7 +151,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         let answer = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &=
             request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
-        sections.push(SubjectSection { title: title.clone(), body: answer.body });
+        sections.push(SubjectSection { title, body: answer.body });
     }
     let printed = match form {
         ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
@@ -135,7 +167,8 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     })
 }
 
-fn read_request(subject: &Subject) -> Result<ExplainRequest, Problems> {
+fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
+    let SubjectPacket { subject, user, .. } = requested;
     let raw = &subject.raw;
     let mut reader = SettingReader::new(raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
@@ -161,6 +194,7 @@ fn read_request(subject: &Subject) -> Result<ExplainRequest, Problems> {
     let capture = of_words.then(|| mesh::configure(&mut reader, &*host, run.cni));
     let policy = capture.as_deref();
     let pod = PodContext::from_settings(raw, policy, file.is_none().then_some(&*host));
+    let pod = user.iter().fold(pod, PodContext::with_application);
     let names = NameCache::default();
     let kernel = KernelRoutes::of(&[]);
     let is_live = !of_words && file.is_none();
@@ -239,6 +273,14 @@ fn question(
 }
 
 impl ExplainQuestion {
+    /// The packet, where there is one.
+    fn packet(&self) -> Option<&Packet> {
+        match self {
+            Self::Packet(question) => Some(&question.packet),
+            Self::Matrix(_) => None,
+        }
+    }
+
     fn families(&self) -> impl Iterator<Item = Family> {
         let packets: Vec<&Packet> = match self {
             Self::Packet(question) => vec![&question.packet],
@@ -261,20 +303,15 @@ struct ExplainAnswer {
     captured: Vec<Option<bool>>,
 }
 
-fn answer(
-    rule_views: &[RuleView],
-    subject: &Subject,
-    request: &ExplainRequest,
-    is_alone: bool,
-) -> ExplainAnswer {
+fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alone: bool) -> ExplainAnswer {
     let ExplainRequest { question, form, basis, capture, file, .. } = request;
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
-    let is_empty = is_live
-        && rule_views.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
+    let is_empty =
+        is_live && all.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
     let rule_views: Vec<&RuleView> =
-        rule_views.iter().filter(|rule_view| families.contains(&rule_view.family)).collect();
+        all.iter().filter(|rule_view| families.contains(&rule_view.family)).collect();
     // One of several subjects has a title instead.
     let mut text = match form {
         _ if !is_alone => String::new(),
@@ -290,6 +327,10 @@ fn answer(
         }
     };
     let explain::PacketQuery { packet, endpoint_names, no_route } = &**question;
+    let kernel = KernelRoutes::of(if no_route.is_some() && is_live { all } else { &[] });
+    let no_route = &rule_views.iter().find_map(|rule_view| {
+        question.no_route_by(explain(&rule_view.view, &rule_view.routing, packet).outcome(), &kernel)
+    });
     if let Some(no_route) = no_route {
         let note = format!("{no_route}; by the rules alone:\n");
         match form {
@@ -321,7 +362,7 @@ fn answer(
         }
         // A packet that is not sent has no verdict.
         captured.push(explained.is_captured().filter(|_| no_route.is_none()));
-        reports.push(ExplainReport::new(basis, question, explained.report()));
+        reports.push(ExplainReport::new(basis, question, no_route.as_deref(), explained.report()));
     }
     // A packet has one family, so there is one report of it.
     let body = match (form, reports.first()) {
@@ -347,6 +388,8 @@ pub(super) struct ExplainReport<'a> {
     in_interface: Option<&'a str>,
     /// The outbound interface; null for inbound packets, or if unknown.
     out_interface: Option<&'a str>,
+    /// The user that sends it; null for inbound packets, or if the manifest sets none.
+    user: Option<u32>,
     /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
     unsent: Option<&'a str>,
     #[serde(flatten)]
@@ -354,8 +397,13 @@ pub(super) struct ExplainReport<'a> {
 }
 
 impl<'a> ExplainReport<'a> {
-    fn new(basis: &Basis, question: &'a explain::PacketQuery, explained: explain::ExplanationReport) -> Self {
-        let explain::PacketQuery { packet, endpoint_names, no_route } = question;
+    fn new(
+        basis: &Basis,
+        question: &'a explain::PacketQuery,
+        unsent: Option<&'a str>,
+        explained: explain::ExplanationReport,
+    ) -> Self {
+        let explain::PacketQuery { packet, endpoint_names, .. } = question;
         let (source, destination) = endpoint_names.addresses(packet);
         let interface = endpoint_names.interface(packet);
         let (in_interface, out_interface) = match &packet.direction {
@@ -369,7 +417,8 @@ impl<'a> ExplainReport<'a> {
             destination_port: packet.destination.port(),
             in_interface,
             out_interface,
-            unsent: no_route.as_deref(),
+            user: endpoint_names.user(packet),
+            unsent,
             explained,
         }
     }

@@ -211,13 +211,13 @@ impl Visit for EventText {
     }
 }
 
-/// Escapes control characters: a message may quote external text, and a terminal would obey them. Line breaks and tabs are
+/// Escapes control and format characters: a message may quote external text, and a terminal would obey them. Line breaks and tabs are
 /// kept.
 struct Harmless<'a>(&'a mut String);
 
 impl fmt::Write for Harmless<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+        let is_obeyed = |c: char| mesh::is_obeyed(c) && !matches!(c, '\n' | '\t');
         for part in text.split_inclusive(is_obeyed) {
             match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {
                 Some((at, last)) => write!(self.0, "{}{}", &part[..at], last.escape_default())?,

@@ -106,6 +106,11 @@ impl Routes for KernelRoutes {
             )),
         }
     }
+
+    fn address_at(&self, interface: &str, family: Family) -> Option<IpAddr> {
+        let of = |(own, name): &&(IpAddr, String)| name == interface && Family::of(*own) == family;
+        self.addresses.iter().find(of).map(|(own, _)| *own)
+    }
 }
 
 /// The kernel's reason without the number that the standard library adds.

@@ -8,8 +8,8 @@ use mesh::Capture;
 use mesh::sources::Dialect;
 use mesh::{RuleReason, visible};
 use rules::Family;
-use rules::parse::{self, Saved};
 use rules::routing::Object;
+use rules::saved::{Saved, saved};
 use rules::simulate::{Routing, Verdict};
 use sidecar_init::{backend, engine, observe::local_marks, sys::address};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
@@ -20,7 +20,7 @@ pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, B
         "-" => io::read_to_string(io::stdin())?,
         path => fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?,
     };
-    let saved = parse::saved(&text).map_err(|error| format!("{file} can't be read: {error}"))?;
+    let saved = saved(&text).map_err(|error| format!("{file} can't be read: {error}"))?;
     let Saved { listings, gaps, remarks } = saved;
     for remark in remarks {
         tracing::warn!(target: "listing", "{file}: {}", visible(&remark));

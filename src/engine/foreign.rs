@@ -54,7 +54,7 @@ pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Pre
 pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<PrecedingRule> {
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let preceding = |chain: usize| {
-        let at = view.find(chain, &translates)?;
+        let at = view.find(chain, &|rule| rule.does(translates))?;
         let content = &view.chains()[chain];
         let priority = content.base.map_or(0, |base| base.priority);
         let of = owner.others().find(|other| is_of(view, content, other)).map(|other| other.name);
@@ -75,8 +75,9 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
     let foreign = view.chains().iter().enumerate();
     let foreign = foreign.filter(|(_, content)| content.base.is_some() && !is_of(view, content, owner));
     let dropper = |(chain, content): (usize, &ViewChain)| {
-        let rule =
-            view.find(chain, &|action| matches!(action, Action::Target(Target::Drop) | Action::Reject));
+        let rule = view.find(chain, &|rule| {
+            rule.does(|action| matches!(action, Action::Target(Target::Drop) | Action::Reject))
+        });
         // A shared chain of iptables may lead to a chain of ours.
         let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
         match (rule, content.policy) {

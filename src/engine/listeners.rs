@@ -80,12 +80,10 @@ fn targets(views: &[View]) -> BTreeMap<u16, PortTraffic> {
     for view in views {
         let reached = view.chains().iter().zip(view.reach());
         for rule in reached.flat_map(|(chain, count)| &chain.rules[..count]) {
-            let (ports, is_tproxy) = match &rule.action {
-                Action::Target(Target::Redirect(ports)) => {
-                    (ports.first().number()..=ports.last().number(), false)
-                }
-                Action::Target(Target::Tproxy { port, .. }) => (port.number()..=port.number(), true),
-                _ => continue,
+            let (ports, is_tproxy) = match (&rule.action, rule.action.redirects_to()) {
+                (Action::Target(Target::Tproxy { port, .. }), _) => (port.number()..=port.number(), true),
+                (_, Some(ports)) => (ports.first().number()..=ports.last().number(), false),
+                (_, None) => continue,
             };
             for port in ports {
                 let sent = targets.entry(port).or_default();
@@ -151,8 +149,17 @@ fn at(
     };
     let mut findings = Vec::new();
     for &transport in transports {
-        let of: Vec<&&ListeningSocket> =
-            listeners.iter().filter(|listener| listener.transport == transport).collect();
+        // What it is bound to decides: what this machine sends arrives at lo, calls from outside elsewhere.
+        let reaches = |listener: &ListeningSocket| {
+            let is_outside = |device: &str| device != "lo";
+            listener.device.as_deref().is_none_or(|device| match role {
+                Some("inbound") => is_outside(device),
+                Some(_) => !is_outside(device),
+                None => true,
+            })
+        };
+        let is_there = |listener: &&&ListeningSocket| listener.transport == transport && reaches(listener);
+        let of: Vec<&&ListeningSocket> = listeners.iter().filter(is_there).collect();
         if of.is_empty() {
             // Where it finds no socket, TPROXY drops the packet; to the same port others may be redirected.
             let refused = match transport {
@@ -211,6 +218,7 @@ fn takes(listener: &ListeningSocket, family: Family, role: Option<&str>) -> bool
         Family::V6 => (IpAddr::from(Ipv6Addr::LOCALHOST), IpAddr::from(Ipv6Addr::UNSPECIFIED)),
     };
     match role {
+        Some("inbound") if listener.device.is_some() => false,
         Some("inbound") => {
             listener.hears(any)
                 || (!listener.address.is_loopback() && listener.address.is_ipv4() == loopback.is_ipv4())
@@ -262,6 +270,7 @@ mod tests {
             transport: Transport::Tcp,
             port: 4143,
             address: Ipv4Addr::UNSPECIFIED.into(),
+            device: None,
             is_dual: false,
             uid: 5,
             inode: 1,

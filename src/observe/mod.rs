@@ -9,7 +9,10 @@ mod node;
 use crate::{
     backend::{self, Kernel, iptables::Lock, nftables},
     engine::{self, Maker, OwnRules},
-    sys::listener::{self, ListeningSocket, SocketHolder, Transport},
+    sys::{
+        address,
+        listener::{self, ListeningSocket, SocketHolder, Transport},
+    },
 };
 use diagnose::status::{self, CaptureStatus, Observation, Record, Socket};
 use mesh::{Mesh, RuleReason};
@@ -112,13 +115,22 @@ impl NamespaceObserver {
             });
         }
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let interfaces = address::by_interface().unwrap_or_default();
+        let hears = |listener: &ListeningSocket, own: &IpAddr| {
+            let is_of = |device: &String| match own.is_loopback() {
+                true => device == "lo",
+                false => interfaces.iter().any(|(address, name)| address == own && name == device),
+            };
+            listener.hears(*own) && listener.device.as_ref().is_none_or(is_of)
+        };
         let socket = |listener: &ListeningSocket| Socket {
             protocol: match listener.transport {
                 Transport::Tcp => Protocol::Tcp,
                 Transport::Udp => Protocol::Udp,
             },
             port: listener.port,
-            hears: addresses.iter().chain(&loopback).copied().filter(|own| listener.hears(*own)).collect(),
+            hears: addresses.iter().chain(&loopback).copied().filter(|own| hears(listener, own)).collect(),
+            is_bound: listener.device.is_some(),
             uid: listener.uid,
             process: self
                 .holders

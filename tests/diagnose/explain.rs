@@ -130,6 +130,33 @@ fn a_listing_of_another_program() {
 }
 
 #[test]
+fn a_pod_is_asked_about_as_its_own_users() {
+    let pod = |users: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: web, annotations: {{sidecar.istio.io/status: '{{}}'}}}}, spec: {{\
+             initContainers: [{{name: istio-init, args: [istio-iptables, -u, '1337', -i, '*', -b, '*']}}], \
+             containers: [{users}]}}}}"
+        )
+    };
+    let explain = |users: &str, to: &str| {
+        bare(&["explain", "-f", "-", "--expect", "captured", to]).write_stdin(pod(users)).outcome()
+    };
+    let same = explain(
+        "{name: a, securityContext: {runAsUser: 1337}}, {name: b, securityContext: {runAsUser: 5}}",
+        "192.0.2.1:80",
+    );
+    for part in
+        ["== Pod web: user 1337, group 0 (a)\nnot captured", "== Pod web: user 5, group 0 (b)\ncaptured"]
+    {
+        assert!(same.code == Some(3) && same.stdout.contains(part), "{}", same.stdout);
+    }
+    let none = explain("{name: a}, {name: b, securityContext: {runAsUser: 5}}", "8080");
+    assert!(none.code == Some(0) && !none.stdout.contains("user"), "{}", none.stdout);
+    let unset = explain("{name: a}", "192.0.2.1:80").stdout;
+    assert!(unset.contains("from user 1000 (assumed: the manifest sets no runAsUser)"), "{unset}");
+}
+
+#[test]
 fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
     let odd = ["--dry-run", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "80", "-d", "90"];
     let stderr = |name: &str, flags: &[&str]| {

@@ -19,7 +19,7 @@ use testkit::folder::Folder;
 const MAX_CIRCLE: usize = 2;
 
 /// The modules of `rules`, lowest layer first; each may use its own layer and lower ones.
-const RULES: [&str; 13] = [
+const RULES: [&str; 14] = [
     "finding hook intervals",
     "log name net number port range report version",
     "field matches routing target",
@@ -32,6 +32,7 @@ const RULES: [&str; 13] = [
     "bridge listing nft",
     "desired",
     APART,
+    "saved",
     "lib",
 ];
 

@@ -114,6 +114,10 @@ impl Routes for OneInterface<'_> {
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
         self.0.arriving(packet)
     }
+
+    fn address_at(&self, interface: &str, family: Family) -> Option<IpAddr> {
+        self.0.address_at(interface, family)
+    }
 }
 
 /// What is known of a configuration.
@@ -236,6 +240,7 @@ impl Example {
             protocol: Protocol::Tcp,
             port,
             hears: vec![addresses[0]],
+            is_bound: false,
             uid,
             process: Some((42, "envoy".to_owned())),
             is_transparent: Some(false),

@@ -39,4 +39,4 @@ pub use registry::{
 };
 pub use settings::Setting;
 pub use sources::Host;
-pub use visible::{visible, visible_lines};
+pub use visible::{is_obeyed, visible, visible_lines};

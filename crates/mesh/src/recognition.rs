@@ -272,10 +272,8 @@ fn has_no_effect(rule: &ViewRule) -> bool {
 
 /// Whether a rule itself hands packets to a listener.
 pub fn captures(rule: &ViewRule) -> bool {
-    matches!(
-        rule.action,
-        Action::Target(Target::Redirect(_) | Target::Tproxy { .. }) | Action::RedirectSamePort
-    )
+    matches!(rule.action, Action::Target(Target::Tproxy { .. }) | Action::RedirectSamePort)
+        || rule.action.redirects_to().is_some()
 }
 
 /// Whether a rule excludes its packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.

@@ -1,7 +1,7 @@
 //! What the page asks, and the configurations in it.
 
 use diagnose::Subject;
-use diagnose::explain::{PacketQuery, PodContext, QuestionContext, packet};
+use diagnose::explain::{ApplicationUser, PacketQuery, PodContext, QuestionContext, packet};
 use mesh::sources::SettingReader;
 use mesh::{Capture, Problems};
 use serde::Deserialize;
@@ -36,6 +36,8 @@ pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problem
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
     let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
+    let user = ApplicationUser::all(subject.applications()).into_iter().next();
+    let pod = user.iter().fold(pod, PodContext::with_application);
     let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
     let packet = if asks { packet(&mut reader, &place) } else { None };
     let warnings = reader.finish()?;

@@ -6,6 +6,7 @@
 use super::header::*;
 use super::message::{attribute, u32_at};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
+use super::nflog::interface;
 use super::process::{self, field};
 use nix::sys::socket::SockProtocol;
 use std::{
@@ -40,6 +41,8 @@ pub struct ListeningSocket {
     pub port: u16,
     /// Where it listens; unspecified (`0.0.0.0`, `::`) for every address.
     pub address: IpAddr,
+    /// The interface that it is bound to (`SO_BINDTODEVICE`): it takes what arrives there alone. `/proc` does not show it.
+    pub device: Option<String>,
     /// Whether it listens for IPv4 too, though its own address is `::`.
     pub is_dual: bool,
     /// The user that made it, as our user namespace numbers users.
@@ -108,6 +111,7 @@ fn by_netlink(transport: Transport, family: u8) -> io::Result<Vec<ListeningSocke
 const ANSWER: usize = 72;
 const SOURCE_PORT: usize = 4;
 const SOURCE: usize = 8;
+const DEVICE: usize = 40;
 const UID: usize = 64;
 const INODE: usize = 68;
 
@@ -124,6 +128,7 @@ fn listener(transport: Transport, payload: &[u8]) -> Option<ListeningSocket> {
         transport,
         port: u16::from_be_bytes([head[SOURCE_PORT], head[SOURCE_PORT + 1]]),
         address,
+        device: u32_at(head, DEVICE).filter(|index| *index != 0).map(interface),
         is_dual: address == Ipv6Addr::UNSPECIFIED && !only_ipv6,
         uid: u32_at(head, UID)?,
         inode: u32_at(head, INODE)?.into(),
@@ -163,6 +168,7 @@ fn listed(transport: Transport, line: &str) -> Option<ListeningSocket> {
         transport,
         port: u16::from_str_radix(port, 16).ok()?,
         address,
+        device: None,
         // Not shown; it is the default of sockets.
         is_dual: address == Ipv6Addr::UNSPECIFIED,
         uid: words.get(7)?.parse().ok()?,
@@ -307,12 +313,17 @@ mod tests {
 
     #[test]
     fn what_has_the_option_of_tproxy_says_so() {
-        use nix::sys::socket::{setsockopt, sockopt::IpTransparent};
+        use nix::sys::socket::{
+            setsockopt,
+            sockopt::{BindToDevice, IpTransparent},
+        };
         in_a_namespace(|| {
             let listener = TcpListener::bind("127.0.0.1:15006").expect("IPv4");
             setsockopt(&listener.as_fd(), IpTransparent, &true).expect("root may");
+            setsockopt(&listener.as_fd(), BindToDevice, &"lo".into()).expect("root may");
             let found = all().expect("they are listed");
             assert_eq!(found.iter().map(|l| l.is_transparent).collect::<Vec<_>>(), [Some(true)]);
+            assert_eq!(found[0].device.as_deref(), Some("lo"));
         });
     }
 
@@ -324,6 +335,7 @@ mod tests {
                 transport: Transport::Tcp,
                 port: 1,
                 address,
+                device: None,
                 is_dual,
                 uid: 0,
                 inode: 0,

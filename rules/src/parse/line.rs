@@ -4,7 +4,7 @@ use super::Problem;
 use crate::{Hits, Position};
 
 /// One line inside a table.
-pub(super) enum Entry<'a> {
+pub(crate) enum Entry<'a> {
     /// A chain is declared: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
     Chain {
         /// The chain's name.

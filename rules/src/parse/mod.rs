@@ -4,16 +4,13 @@
 
 mod line;
 mod rule;
-mod saved;
 mod target;
-
-pub use saved::{Saved, incompatible, saved};
 
 use crate::{
     Chain, Family, ListedRule, Listing, Ownership, Policy, Position, PrintedRule, RuleSet, State, Statement,
     Table, Target,
 };
-use line::Entry;
+pub(crate) use line::Entry;
 use std::{borrow::Cow, collections::BTreeSet};
 
 /// A line that could not be read.
@@ -61,7 +58,11 @@ pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
 }
 
 /// The same of some of its tables, by their numbers from 0.
-fn listing_of(text: &str, family: Family, is_read: impl Fn(usize) -> bool) -> Result<Listing, ParseError> {
+pub(crate) fn listing_of(
+    text: &str,
+    family: Family,
+    is_read: impl Fn(usize) -> bool,
+) -> Result<Listing, ParseError> {
     let mut listing = Listing::empty(family);
     read(text, |block, table, entry| {
         if !is_read(block) {
@@ -123,21 +124,21 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
 }
 
 /// A table of a text.
-struct Block {
+pub(crate) struct TableBlock {
     /// By the header before it.
-    family: Option<Family>,
+    pub(crate) family: Option<Family>,
     /// `None` for a table that iptables does not have.
-    table: Option<Table>,
+    pub(crate) table: Option<Table>,
     /// Whether it is output of `iptables -S`, which names no table.
-    is_of_commands: bool,
+    pub(crate) is_of_commands: bool,
 }
 
 /// Walks the lines; `visit` gets each entry with the number of its block and its table.
-fn read(
+pub(crate) fn read(
     text: &str,
     mut visit: impl FnMut(usize, Option<Table>, Entry<'_>) -> Result<(), Problem>,
-) -> Result<Vec<Block>, ParseError> {
-    let (mut blocks, mut family) = (Vec::<Block>::new(), None);
+) -> Result<Vec<TableBlock>, ParseError> {
+    let (mut blocks, mut family) = (Vec::<TableBlock>::new(), None);
     let (mut is_open, mut follows_policy) = (false, false);
     let mut lines = text.lines().enumerate();
     while let Some((index, text)) = lines.next() {
@@ -148,12 +149,12 @@ fn read(
         let is_of_commands = !is_open || blocks.last().is_some_and(|block| block.is_of_commands);
         if let Some(name) = text.strip_prefix('*') {
             let table = Table::ALL.into_iter().find(|table| table.name() == name.trim());
-            blocks.push(Block { family, table, is_of_commands: false });
+            blocks.push(TableBlock { family, table, is_of_commands: false });
             is_open = true;
         } else if is_policy && !follows_policy && is_of_commands {
             let policies = [text].into_iter().chain(lines.clone().map(|(_, line)| line));
             let table = table_with(policies.map_while(|line| line.strip_prefix("-P ")?.split(' ').next()));
-            blocks.push(Block {
+            blocks.push(TableBlock {
                 family,
                 table: Some(table.ok_or_else(|| at(Problem::NoTable))?),
                 is_of_commands,

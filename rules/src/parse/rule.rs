@@ -264,7 +264,8 @@ impl<'a> Reader<'a> {
             return Read { line: ListedRule::Typed(rule), is_our_spelling };
         }
         let comment = words.windows(2).find(|pair| pair[0] == "--comment").map(|pair| pair[1].clone());
-        let foreign = Foreign { text: text.to_owned(), conditions: self.conditions, action, comment };
+        let (text, conditions) = (text.to_owned(), self.conditions);
+        let foreign = Foreign { text, conditions, action, comment, is_inherited: false };
         Read { line: ListedRule::Foreign(foreign), is_our_spelling: false }
     }
 }

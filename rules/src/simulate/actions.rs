@@ -35,6 +35,11 @@ impl<O: Observer> Walker<'_, O> {
                 let port = port.ok_or((Verdict::Unknown, Some(at)))?;
                 return Ok(Some(self.redirect(port.into(), at)));
             }
+            Action::Destination { ports: Some(ports), .. }
+                if self.hook == Hook::Output && action.redirects_to().is_some() =>
+            {
+                return Ok(Some(self.redirect(*ports, at)));
+            }
             Action::Destination { address, ports } => {
                 self.translate(*address, *ports, at);
                 return Ok(Some(End::Accepted));

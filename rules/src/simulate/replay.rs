@@ -37,6 +37,11 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
                         passed = Some((in_nat, decider));
                     }
                 }
+                Action::Destination { ports: Some(ports), .. }
+                    if step.hook == Hook::Output && action.redirects_to().is_some() =>
+                {
+                    captured = captured.or(Some((Verdict::Redirect(*ports), decider)));
+                }
                 Action::Destination { address, ports } => {
                     let port = ports.map_or(destination.port(), |ports| ports.first().number());
                     translated = Some(SocketAddr::new(address.unwrap_or(destination.ip()), port));

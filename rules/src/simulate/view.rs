@@ -83,6 +83,11 @@ impl ViewRule {
         Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
     }
 
+    /// Whether it does such a thing.
+    pub fn does(&self, such: impl Fn(&Action) -> bool) -> bool {
+        self.first.iter().chain([&self.action]).any(such)
+    }
+
     /// Whether it does anything before its action.
     pub fn acts_first(&self) -> bool {
         !self.first.is_empty()
@@ -280,14 +285,14 @@ impl View {
         before.collect()
     }
 
-    /// The first rule that does such a thing, in a chain or in those that it leads to.
-    pub fn find(&self, chain: usize, does: &dyn Fn(&Action) -> bool) -> Option<super::At> {
+    /// The first such rule, in a chain or in those that it leads to.
+    pub fn find(&self, chain: usize, is_it: &dyn Fn(&ViewRule) -> bool) -> Option<super::At> {
         let mut seen = vec![chain];
         let mut next = 0;
         while let Some(&chain) = seen.get(next) {
             next += 1;
             for (rule, content) in self.chains[chain].rules.iter().enumerate() {
-                if content.first.iter().chain([&content.action]).any(does) {
+                if is_it(content) {
                     return Some(super::At { chain, rule });
                 }
                 seen.extend(content.leads_to.filter(|chain| !seen.contains(chain)));
@@ -298,8 +303,10 @@ impl View {
 
     /// Whether a packet may be dropped in a chain, or in those that it leads to.
     pub(super) fn may_drop(&self, chain: usize) -> bool {
-        let ends = |action: &Action| {
-            matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
+        let ends = |rule: &ViewRule| {
+            rule.does(|action| {
+                matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
+            })
         };
         self.chains[chain].policy == Policy::Drop || self.find(chain, &ends).is_some()
     }

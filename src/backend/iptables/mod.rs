@@ -10,7 +10,7 @@ use crate::sys::{
     exec::{self, ExecError},
     xtables,
 };
-use rules::{Family, Listing, Table, TableChange, Version, parse, render};
+use rules::{Family, Listing, Table, TableChange, Version, parse, render, saved};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -186,7 +186,7 @@ fn complaint(failure: &ExecError) -> String {
 fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {
     let made_with_nft = |table| (table, "something in it was made with nft".to_owned());
     let mut unlistable: BTreeMap<Table, String> =
-        text.lines().filter_map(parse::incompatible).map(made_with_nft).collect();
+        text.lines().filter_map(saved::incompatible).map(made_with_nft).collect();
     let listing = match parse::listing(text, family) {
         Ok(listing) => listing,
         Err(_) if blocks(text).next().is_none() => understood(programs, family, text)?,

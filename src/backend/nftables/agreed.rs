@@ -73,7 +73,8 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
         _ => text,
     };
     let comment = (!comment.is_empty()).then_some(comment);
-    let line = ListedRule::Foreign(Foreign { text: text.clone(), conditions, action, comment });
+    let line =
+        ListedRule::Foreign(Foreign { text: text.clone(), conditions, action, comment, is_inherited: false });
     PrintedRule { text, line, is_our_spelling: false, hits }
 }
 

@@ -6,6 +6,7 @@ use diagnose::trace::{
     Block, Filter, Groups, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything,
 };
 use mesh::istio::defaults::LOG_GROUP;
+use nix::libc;
 use rules::Family;
 use rules::report::NflogMessage;
 use sidecar_init::backend::nftables::{
@@ -166,7 +167,11 @@ impl AsFd for Enabled {
 
 impl TraceSource for Enabled {
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
-        let events = self.listener.take()?;
+        let events = self.listener.take().inspect_err(|error| {
+            if error.raw_os_error() == Some(libc::ENOBUFS) {
+                self.walks.lose();
+            }
+        })?;
         let now = SystemTime::now();
         // The message with the sender comes before the events.
         let owners = self.owners.as_mut().map(nflog::NflogListener::take_so_far);
@@ -174,6 +179,7 @@ impl TraceSource for Enabled {
             self.walks.hear(&report, now);
         }
         let ended: Vec<Walk> = events.into_iter().flat_map(|event| self.walks.take(event, now)).collect();
+        self.walks.catch_up();
         Ok(ended.iter().map(|walk| walked(walk, known)).collect())
     }
 

@@ -2,13 +2,15 @@
 
 use super::{ADDRESSES, OneInterface, address, check, raw};
 use crate::explain::{
-    Arrival, IncomingPacket, OutgoingPacket, PodContext, QuestionContext, Route, Routes, RuleView, explain,
-    packet,
+    Arrival, EndpointNames, IncomingPacket, OutgoingPacket, PacketQuery, PodContext, QuestionContext, Route,
+    Routes, RuleView, Sender, explain, packet, usual_packet,
 };
 use crate::random::configured;
 use mesh::Mesh;
 use mesh::settings::Setting;
 use mesh::sources::{Raw, SettingReader};
+use rules::simulate::{Outcome, Verdict};
+use rules::{Family, Protocol};
 use std::fmt::Write;
 use std::io;
 use std::net::IpAddr;
@@ -90,6 +92,27 @@ impl Routes for NoRoutes {
     fn arriving(&self, _: &IncomingPacket<'_>) -> Result<Arrival, String> {
         Err("nothing takes it in".to_owned())
     }
+
+    fn address_at(&self, _: &str, _: Family) -> Option<IpAddr> {
+        None
+    }
+}
+
+#[test]
+fn a_redirected_call_needs_no_route_to_where_it_was_sent() {
+    let pod = PodContext::new([address("192.0.2.7")], None);
+    let to = "192.0.2.7:80".parse().expect("an address");
+    let packet = usual_packet(Sender::External, &pod, &pod, Protocol::Tcp, to).expect("a packet");
+    let query =
+        PacketQuery { packet, endpoint_names: EndpointNames::default(), no_route: Some("none".to_owned()) };
+    let no_route = |verdict, routes: &dyn Routes| {
+        let outcome = Outcome { verdict, decided_by: None, translated: None, stays: false, is_tie: false };
+        query.no_route_by(&outcome, routes)
+    };
+    let redirected = Verdict::Redirect("15006".parse().expect("a port"));
+    assert_eq!(no_route(redirected, &pod), None);
+    assert_eq!(no_route(Verdict::Pass, &pod).as_deref(), Some("none"));
+    assert!(no_route(redirected, &NoRoutes).is_some_and(|why| why.contains("has no address")));
 }
 
 fn names(name: &str) -> Option<io::Result<Vec<IpAddr>>> {

@@ -28,7 +28,7 @@ pub use limits::Limited;
 pub(crate) use lists::item_texts;
 pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};
 pub(crate) use pod::declared_addresses;
-pub use pod::{PodContext, Sender};
+pub use pod::{ApplicationUser, PodContext, Sender};
 pub use question::{EndpointNames, PacketQuery, QuestionContext, packet};
 pub(crate) use question::{OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, usual_packet};
 pub use routes::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes};

@@ -1,10 +1,12 @@
 //! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
 
 use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
+use mesh::pod::Application;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw, STAND_IN};
 use mesh::{CapturePolicy, OWNERS, Proxy};
 use rules::{Family, Gid, Uid};
+use std::fmt;
 use std::net::IpAddr;
 
 /// What a question about a packet leaves open.
@@ -18,6 +20,48 @@ pub struct PodContext {
     pub proxy: (Uid, Gid),
     /// The mark of the proxy's packets; 0 where they have none.
     pub mark: u32,
+    /// The user and group of the application, and a remark about the user where a manifest does not set it.
+    pub application: (Uid, Gid),
+    pub user_remark: &'static str,
+}
+
+/// A user and a group of containers beside the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplicationUser {
+    /// `None` where the manifest leaves it to the image.
+    pub uid: Option<Uid>,
+    pub gid: Gid,
+    /// The containers that run as this user.
+    pub containers: Vec<String>,
+}
+
+impl ApplicationUser {
+    /// The users of these containers, each once.
+    pub fn all(applications: &[Application]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for Application { container, user, group } in applications {
+            let uid = user.and_then(|user| Uid::new(user.number));
+            // Without a group, a user that the image does not name has group 0 (`runAsGroup` of a security context).
+            let assumed = || Gid::new(if uid.is_some() { 0 } else { APPLICATION });
+            let Some(gid) = group.and_then(|group| Gid::new(group.number)).or_else(assumed) else { continue };
+            match all.iter_mut().find(|one| (one.uid, one.gid) == (uid, gid)) {
+                Some(known) => known.containers.push(container.clone()),
+                None => all.push(Self { uid, gid, containers: vec![container.clone()] }),
+            }
+        }
+        all
+    }
+}
+
+/// The user and its containers, as a heading.
+impl fmt::Display for ApplicationUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.uid {
+            Some(uid) => write!(f, "user {uid}, group {}", self.gid)?,
+            None => f.write_str("the user of the image")?,
+        }
+        write!(f, " ({})", self.containers.join(", "))
+    }
 }
 
 /// Who sends a packet.
@@ -48,7 +92,15 @@ impl PodContext {
             }
         };
         let addresses = addresses.into_iter().filter(is_pods).collect();
-        let plain = Self { addresses, is_known: true, proxy: (default, default.into()), mark: 0 };
+        let app = Uid::new(APPLICATION).expect("the number is valid");
+        let plain = Self {
+            addresses,
+            is_known: true,
+            proxy: (default, default.into()),
+            mark: 0,
+            application: (app, app.into()),
+            user_remark: "",
+        };
         plain.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
     }
 
@@ -71,6 +123,13 @@ impl PodContext {
         Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), ..self }
     }
 
+    /// The same of a pod whose containers run as this user.
+    #[must_use]
+    pub fn with_application(self, user: &ApplicationUser) -> Self {
+        let user_remark = if user.uid.is_some() { "" } else { " (assumed: the manifest sets no runAsUser)" };
+        Self { application: (user.uid.unwrap_or(self.application.0), user.gid), user_remark, ..self }
+    }
+
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
     /// is known, a placeholder.
     pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
@@ -91,9 +150,8 @@ impl PodContext {
     }
 
     pub(super) fn owner(&self, sender: Sender) -> (Uid, Gid) {
-        let app = Uid::new(APPLICATION).expect("the number is valid");
         match sender {
-            Sender::App | Sender::External => (app, app.into()),
+            Sender::App | Sender::External => self.application,
             Sender::Proxy => self.proxy,
         }
     }
@@ -130,6 +188,7 @@ mod tests {
     use super::*;
     use crate::random::configured;
     use mesh::Mesh;
+    use mesh::pod::Id;
     use std::io;
 
     /// A machine whose addresses are not the pod's.
@@ -154,6 +213,20 @@ mod tests {
         let unreachable: [IpAddr; 2] = ["127.0.0.1", "fe80::1"].map(|text| text.parse().expect("an address"));
         let pod = PodContext::with_placeholders(unreachable.to_vec(), None);
         assert_eq!(pod.addresses, Family::BOTH.map(placeholder));
+    }
+
+    #[test]
+    fn containers_of_one_user_are_asked_about_once() {
+        let id = |number| Some(Id { number, is_of_pod: false });
+        let of = |container: &str, user, group| Application { container: container.to_owned(), user, group };
+        let applications =
+            [of("a", id(5), None), of("b", None, None), of("c", id(5), id(0)), of("d", id(5), id(7))];
+        let users = ApplicationUser::all(&applications);
+        let titles: Vec<String> = users.iter().map(ToString::to_string).collect();
+        assert_eq!(titles, ["user 5, group 0 (a, c)", "the user of the image (b)", "user 5, group 7 (d)"]);
+        let pod = |user: usize| PodContext::new([], None).with_application(&users[user]);
+        assert_eq!(pod(0).owner(Sender::App).0.number(), 5);
+        assert!(pod(1).owner(Sender::App).0.number() == APPLICATION && !pod(1).user_remark.is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::pod::{OUTSIDE, PodContext, Sender};
 use super::routes::{IncomingPacket, OutgoingPacket, Routes};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
-use rules::simulate::{Direction, Packet};
+use rules::simulate::{Direction, Outcome, Packet, Verdict};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -39,6 +39,8 @@ pub struct EndpointNames {
     stands_in: (bool, bool),
     /// Whether the interface is only a placeholder, as it is not known.
     interface_unknown: bool,
+    /// What is assumed of the sender's user.
+    pub(super) user_remark: &'static str,
 }
 
 impl EndpointNames {
@@ -65,6 +67,14 @@ impl EndpointNames {
     pub fn addresses(&self, packet: &Packet) -> (Option<IpAddr>, Option<IpAddr>) {
         let known = |address: SocketAddr, stands_in: bool| (!stands_in).then_some(address.ip());
         (known(packet.source, self.stands_in.0), known(packet.destination, self.stands_in.1))
+    }
+
+    /// The user that sends the packet, if it is known.
+    pub fn user(&self, packet: &Packet) -> Option<u32> {
+        match &packet.direction {
+            Direction::Outbound { uid, .. } if self.user_remark.is_empty() => Some(uid.number()),
+            Direction::Outbound { .. } | Direction::Inbound { .. } => None,
+        }
     }
 
     /// The interface by which the packet comes or goes, if it is known.
@@ -146,11 +156,37 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         destination: destination.name,
         stands_in: (source.1.is_some(), destination.stands_in),
         interface_unknown: no_route.is_some() && question.given_interface.is_none(),
+        user_remark: match sender {
+            None | Some(Sender::App) if reader.raw.get(Setting::SenderUid).is_none() => {
+                context.pod.user_remark
+            }
+            _ => "",
+        },
     };
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
     Some(PacketQuery { packet, endpoint_names, no_route })
+}
+
+impl PacketQuery {
+    /// Why the packet is not sent or taken in, by the rules that it meets: NAT in PREROUTING precedes the route, so that a call
+    /// from outside needs one to its new destination.
+    pub fn no_route_by(&self, outcome: &Outcome, routes: &dyn Routes) -> Option<String> {
+        let no_route = self.no_route.clone()?;
+        let Direction::Inbound { interface, .. } = &self.packet.direction else { return Some(no_route) };
+        let redirected = matches!(outcome.verdict, Verdict::Redirect(_));
+        let to = match outcome.translated {
+            Some(to) => to.ip(),
+            None if redirected => match routes.address_at(interface, self.packet.family()) {
+                Some(own) => own,
+                None => return Some(format!("nothing is redirected at {interface}: it has no address")),
+            },
+            None => return Some(no_route),
+        };
+        let from = (!self.endpoint_names.stands_in.0).then(|| self.packet.source.ip());
+        routes.arriving(&IncomingPacket { to, from, at: Some(interface), mark: self.packet.mark }).err()
+    }
 }
 
 /// What is understood of a packet before its route is looked up.

@@ -1,7 +1,7 @@
 //! The routes of packets: those that the kernel of a namespace gives, or those of a typical pod.
 
 use super::pod::{OUTSIDE, PodContext};
-use rules::{Protocol, Uid};
+use rules::{Family, Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};
 
 /// A packet that a process here sends.
@@ -51,6 +51,9 @@ pub trait Routes {
     /// # Errors
     /// Why no such packet is taken in, as a clause.
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String>;
+
+    /// The address of an interface that REDIRECT chooses; `None` where it has none, so that REDIRECT drops.
+    fn address_at(&self, interface: &str, family: Family) -> Option<IpAddr>;
 }
 
 /// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
@@ -62,5 +65,9 @@ impl Routes for PodContext {
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
         let local = self.addresses.is_empty() || self.route(packet.to) == "lo";
         Ok(Arrival { interface: packet.at.unwrap_or(OUTSIDE).to_owned(), local })
+    }
+
+    fn address_at(&self, _: &str, family: Family) -> Option<IpAddr> {
+        Some(self.address(family).0)
     }
 }

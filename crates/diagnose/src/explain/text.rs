@@ -63,7 +63,7 @@ impl Explanation<'_> {
         let route = match &packet.direction {
             Direction::Outbound { uid, gid, .. } => {
                 let by = interface.map(|name| format!(", leaving by {name}")).unwrap_or_default();
-                format!("from user {uid}, group {gid}{by}")
+                format!("from user {uid}{}, group {gid}{by}", self.endpoint_names.user_remark)
             }
             Direction::Inbound { .. } => {
                 interface.map_or("arriving".to_owned(), |name| format!("arriving at {name}"))

@@ -5,7 +5,8 @@ use mesh::recognition::summary::{FieldValues, RuleSummary};
 use mesh::recognition::{RecognizedRule, Role, recognized};
 use mesh::settings::Setting;
 use mesh::{Proxy, RuleReason};
-use rules::simulate::View;
+use rules::nft::Field;
+use rules::simulate::{View, ViewRule};
 use rules::{Action, Mark, PortRange, Target};
 use std::str::FromStr;
 
@@ -42,16 +43,20 @@ pub(super) struct Listener {
 
 /// The listener that a rule sends packets to, itself or by the chain that it leads to.
 pub(super) fn listener(view: &View, recognized: &RecognizedRule<'_>) -> Option<Listener> {
-    let of = |action: &Action| match action {
-        Action::Target(Target::Redirect(ports)) => Some(Listener { ports: *ports, is_transparent: false }),
+    let of = |rule: &ViewRule| match &rule.action {
         Action::Target(Target::Tproxy { port, .. }) => {
             Some(Listener { ports: (*port).into(), is_transparent: true })
         }
-        _ => None,
+        action => action.redirects_to().map(|ports| Listener { ports, is_transparent: false }),
     };
-    of(&recognized.rule.action).or_else(|| {
-        let at = view.find(recognized.rule.leads_to?, &|action| of(action).is_some())?;
-        of(&view.rule(at)?.action)
+    let is_of_port = |rule: &ViewRule| {
+        rule.conditions.iter().any(|condition| condition.field() == Some(Field::DestinationPort))
+    };
+    of(recognized.rule).or_else(|| {
+        let chain = recognized.rule.leads_to?;
+        // A rule for a port, such as DNS, may precede that for all others.
+        let at = view.find(chain, &|rule| of(rule).is_some() && !is_of_port(rule));
+        of(view.rule(at.or_else(|| view.find(chain, &|rule| of(rule).is_some()))?)?)
     })
 }
 

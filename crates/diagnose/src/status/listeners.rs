@@ -122,11 +122,14 @@ fn listening_at(
     sent: &Sent,
     proxies: &BTreeMap<Mesh, BTreeSet<String>>,
 ) -> Listening {
-    let is_there = |socket: &&Socket| socket.port == port && name(socket.protocol) == protocol;
-    let sockets = seen.sockets.map(|sockets| sockets.iter().filter(is_there).collect::<Vec<_>>());
     let hears = |socket: &&Socket, family| {
         socket.hears.iter().any(|address| address == &redirected(seen, sent, family))
     };
+    let is_there = |socket: &&Socket| {
+        let gets_any = !socket.is_bound || sent.families.iter().any(|family| hears(socket, *family));
+        socket.port == port && name(socket.protocol) == protocol && gets_any
+    };
+    let sockets = seen.sockets.map(|sockets| sockets.iter().filter(is_there).collect::<Vec<_>>());
     let heard = |family: &Family| sockets.iter().flatten().any(|socket| hears(socket, *family));
     let missing: Vec<Family> = sent.families.iter().copied().filter(|family| !heard(family)).collect();
     let mut by: Vec<Process> = sockets.iter().flatten().map(|socket| process(socket)).collect();

@@ -66,6 +66,8 @@ pub struct Socket {
     pub port: u16,
     /// Of the addresses of the namespace, those by which it is reached.
     pub hears: Vec<IpAddr>,
+    /// Whether it is bound to an interface, and gets nothing that arrives at others.
+    pub is_bound: bool,
     /// The user that made it.
     pub uid: u32,
     /// Its process, number and name, where that can be seen.

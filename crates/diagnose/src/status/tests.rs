@@ -462,6 +462,37 @@ fn what_upstreams_programs_left_is_told_with_the_meshs_own_flags() {
     );
 }
 
+/// DNS capture of Istio 1.8 and 1.9, with port 22 excluded first.
+#[test]
+fn older_rules_for_dns_are_the_agents() {
+    let rules = "*nat\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:ISTIO_INBOUND - [0:0]\n\
+                 :ISTIO_IN_REDIRECT - [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n\
+                 -A PREROUTING -p tcp -j ISTIO_INBOUND\n-A OUTPUT -p tcp -j ISTIO_OUTPUT\n\
+                 -A OUTPUT -p udp -m udp --dport 53 -m owner --uid-owner 7 -j RETURN\n\
+                 -A OUTPUT -p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:15053\n\
+                 -A POSTROUTING -p udp -m udp --dport 15053 -j SNAT --to-source 127.0.0.1\n\
+                 -A ISTIO_INBOUND -p tcp -m tcp --dport 22 -j RETURN\n-A ISTIO_INBOUND -p tcp -j ISTIO_IN_REDIRECT\n\
+                 -A ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports 15006\n\
+                 -A ISTIO_OUTPUT ! -d 127.0.0.1/32 -o lo -m owner --uid-owner 7 -j ISTIO_IN_REDIRECT\n\
+                 -A ISTIO_OUTPUT -m owner --uid-owner 7 -j RETURN\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
+                 -A ISTIO_REDIRECT -p tcp -m tcp --dport 53 -j REDIRECT --to-ports 15053\n\
+                 -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n";
+    let status = status_of(rules);
+    let captured = texts(&status.captured);
+    assert!(
+        captured.contains(
+            &"istio outbound: TCP to all other destinations goes to the proxy at port 15001 (-i)".into()
+        ),
+        "{captured:?}"
+    );
+    let excluded = texts(&status.left_alone);
+    assert!(excluded.contains(&"istio inbound: port 22 (-d)".into()), "{excluded:?}");
+    assert!(excluded.contains(&"istio outbound: all but TCP and DNS".into()), "{excluded:?}");
+    let listeners: Vec<_> = status.listeners.iter().map(|one| (one.port, one.protocol)).collect();
+    assert_eq!(listeners, [(15001, "tcp"), (15006, "tcp"), (15053, "tcp"), (15053, "udp")]);
+    assert!(!status.findings.iter().any(|finding| finding.topic == "foreign"), "{:?}", status.findings);
+}
+
 #[test]
 fn two_meshes_at_once_are_told_apart() {
     let sidecar = "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n\

@@ -85,6 +85,10 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
             return Ok(judged(block, view, &Explanation::of_walk(view, packet, outcome, trace), true));
         }
     }
+    if walked.is_incomplete && dropped.is_none() {
+        let sentence = "unknown: the kernel has dropped reports of the packet".to_owned();
+        return Ok(Block { sentence, ..unknown(block) });
+    }
     let outcome = replay(view, packet.destination, &steps, dropped);
     let is_past_nat = |later: &&Packet| {
         let explained = Explanation::of_walk(view, later, outcome, Trace::default());

@@ -49,6 +49,8 @@ pub struct Walk {
     waits: bool,
     /// Whether it has met nothing yet but the first chain, out or in.
     is_fresh: bool,
+    /// Whether steps of it may have been lost.
+    pub is_incomplete: bool,
 }
 
 /// Walks that have not ended yet.
@@ -57,6 +59,8 @@ pub struct Walks {
     open: Vec<Walk>,
     /// Users and groups of packets whose walk has not begun here.
     owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
+    /// Whether the kernel has dropped steps after those that wait to be read.
+    has_lost: bool,
 }
 
 /// Protocol, addresses and ports, as text: what distinguishes packets that are on their way at the same time.
@@ -64,7 +68,18 @@ type FlowKey = String;
 
 impl Walks {
     pub fn new(chains: TraceChains) -> Self {
-        Self { chains, open: Vec::new(), owners: BTreeMap::new() }
+        Self { chains, open: Vec::new(), owners: BTreeMap::new(), has_lost: false }
+    }
+
+    /// Marks the walks under way, and those that begin until [`Self::catch_up`], as incomplete: the kernel has dropped steps.
+    pub fn lose(&mut self) {
+        self.has_lost = true;
+        self.open.iter_mut().for_each(|walk| walk.is_incomplete = true);
+    }
+
+    /// All steps are taken that waited; the kernel drops none again before new ones have come (`netlink_rcv_wake`).
+    pub fn catch_up(&mut self) {
+        self.has_lost = false;
     }
 
     /// Takes the sender of a packet, which the kernel reports before the steps of the packet.
@@ -160,6 +175,7 @@ impl Walks {
             ended_in: None,
             waits: false,
             is_fresh: true,
+            is_incomplete: self.has_lost,
         });
         ended
     }
@@ -189,6 +205,7 @@ impl Walk {
             ended_in: is_inbound.then(|| "input".to_owned()),
             waits: false,
             is_fresh: false,
+            is_incomplete: false,
         }
     }
 }
@@ -279,6 +296,19 @@ mod tests {
         }
         let owners: Vec<_> = walks.end(None).into_iter().map(|walk| (walk.uid, walk.gid)).collect();
         assert_eq!(owners, [(Some(5), Some(7)), (None, None), (None, None)]);
+    }
+
+    #[test]
+    fn packets_under_way_when_steps_are_lost_are_incomplete() {
+        let (mut walks, now) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
+        let begin = |walks: &mut Walks, id| walks.take(event(id, "trace", "out", false, None), now);
+        begin(&mut walks, 1);
+        walks.lose();
+        begin(&mut walks, 2);
+        walks.catch_up();
+        begin(&mut walks, 3);
+        let ended: Vec<bool> = walks.end(None).into_iter().map(|walk| walk.is_incomplete).collect();
+        assert_eq!(ended, [true, true, false]);
     }
 
     #[test]

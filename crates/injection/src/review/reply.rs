@@ -45,7 +45,7 @@ impl ReviewResponse {
         }
         if !report.warnings.is_empty() {
             // The API server sends them as HTTP headers and drops those with control characters.
-            let lines = report.warnings.iter().map(|warning| warning.replace(char::is_control, " "));
+            let lines = report.warnings.iter().map(|warning| warning.replace(mesh::is_obeyed, " "));
             response.insert("warnings".to_owned(), lines.collect::<Vec<_>>().into());
         }
         let review =

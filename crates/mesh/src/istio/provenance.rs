@@ -17,7 +17,7 @@ pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 
-const PATTERNS: [Pattern; 12] = [
+const PATTERNS: [Pattern; 16] = [
     of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
     of(Table::Nat, Hook::Output, "-o * -j RETURN", Proof::Position),
     of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
@@ -36,6 +36,21 @@ const PATTERNS: [Pattern; 12] = [
     ),
     of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark", Proof::Form),
     of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark # -j CONNMARK --restore-mark", Proof::Table),
+    // Istio 1.7 to 1.9, for DNS, to ports 15013 and 15053, and for what leaves from loopback.
+    of(
+        Table::Nat,
+        Hook::Output,
+        "-p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:150*3",
+        Proof::Form,
+    ),
+    of(
+        Table::Nat,
+        Hook::Postrouting,
+        "-p udp -m udp --dport 150*3 -j SNAT --to-source 127.0.0.1",
+        Proof::Form,
+    ),
+    of(Table::Nat, Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN", Proof::NoComments),
+    of(Table::Mangle, Hook::Output, "-s * ! -d 127.0.0.1/32 -p tcp -j MARK --set-mark 1337", Proof::Form),
 ];
 
 const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Pattern {
@@ -48,7 +63,8 @@ pub(super) const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::
 #[cfg(test)]
 mod tests {
     use crate::istio::OWNERSHIP;
-    use rules::{Chain, Family, ListedRule, Table, inheritance, parse, render::iptables::appended};
+    use crate::{Mesh, OWNERS};
+    use rules::{Chain, Family, Table, inheritance, parse, render::iptables::appended};
 
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMP: &str = "-A OUTPUT -j ISTIO_OUTPUT\n";
@@ -60,7 +76,7 @@ mod tests {
         let lines = state
             .chains(table)
             .flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
-        let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
+        let found = lines.filter(|(_, line)| line.is_inherited());
         let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         assert_eq!(found, inherited, "inherited of\n{rules}");
         let found = inheritance::doubtful(&state, &OWNERSHIP);
@@ -81,6 +97,21 @@ mod tests {
         check(Table::Mangle, &format!("{other}\n"), &[], &[&other]);
         let mark = mark.replace("::1/128", "127.0.0.1/32").replace("-p tcp -o lo", "-o lo -p tcp");
         check(Table::Mangle, &format!("{other}\n{mark}\n"), &[&other, &mark], &[]);
+    }
+
+    #[test]
+    fn older_rules_for_dns_are_inherited() {
+        let own = "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 7 -j RETURN";
+        let query = "-A OUTPUT -p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:15053";
+        check(Table::Nat, &format!("{own}\n{query}\n{JUMP}"), &[own, query], &[]);
+        check(Table::Nat, &format!("{own}\n{}\n", query.replace("15053", "4053")), &[], &[]);
+        // Kuma has some of the same, which are not Kuma's here.
+        let text = format!("*nat\n{CHAINS}{own}\n{query}\n{JUMP}COMMIT\n");
+        let state = parse::save(&text, Family::V4, &OWNERSHIP.union(OWNERS)).expect("a listing");
+        let count = |mesh: Mesh| state.seen_by(&mesh.ownership()).count_of(&mesh.ownership());
+        assert_eq!([Mesh::Istio, Mesh::Kuma].map(count), [3, 0]);
+        let mark = "-A OUTPUT -s 127.0.0.1/32 ! -d 127.0.0.1/32 -p tcp -j MARK --set-mark 1337";
+        check(Table::Mangle, &format!("{mark}\n"), &[mark], &[]);
     }
 
     #[test]

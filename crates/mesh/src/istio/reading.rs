@@ -3,16 +3,18 @@
 //! The chain, the conditions and the target identify them. A test compares that with the policy that wrote
 //! the rules, for any configuration.
 
+use super::defaults::TUNNEL_PORT;
 use super::limits::CAUTIONS;
 use super::reason::{ROWS, Reason};
+use crate::facts::DNS_PORT;
 use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::summary::{FieldValues, RuleSummary};
 use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, is_loopback, passes};
 use crate::settings::Setting;
-use rules::simulate::ViewChain;
-use rules::{Action, Family, Hook, Target};
+use rules::simulate::{ViewChain, ViewRule};
+use rules::{Action, Family, Hook, PortRange, Target};
 use std::collections::BTreeSet;
 
 /// What is known of the mesh's rules.
@@ -89,15 +91,37 @@ fn owns(context: &RuleContext<'_>) -> bool {
             Action::Target(Target::SetMark(_)) => {
                 (summary.uid.is_some() || summary.gid.is_some()) && context.mesh_is_reached(false)
             }
-            _ => false,
+            _ => is_base_dns(context) && context.mesh_is_reached(true),
         }
 }
+
+/// Whether a rule has a form of those for UDP DNS that Istio wrote into base chains of `nat` before it gave them a chain.
+fn is_base_dns(context: &RuleContext<'_>) -> bool {
+    let RuleContext { rule, summary, .. } = context;
+    let is_to = |port: u16| {
+        let ports = summary.destination_port.as_ref();
+        ports.is_some_and(|ports| !ports.negated && ports.items == [port.to_string()])
+    };
+    let is_of_agent = |port: &u16| {
+        is_to(*port) && matches!(&rule.action, Action::Source(to) if to == "SNAT --to-source 127.0.0.1")
+    };
+    let is_agents = |ports: PortRange| DNS_LISTENERS.iter().any(|port| ports.contains(*port));
+    let is_proxys = summary.uid.is_some() || summary.gid.is_some();
+    let is_query = is_to(DNS_PORT.number())
+        && (is_proxys && passes(rule) || rule.action.redirects_to().is_some_and(is_agents));
+    context.kind() == TableKind::Nat && summary.udp && (is_query || DNS_LISTENERS.iter().any(is_of_agent))
+}
+
+/// The ports of the agent, and in Istio 1.7 of Envoy, for captured DNS queries.
+const DNS_LISTENERS: [u16; 2] = [15_053, 15_013];
 
 fn read(context: &RuleContext<'_>) -> Option<Reason> {
     if context.kind() == TableKind::Raw {
         return Some(Reason::Dns);
     }
     match context.role {
+        // Istio 1.8 and 1.9 part TCP DNS there.
+        Role::ToOutboundListener if context.summary.destination_port.is_some() => Some(Reason::Dns),
         Role::ToOutboundListener => Some(Reason::ToOutboundListener),
         Role::ToInboundListener => Some(Reason::ToInboundListener),
         Role::Dns => Some(Reason::Dns),
@@ -119,7 +143,15 @@ fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
         return None;
     }
     if let Some(ports) = &summary.destination_port {
-        let is_tunnels = context.kind() == TableKind::Nat && context.is_first() && ports.items.len() == 1;
+        // Of the proxy's calls to its own pod, those to the tunnel are not redirected; until 1.9 they were, and only the usual
+        // port shows that it is the tunnel's.
+        let of_proxy = |rule: &ViewRule| RuleSummary::of(&rule.conditions).destination_port;
+        let mut of_proxy = context.view().chains().iter().flat_map(|chain| &chain.rules).filter_map(of_proxy);
+        let is_tunnels = |port: &String| {
+            *port == TUNNEL_PORT.to_string() || of_proxy.any(|but| but.negated && but.items.contains(port))
+        };
+        let is_alone = context.kind() == TableKind::Nat && context.is_first() && ports.items.len() == 1;
+        let is_tunnels = is_alone && ports.items.iter().all(is_tunnels);
         return Some(if is_tunnels { Reason::TunnelPort } else { Reason::ExcludedInboundPort });
     }
     match (&summary.source, is_loopback(summary.in_interface.as_ref()), summary.more) {
@@ -171,6 +203,7 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
         (Some(Role::Outbound), _) => Some(Reason::Outbound),
         (Some(Role::ToOutboundListener), _) => Some(Reason::OutboundNetwork),
         (Some(Role::Dns), _) => Some(Reason::Dns),
+        (None, _) if is_base_dns(context) => Some(Reason::Dns),
         (Some(Role::Drop), _) | (None, Action::Target(Target::Drop)) => Some(Reason::DropInvalid),
         (None, Action::Target(Target::SaveMark | Target::RestoreMark)) => Some(Reason::TproxyMark),
         (None, Action::Target(Target::SetMark(_))) => Some(Reason::ProxyCallsOwnPod),

@@ -1,6 +1,6 @@
 //! A file of listings from another place: the families that it shows, and the rules that it may lack.
 
-use super::{Entry, ParseError, listing_of, read};
+use crate::parse::{Entry, ParseError, TableBlock, listing_of, read};
 use crate::{ByFamily, Family, Listing, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ pub fn saved(text: &str) -> Result<Saved, ParseError> {
         Ok(())
     })?;
     let mut remarks = Vec::new();
-    let known = |(block, of): (usize, &super::Block)| of.family.or(addressed.get(&block).copied());
+    let known = |(block, of): (usize, &TableBlock)| of.family.or(addressed.get(&block).copied());
     let mut families: Vec<Option<Family>> = blocks.iter().enumerate().map(known).collect();
     let first = families.iter().flatten().next().copied();
     if first.is_none() && !blocks.is_empty() {
