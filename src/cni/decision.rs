@@ -1,6 +1,6 @@
 //! Whether a container's traffic is captured, and by which settings, from the runtime's call and the network configuration.
 
-use super::protocol::{CniError, CniErrorCode, PluginConfiguration, RuntimePod};
+use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, PluginConfiguration, RuntimePod};
 use mesh::{
     Capture, Host, InputProblem, Setting,
     pod::{self, annotated},
@@ -46,6 +46,9 @@ pub(super) fn decide(
     Ok(match (skip, capture) {
         (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
         (None, None) => injected(&known, &title, defaults),
+        (Some(pod::Skip::NotInjected), None) if annotations.is_none() && kubeconfig.is_none() => {
+            CaptureDecision::Nothing(no_annotations(configuration.requests_annotations))
+        }
         (Some(skip), None) => CaptureDecision::Nothing(skip.to_string()),
         // A pod that the runtime does not name has an earlier reason, which would hide those that count here.
         (Some(_), Some(capture)) => match pod::skip_unnamed(&known, excluded_namespaces) {
@@ -53,6 +56,18 @@ pub(super) fn decide(
             Some(_) | None => uninjected(&known, &title, capture),
         },
     })
+}
+
+/// Why a pod is skipped of which neither the runtime nor the API server gives the annotations.
+fn no_annotations(are_requested: bool) -> String {
+    let remedy = if are_requested {
+        "a plugin that delegates, such as Multus, does not pass on this capability of the entry: set kubeconfig or capture in it"
+    } else {
+        "the entry of the network configuration lacks \"capabilities\""
+    };
+    format!(
+        "the runtime passed no annotations by which an injected pod is recognized ({{\"{ANNOTATIONS}\": true}}); {remedy}"
+    )
 }
 
 /// Whether data from the API server could change the decision. Where the runtime has passed all annotations, a pod without

@@ -63,9 +63,9 @@ pub(super) struct NetworkConfiguration<'a> {
     text: &'a str,
     kind: FileKind,
     /// Empty where a single plugin has none. CRI-O names the network after the file then (`loadNetworks` of ocicni).
-    name: String,
+    pub(super) name: String,
     version: String,
-    /// The plugins of a list, in their order.
+    /// The plugins in their order: one, the whole text, where it is no list.
     plugins: Vec<Plugin<'a>>,
     made_of: Option<String>,
 }
@@ -73,7 +73,7 @@ pub(super) struct NetworkConfiguration<'a> {
 #[derive(Debug)]
 struct Plugin<'a> {
     raw: &'a RawValue,
-    is_ours: bool,
+    kind: String,
 }
 
 impl FileKind {
@@ -113,8 +113,10 @@ impl<'a> NetworkConfiguration<'a> {
         };
         let plugins = match kind {
             FileKind::List => plugins(&fields, &name)?,
-            FileKind::Single if field("type").is_none() => return Err(Unusable::Lacks("type")),
-            FileKind::Single => Vec::new(),
+            FileKind::Single => {
+                let raw = serde_json::from_str(text).map_err(|error| Unusable::Json(error.to_string()))?;
+                vec![Plugin { raw, kind: field("type").ok_or(Unusable::Lacks("type"))? }]
+            }
         };
         let version = match kind {
             FileKind::List => version(&fields)?,
@@ -141,13 +143,23 @@ impl<'a> NetworkConfiguration<'a> {
         self.made_of.as_deref()
     }
 
+    pub(super) fn types(&self) -> impl Iterator<Item = &str> {
+        self.plugins.iter().map(|plugin| plugin.kind.as_str())
+    }
+
+    /// The fields of the first plugin of one of these types.
+    pub(super) fn plugin(&self, types: &[&str]) -> Option<PluginFields<'a>> {
+        let plugin = self.plugins.iter().find(|plugin| types.contains(&plugin.kind.as_str()))?;
+        PluginFields::parse(plugin.raw.get()).ok()
+    }
+
     /// The text with this entry in it once; `None` if it has an equal one already, in whatever form.
     pub(super) fn with(&self, entry: &str) -> Option<String> {
         debug_assert_eq!(self.kind, FileKind::List);
-        let Some(first) = self.plugins.iter().position(|plugin| plugin.is_ours) else {
+        let Some(first) = self.plugins.iter().position(|plugin| plugin.kind == PLUGIN) else {
             return Some(self.appended(entry));
         };
-        let mut cuts = self.cuts(|at| at != first && self.plugins[at].is_ours);
+        let mut cuts = self.cuts(|at| at != first && self.plugins[at].kind == PLUGIN);
         if value(self.plugins[first].raw.get()) != value(entry) {
             cuts.push((self.span(first), entry));
         }
@@ -156,7 +168,7 @@ impl<'a> NetworkConfiguration<'a> {
 
     /// The text without any entry of ours; `None` if there is none.
     pub(super) fn without(&self) -> Option<String> {
-        let cuts = self.cuts(|at| self.plugins[at].is_ours);
+        let cuts = self.cuts(|at| self.plugins[at].kind == PLUGIN);
         (!cuts.is_empty()).then(|| self.edited(cuts))
     }
 
@@ -248,8 +260,8 @@ fn plugins<'a>(fields: &PluginFields<'a>, name: &str) -> Result<Vec<Plugin<'a>>,
         serde_json::from_str(list.get()).map_err(|_| Unusable::Lacks("list of plugins"))?;
     let plugin = |raw: &'a RawValue| {
         let fields = PluginFields::parse(raw.get()).ok()?;
-        let name = fields.value("type").and_then(word).filter(|name| !name.is_empty())?;
-        Some(Plugin { raw, is_ours: name == PLUGIN })
+        let kind = fields.value("type").and_then(word).filter(|name| !name.is_empty())?;
+        Some(Plugin { raw, kind })
     };
     let plugins: Option<Vec<Plugin<'_>>> = raws.into_iter().map(plugin).collect();
     let plugins = plugins.ok_or(Unusable::Lacks("type in each plugin"))?;
@@ -274,7 +286,7 @@ fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
     Ok(supported.map(|version| version.name().to_owned()).or_else(|| named.pop()).unwrap_or_default())
 }
 
-fn word(raw: &RawValue) -> Option<String> {
+pub(super) fn word(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
@@ -473,7 +485,7 @@ mod tests {
             let text = format!(r#"{{"name":"n","cniVersion":"1.1.0","plugins":[{}]}}"#, plugins.join(","));
             let before = list(&text);
             let after = before.with(ENTRY).unwrap_or_else(|| text.clone());
-            let ours = |text: &str| list(text).plugins.iter().filter(|plugin| plugin.is_ours).count();
+            let ours = |text: &str| list(text).plugins.iter().filter(|plugin| plugin.kind == PLUGIN).count();
             assert_eq!(ours(&after), 1, "{after}");
             let others = |text: &str| {
                 let list: Value = serde_json::from_str(text).expect("JSON");

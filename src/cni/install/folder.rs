@@ -1,10 +1,12 @@
 //! The folder of network configurations: finds the file that the runtime uses, and inserts or removes our entry.
 
 use super::conflist::{FileKind, NetworkConfiguration, Unusable};
+use super::neighbours::{Delegation, InstallWarning, Replaced, UNUSABLE_FILE, second_meshes};
 use super::replace::{self, Put};
 use crate::cni::{
     PLUGIN,
     files::{self, Links, UnreadableFile},
+    protocol::{CAPTURE, KUBECONFIG, has_key},
 };
 use std::{
     borrow::Cow,
@@ -38,16 +40,16 @@ pub(super) enum InstallState {
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) state: InstallState,
-    pub(super) changed: bool,
-    /// What to warn of: the unusable files, and why.
-    pub(super) warnings: Vec<String>,
+    /// The file and text into which the entry was put, if it was not there.
+    pub(super) replaced: Option<Replaced>,
+    pub(super) warnings: Vec<InstallWarning>,
     /// When to try again, even if no file changes.
     pub(super) again: Option<Instant>,
 }
 
 impl Attempt {
-    fn new(state: InstallState, warnings: Vec<String>) -> Self {
-        Self { state, changed: false, warnings, again: None }
+    fn new(state: InstallState, warnings: Vec<InstallWarning>) -> Self {
+        Self { state, replaced: None, warnings, again: None }
     }
 }
 
@@ -55,8 +57,11 @@ impl Attempt {
 #[derive(Debug, Default)]
 pub(super) struct Broken(BTreeMap<PathBuf, Instant>);
 
+/// A file with its text.
+type ConfigurationFile = (PathBuf, FileKind, String);
+
 struct FolderScan {
-    first: Option<(PathBuf, FileKind, String)>,
+    first: Option<ConfigurationFile>,
     /// The unusable files before it, or all of them if there is no usable one.
     unusable: Vec<(PathBuf, Unusable)>,
 }
@@ -75,42 +80,81 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         let is_used =
             |why: &Unusable| matches!(why, Unusable::Twice(_) | Unusable::Encoding | Unusable::Folder(_));
         if unusable.iter().any(|(_, why)| is_used(why)) {
-            return Ok(Attempt::new(InstallState::Waiting(faults.join("; ")), faults));
+            let warnings = faults.iter().cloned().map(unusable_file).collect();
+            return Ok(Attempt::new(InstallState::Waiting(faults.join("; ")), warnings));
         }
-        let mut warnings: Vec<String> = faults.iter().map(|fault| format!("{fault}: passed over")).collect();
-        let Some((path, kind, text)) = first else {
+        let passed_over = faults.iter().map(|fault| unusable_file(format!("{fault}: passed over")));
+        let mut warnings: Vec<InstallWarning> = passed_over.collect();
+        let Some(first) = first else {
             let none = format!("no network configuration is in {}", folder.display());
             let why = if faults.is_empty() { none } else { faults.join("; ") };
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         };
-        let network = NetworkConfiguration::read(&text, kind).expect("it was usable just now");
-        if let Err(why) = network.serves(&file_name(&path)) {
+        let delegate = delegate(folder, &first, entry, &mut warnings)?;
+        let (path, kind, text) = delegate.as_ref().unwrap_or(&first);
+        let network = NetworkConfiguration::read(text, *kind).expect("it was usable just now");
+        if let Err(why) = network.serves(&file_name(path)) {
             // A file after it would not be used.
             let why = format!("{} {why}", path.display());
-            warnings.push(why.clone());
+            warnings.push(unusable_file(why.clone()));
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         }
+        warnings.extend(second_meshes(path, &network));
         let put = match kind {
-            FileKind::Single => convert(&path, &network, &text, entry)?,
+            FileKind::Single => convert(path, &network, text, entry)?,
             FileKind::List => match network.with(entry) {
                 None => InsertOutcome::AlreadyThere(path.clone()),
-                Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(&path)),
+                Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(path)),
                 Some(new) => {
-                    InsertOutcome::of(replace::replace(&path, text.as_bytes(), new.as_bytes())?, &path)
+                    InsertOutcome::of(replace::replace(path, text.as_bytes(), new.as_bytes())?, path)
                 }
             },
         };
-        let (state, changed) = match put {
-            InsertOutcome::AlreadyThere(path) => (InstallState::Installed(path), false),
-            InsertOutcome::Inserted(path) => (InstallState::Installed(path), true),
-            InsertOutcome::Blocked(why) => (InstallState::Waiting(why), false),
+        let (state, replaced) = match put {
+            InsertOutcome::AlreadyThere(path) => (InstallState::Installed(path), None),
+            InsertOutcome::Inserted(to) => (InstallState::Installed(to), Some((path.clone(), text.clone()))),
+            InsertOutcome::Blocked(why) => (InstallState::Waiting(why), None),
             InsertOutcome::Overtaken => continue,
         };
-        return Ok(Attempt { changed, ..Attempt::new(state, warnings) });
+        // An entry of an earlier version stays there until the delegate's is called.
+        let is_called = !warnings.iter().any(|warning| warning.is_blocking);
+        if matches!(state, InstallState::Installed(_))
+            && delegate.is_some()
+            && first.1 == FileKind::List
+            && is_called
+        {
+            withdraw_of(&first.0)?;
+        }
+        return Ok(Attempt { replaced, ..Attempt::new(state, warnings) });
     }
     let why = "other programs keep writing it".to_owned();
     let again = Some(Instant::now() + RETRY_INTERVAL);
     Ok(Attempt { again, ..Attempt::new(InstallState::Waiting(why), Vec::new()) })
+}
+
+fn unusable_file(text: String) -> InstallWarning {
+    InstallWarning { cause: UNUSABLE_FILE, text, is_blocking: false }
+}
+
+/// Finds the list to which a configuration of Multus delegates, if the entry has its effect there. A delegate that is a single
+/// plugin stays as it is, because Multus reads the file by its name.
+fn delegate(
+    folder: &Path,
+    (own, kind, text): &ConfigurationFile,
+    entry: &str,
+    warnings: &mut Vec<InstallWarning>,
+) -> io::Result<Option<ConfigurationFile>> {
+    let network = NetworkConfiguration::read(text, *kind).ok();
+    let Some(delegation) = network.as_ref().and_then(Delegation::of) else { return Ok(None) };
+    let lists = files(folder)?.into_iter().filter(|(_, kind)| *kind == FileKind::List);
+    let mut lists = lists.filter_map(|(path, kind)| readable(&path, kind).map(|text| (path, kind, text)));
+    let delegate = lists.find(|(path, kind, text)| {
+        let network = NetworkConfiguration::read(text, *kind);
+        network.is_ok_and(|network| delegation.leads_to(&file_name(path), &network))
+    });
+    let is_usable = has_key(entry, &[KUBECONFIG, CAPTURE]);
+    warnings.extend(delegation.warning(own, delegate.as_ref().map(|(to, ..)| &**to), is_usable));
+    Ok(delegate.filter(|_| is_usable))
 }
 
 /// Whether a text is too long to be read again.
@@ -255,8 +299,9 @@ fn scan(folder: &Path) -> io::Result<FolderScan> {
         match usable {
             Ok((text, single)) => {
                 // An agent has written its file again, next to the list that was made from it.
-                let again =
-                    single.and_then(|file| readable(&file).map(|text| (file, FileKind::Single, text)));
+                let again = single.and_then(|file| {
+                    readable(&file, FileKind::Single).map(|text| (file, FileKind::Single, text))
+                });
                 view.first = Some(again.unwrap_or((path, kind, text)));
                 break;
             }
@@ -280,10 +325,10 @@ fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The text of a file that holds a usable single plugin.
-fn readable(file: &Path) -> Option<String> {
+/// The text of a file that holds a usable configuration of this kind.
+fn readable(file: &Path, kind: FileKind) -> Option<String> {
     let text = String::from_utf8(content(file).ok()??).ok()?;
-    NetworkConfiguration::read(&text, FileKind::Single).is_ok().then_some(text)
+    NetworkConfiguration::read(&text, kind).is_ok().then_some(text)
 }
 
 /// The files that runtimes read, in the order in which they do (`libcni.ConfFiles`, sorted).

@@ -5,6 +5,7 @@ use super::{
     entry::state_directory,
     folder::{self, Broken, InstallState},
     metrics::Installer,
+    neighbours::{InstallWarning, Removals},
     programs::Placed,
     removal::remove,
     replace::UNFINISHED,
@@ -73,6 +74,7 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
         placed: Placed::default(),
         reported: None,
         warnings: Vec::new(),
+        removals: Removals::default(),
     };
     install.show(false)?;
     let Some(_held) = install.lock()? else {
@@ -109,7 +111,8 @@ struct InstallLoop<'a> {
     /// The state that was logged last.
     reported: Option<String>,
     /// What was warned of last.
-    warnings: Vec<String>,
+    warnings: Vec<InstallWarning>,
+    removals: Removals,
 }
 
 /// Limits the rate of repairs.
@@ -208,21 +211,25 @@ impl InstallLoop<'_> {
                 return Ok((InstallState::Waiting(why), Some(Instant::now() + RETRY)));
             }
         };
-        if new > 0 || attempt.changed {
+        if new > 0 || attempt.replaced.is_some() {
             self.interval.repaired();
             self.status.change(|installer| {
                 installer.programs += new;
-                installer.entries += u64::from(attempt.changed);
+                installer.entries += u64::from(attempt.replaced.is_some());
             });
             self.reported = None;
         }
-        for text in attempt.warnings.iter().filter(|text| !self.warnings.contains(text)) {
-            tracing::warn!(target: "install", "{text}");
+        attempt.replaced.into_iter().for_each(|replaced| self.removals.inserted(replaced));
+        let warnings: Vec<InstallWarning> =
+            attempt.warnings.into_iter().chain(self.removals.warning()).collect();
+        for new in warnings.iter().filter(|warning| !self.warnings.contains(warning)) {
+            tracing::warn!(target: "install", "{}", new.text);
         }
-        self.warnings.clone_from(&attempt.warnings);
+        self.status.change(|installer| installer.warnings.clone_from(&warnings));
+        self.warnings = warnings;
         match &attempt.state {
             InstallState::Installed(path) => {
-                self.show(true)?;
+                self.show(!self.warnings.iter().any(|warning| warning.is_blocking))?;
                 self.report_once(format!(
                     "installed: {} and {}",
                     path.display(),
@@ -254,6 +261,7 @@ impl InstallLoop<'_> {
     fn report_once(&mut self, what: String) {
         if self.reported.as_ref() != Some(&what) {
             tracing::info!(target: "install", "{what}");
+            self.status.change(|installer| installer.state.clone_from(&what));
             self.reported = Some(what);
         }
     }

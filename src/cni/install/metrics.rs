@@ -3,14 +3,18 @@
 //! The text format is version 0.0.4 of Prometheus' "Exposition formats"; names follow its "Metric and label naming":
 //! base units, `_total` for what only grows.
 
+use super::neighbours::{CAUSES, InstallWarning};
 use crate::cni::counters::{BOUNDS, CallCounters, CniCounters, REPAIR};
 use std::fmt::Write;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Installer {
     pub(super) is_installed: bool,
+    /// The state in words.
+    pub(super) state: String,
+    pub(super) warnings: Vec<InstallWarning>,
     /// How often a program was put into the folder of plugins.
     pub(super) programs: u64,
     /// How often our entry was put into a network configuration.
@@ -41,6 +45,12 @@ pub(super) fn text(counters: &CniCounters, installer: &Installer) -> String {
     let name = "sidecar_cni_installed";
     text.head(name, "gauge", "Whether the plugin is in the network configuration that the runtime uses.");
     text.value(name, &[], u8::from(installer.is_installed));
+    let name = "sidecar_cni_install_warnings";
+    text.head(name, "gauge", "Warnings of the installer that last, by cause; /readyz has their text.");
+    for cause in CAUSES {
+        let count = installer.warnings.iter().filter(|warning| warning.cause == cause).count();
+        text.value(name, &[("cause", cause)], count);
+    }
     text.0
 }
 
@@ -96,7 +106,7 @@ mod tests {
             r#""repair":{"outcomes":{"repaired":2},"milliseconds":1.0,"buckets":[2]}}}"#
         ))
         .expect("counters");
-        let text = text(&counters, &Installer { is_installed: true, programs: 1, entries: 4 });
+        let text = text(&counters, &Installer { is_installed: true, entries: 4, ..Installer::default() });
         for line in [
             "# TYPE sidecar_cni_calls_total counter",
             "sidecar_cni_calls_total{verb=\"ADD\",outcome=\"captured\"} 3",
@@ -111,6 +121,7 @@ mod tests {
             "sidecar_cni_repairs_total{outcome=\"repaired\"} 2",
             "sidecar_cni_installations_total{what=\"entry\"} 4",
             "sidecar_cni_installed 1",
+            "sidecar_cni_install_warnings{cause=\"removal\"} 0",
         ] {
             assert!(text.lines().any(|there| there == line), "{line} is not in\n{text}");
         }

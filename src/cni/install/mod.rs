@@ -10,6 +10,7 @@ mod failure;
 mod folder;
 mod keep;
 mod metrics;
+mod neighbours;
 mod options;
 mod programs;
 mod removal;

@@ -5,7 +5,10 @@ use super::{
     CniInstallOptions, Folders, InstallError,
     replace::{self, CopiedProgram},
 };
-use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
+use crate::cni::{
+    NODE_PROGRAM, PLUGIN, beside,
+    protocol::{KUBECONFIG, has_key},
+};
 use std::{
     env, fs, io,
     os::unix::fs::MetadataExt,
@@ -70,7 +73,7 @@ impl CniInstallOptions {
     /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
     pub(super) fn warn_of_missing_node(&self) {
         let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
-        if names_kubeconfig(&self.entry) && !ours.is_file() && !place.is_file() {
+        if has_key(&self.entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
             tracing::warn!(
                 target: "install",
                 "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \

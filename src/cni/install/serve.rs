@@ -36,7 +36,7 @@ impl SharedStatus {
     }
 
     fn installer(&self) -> Installer {
-        *self.installer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.installer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -138,8 +138,13 @@ fn answer(head: &str, status: &SharedStatus) -> String {
             Ok(counters) => ("200 OK", metrics::CONTENT_TYPE, metrics::text(&counters, &status.installer())),
             Err(error) => plain("500 Internal Server Error", &format!("the counters can't be read: {error}")),
         },
-        ("GET" | "HEAD", "/readyz") if status.installer().is_installed => plain("200 OK", "ready"),
-        ("GET" | "HEAD", "/readyz") => plain("503 Service Unavailable", "not installed"),
+        ("GET" | "HEAD", "/readyz") => {
+            let Installer { is_installed, state, warnings, .. } = status.installer();
+            let (status, word) =
+                if is_installed { ("200 OK", "ready") } else { ("503 Service Unavailable", "not ready") };
+            let warnings = warnings.iter().map(|warning| format!("\nwarning: {}", warning.text));
+            plain(status, &format!("{word}\n{state}{}", warnings.collect::<String>()))
+        }
         ("GET" | "HEAD", _) => plain("404 Not Found", "there are /metrics and /readyz"),
         _ => plain(REFUSED_METHOD, "expected GET"),
     };

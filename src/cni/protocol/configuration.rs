@@ -82,6 +82,8 @@ pub(crate) struct PluginConfiguration<'a> {
     pub(crate) previous_result: Option<&'a RawValue>,
     /// The pod's annotations, where the runtime hands them over.
     pub(crate) annotations: Option<BTreeMap<String, String>>,
+    /// Whether the entry has the capability by which it does.
+    pub(crate) requests_annotations: bool,
     /// The valid attachments of the network, where the runtime passes them.
     pub(crate) valid: Option<Vec<Attachment>>,
     /// The settings for every container.
@@ -168,6 +170,11 @@ impl<'a> PluginConfigurationReader<'a> {
             name: String::new(),
             previous_result: self.previous_result(),
             annotations: self.annotations(),
+            // `libcni` leaves the capabilities of an entry in its configuration (`injectRuntimeConfig`).
+            requests_annotations: self
+                .fields
+                .value("capabilities")
+                .is_some_and(|all| all.get().contains(ANNOTATIONS)),
             valid: self.valid(),
             capture: self.layer(keys::CAPTURE),
             defaults: self.layer(keys::DEFAULTS).unwrap_or_default(),

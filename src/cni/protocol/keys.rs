@@ -85,9 +85,9 @@ const OTHERS: [&str; 13] = [
 /// The prefix that the specification keeps for itself.
 const RESERVED: &str = "cni.dev/";
 
-/// Whether the plugin would contact the API server by an entry.
-pub(crate) fn names_kubeconfig(entry: &str) -> bool {
-    PluginFields::parse(entry).is_ok_and(|fields| fields.value(KUBECONFIG).is_some())
+/// Whether an entry has one of these keys.
+pub(crate) fn has_key(entry: &str, keys: &[&str]) -> bool {
+    PluginFields::parse(entry).is_ok_and(|fields| keys.iter().any(|key| fields.value(key).is_some()))
 }
 
 /// What is wrong with a key that is there; `None` if nothing is.

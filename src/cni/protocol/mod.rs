@@ -19,7 +19,7 @@ pub(crate) use configuration::{
 pub(crate) use environment::{AttachmentTarget, CniRequest, RuntimePod, is_id};
 pub(crate) use fault::{CniError, CniErrorCode};
 pub(crate) use fields::PluginFields;
-pub(crate) use keys::{KEYS, names_kubeconfig};
+pub(crate) use keys::{CAPTURE, KEYS, KUBECONFIG, has_key};
 pub(crate) use result::result;
 pub(crate) use verb::Verb;
 pub(crate) use version::CniVersion;

@@ -2,9 +2,10 @@
 
 use super::{CniError, CniErrorCode, Verb};
 
-/// A version that the plugin supports.
+/// A version that the plugin supports. Earlier ones have no `prevResult`, so that no plugin can be chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CniVersion {
+    V0_3_0,
     V0_3_1,
     V0_4_0,
     V1_0_0,
@@ -12,11 +13,12 @@ pub(crate) enum CniVersion {
 }
 
 impl CniVersion {
-    pub(crate) const ALL: [Self; 4] = [Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+    pub(crate) const ALL: [Self; 5] = [Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
     pub(crate) const LATEST: Self = Self::V1_1_0;
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::V0_3_0 => "0.3.0",
             Self::V0_3_1 => "0.3.1",
             Self::V0_4_0 => "0.4.0",
             Self::V1_0_0 => "1.0.0",
@@ -40,7 +42,7 @@ impl CniVersion {
     /// When this version of the specification does not have the verb.
     pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
         let since = match verb {
-            Verb::Add | Verb::Del | Verb::Version => Self::V0_3_1,
+            Verb::Add | Verb::Del | Verb::Version => Self::V0_3_0,
             Verb::Check => Self::V0_4_0,
             Verb::Gc | Verb::Status => Self::V1_1_0,
         };

@@ -26,15 +26,15 @@ pub(crate) fn send(namespace: &Namespace, address: &str, request: &[u8]) -> io::
 }
 
 /// The program ends before the folders go, in which it would put things back.
-struct Scene {
-    running: Running,
-    node: Node,
+pub(crate) struct Scene {
+    pub(crate) running: Running,
+    pub(crate) node: Node,
     namespace: Namespace,
     address: String,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (namespace, node) = (Namespace::new(), Node::new());
         let state = node.path("state");
         let state = state.to_str().expect("UTF-8");
@@ -68,7 +68,7 @@ impl Scene {
         fed(command.env("CNI_PATH", self.node.programs()), configuration).succeeded()
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").as_bytes())
     }
 }

@@ -4,6 +4,7 @@ mod hostile;
 pub(crate) mod http;
 mod kills;
 mod manifests;
+mod neighbours;
 mod node;
 mod once;
 mod programs;

@@ -138,9 +138,9 @@ fn what_can_not_be_done_is_told() {
     let node = Node::new();
     let complaint = |more: &[&str], code| node.call("install", more).with(code, "install").stderr;
     assert!(complaint(&["--wait", "100ms"], 1).contains("no network configuration is in"));
-    node.put("10-a.conflist", r#"{"name":"n","cniVersion":"0.3.0","plugins":[{"type":"a"}]}"#);
+    node.put("10-a.conflist", r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#);
     let printed = complaint(&["--wait", "100ms"], 1);
-    assert!(printed.contains("10-a.conflist speaks version \"0.3.0\""), "{printed}");
+    assert!(printed.contains("10-a.conflist speaks version \"0.2.0\""), "{printed}");
     assert!(complaint(&["--conf-dir", "/nowhere"], 1).contains("--conf-dir names the one"));
     let printed = complaint(&["--entry", "{\"logs\":1}", "--uninstall-on-exit", "--metrics", "15014"], 2);
     for part in ["did you mean \"log\"", "--uninstall-on-exit", "--metrics: \"15014\" is not an address"] {

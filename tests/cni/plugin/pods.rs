@@ -104,7 +104,9 @@ fn pods_are_left_alone_for_a_reason_that_the_log_tells() {
     let nothing = json!({});
     let captured = json!({"capture": {"istio-inbound-ports": "*"}});
     let both = r#"{"initContainers":["istio-init"],"containers":["istio-proxy"]}"#;
-    left_alone(&node, &node.configuration(&nothing), "not injected");
+    let capability = json!({"io.kubernetes.cri.pod-annotations": true});
+    left_alone(&node, &node.configuration(&nothing), r#"-annotations": true}); the entry of the network"#);
+    left_alone(&node, &node.configuration(&json!({"capabilities": capability})), "set kubeconfig or");
     left_alone(&node, &annotated(&node, &[], &nothing), "not injected");
     left_alone(&node, &annotated(&node, &[("sidecar.istio.io/status", both)], &nothing), "istio-init");
     for more in [nothing, captured] {

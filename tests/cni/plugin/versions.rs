@@ -3,10 +3,10 @@
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says};
 use serde_json::{Value, json};
 
-const VERSIONS: [&str; 4] = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 /// The verbs, the first version that has each, and what else it needs.
-const VERBS: [(&str, usize); 5] = [("ADD", 0), ("CHECK", 1), ("DEL", 0), ("GC", 3), ("STATUS", 3)];
+const VERBS: [(&str, usize); 5] = [("ADD", 0), ("CHECK", 2), ("DEL", 0), ("GC", 4), ("STATUS", 4)];
 
 #[test]
 fn a_verb_is_there_from_its_version_on() {

@@ -1,0 +1,149 @@
+//! Programs beside the installer that decide whether the entry has an effect: Multus, which delegates to another configuration,
+//! plugins of other meshes, and programs that remove the entry. Each is a warning with its cause and the setting to change.
+
+use super::conflist::{FileKind, NetworkConfiguration, word};
+use crate::cni::PLUGIN;
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// The causes of warnings, as metrics have them.
+pub(super) const CAUSES: [&str; 4] = [UNUSABLE_FILE, DELEGATION, SECOND_MESH, REMOVAL];
+pub(super) const UNUSABLE_FILE: &str = "unusable_file";
+const DELEGATION: &str = "delegation";
+const SECOND_MESH: &str = "second_mesh";
+const REMOVAL: &str = "removal";
+
+/// A warning, logged once while it lasts, and shown at `/readyz`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InstallWarning {
+    /// One of [`CAUSES`].
+    pub(super) cause: &'static str,
+    pub(super) text: String,
+    /// Whether pods are not captured because of it.
+    pub(super) is_blocking: bool,
+}
+
+/// The plugin of Multus, and the client of its daemon.
+const MULTUS: [&str; 2] = ["multus", "multus-shim"];
+
+/// The network that Multus attaches first. Multus writes its own file again when it starts or the delegate's file changes, and
+/// of the runtime's capabilities passes a fixed list on, without annotations (`CreateCNIRuntimeConf` of multus-cni).
+#[derive(Debug)]
+pub(super) struct Delegation {
+    /// A network, or the path of a file in the container of Multus.
+    name: String,
+    /// The key `delegates` holds a copy of the configuration, which has our entry or not.
+    copy_has_entry: Option<bool>,
+}
+
+impl Delegation {
+    /// The delegation of a configuration of Multus; `None` for any other.
+    pub(super) fn of(network: &NetworkConfiguration<'_>) -> Option<Self> {
+        let fields = network.plugin(&MULTUS)?;
+        let name = fields.value("clusterNetwork").and_then(word).filter(|name| !name.is_empty());
+        if let Some(name) = name {
+            return Some(Self { name, copy_has_entry: None });
+        }
+        let copy = fields.value("delegates").and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        let copy = copy.and_then(|mut list| list.get_mut(0).map(Value::take)).unwrap_or_default();
+        let mut plugins = copy["plugins"].as_array().into_iter().flatten();
+        let has_entry = plugins.any(|plugin| plugin["type"] == PLUGIN);
+        let name = copy["name"].as_str().unwrap_or_default().to_owned();
+        Some(Self { name, copy_has_entry: Some(has_entry) })
+    }
+
+    /// Whether it leads to a configuration in this file.
+    pub(super) fn leads_to(&self, file: &str, network: &NetworkConfiguration<'_>) -> bool {
+        let is_named = self.name == network.name || self.name.rsplit('/').next() == Some(file);
+        is_named && Self::of(network).is_none() && network.serves(file).is_ok()
+    }
+
+    /// The warning about the file of Multus, unless the entry has its effect in the delegate's configuration. `is_usable` is an entry
+    /// that needs no annotations.
+    pub(super) fn warning(
+        &self,
+        own: &Path,
+        delegate: Option<&Path>,
+        is_usable: bool,
+    ) -> Option<InstallWarning> {
+        let remedy = match delegate.map(Path::display) {
+            Some(_) if is_usable && self.copy_has_entry != Some(false) => return None,
+            Some(to) if is_usable => format!("restart Multus, which copies the entry from {to}"),
+            Some(to) => format!(
+                "with kubeconfig in the entry, the installer puts it into {to}, to which Multus passes no annotations"
+            ),
+            None => format!(
+                "put the entry, with kubeconfig, into a list of plugins as the configuration of its delegate {:?}",
+                self.name
+            ),
+        };
+        let text =
+            format!("{} is written by Multus, which removes the entry from it; {remedy}", own.display());
+        let is_blocking = is_usable && delegate.is_some();
+        Some(InstallWarning { cause: DELEGATION, text, is_blocking })
+    }
+}
+
+/// The plugins of meshes, and how their pods stay without an init container when the plugin is gone.
+const MESHES: [(&str, &str); 3] = [
+    ("istio-cni", "uninstall the chart cni of Istio, and keep pilot.cni.enabled: true"),
+    ("linkerd-cni", "uninstall the chart linkerd2-cni, and keep cniEnabled: true"),
+    (
+        "kuma-cni",
+        "set cni.enabled: false in Kuma's chart, and KUMA_RUNTIME_KUBERNETES_INJECTOR_CNI_ENABLED=true in its control plane",
+    ),
+];
+
+/// A warning for each plugin of a mesh in a configuration that has our entry.
+pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration<'_>) -> Vec<InstallWarning> {
+    let found = MESHES.iter().filter(|(plugin, _)| network.types().any(|kind| kind == *plugin));
+    let warning = |(plugin, remedy): &(&str, &str)| {
+        let text =
+            format!("{} also calls {plugin}, so that two plugins capture a pod; {remedy}", path.display());
+        InstallWarning { cause: SECOND_MESH, text, is_blocking: false }
+    };
+    found.map(warning).collect()
+}
+
+/// A file and its text, into which the entry was put.
+pub(super) type Replaced = (PathBuf, String);
+
+/// Removals of the entry that follow each other, each of which restores the text that the file had before.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    last: Option<(Replaced, Instant)>,
+    count: u32,
+}
+
+impl Removals {
+    /// How many removals are no coincidence, such as the restart of a network's agent.
+    const LIMIT: u32 = 3;
+    /// The longest time from one to the next.
+    const WINDOW: Duration = Duration::from_secs(120);
+
+    /// Counts an insertion.
+    pub(super) fn inserted(&mut self, replaced: Replaced) {
+        let is_same = |(last, at): &(Replaced, Instant)| *last == replaced && at.elapsed() < Self::WINDOW;
+        self.count = if self.last.as_ref().is_some_and(is_same) { self.count + 1 } else { 0 };
+        self.last = Some((replaced, Instant::now()));
+    }
+
+    pub(super) fn warning(&self) -> Option<InstallWarning> {
+        let ((path, text), at) = self.last.as_ref()?;
+        if self.count < Self::LIMIT || at.elapsed() >= Self::WINDOW {
+            return None;
+        }
+        let network = NetworkConfiguration::read(text, FileKind::of(path)?).ok()?;
+        let types: Vec<&str> = network.types().collect();
+        let text = format!(
+            "the entry is removed from {} again and again, by the program that writes its plugins {}; let that keep other plugins \
+             (Cilium: cni.exclusive: false)",
+            path.display(),
+            types.join(", ")
+        );
+        Some(InstallWarning { cause: REMOVAL, text, is_blocking: true })
+    }
+}
