@@ -24,6 +24,7 @@ pub mod explain;
 pub mod manifests;
 pub mod merge;
 mod mesh_config;
+mod mount_path;
 mod namespaces;
 pub mod offline;
 pub mod overlap;

@@ -1,6 +1,7 @@
 //! Where two pods differ in what they mean.
 
 use crate::merge::{SchemaKind, Strategy};
+use crate::mount_path::{MOUNT_PATH, clean, identity as key_of};
 use crate::quantity;
 use mesh::visible;
 use serde_json::{Map, Value};
@@ -108,15 +109,16 @@ fn items(
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
+    let own = |item: &Value| key_of(item, key).map(|key| key.to_string()).unwrap_or_default();
     // Ports of one number may differ in their protocol: where several items have one key, only equal ones are one item.
     let mut repeated = BTreeSet::new();
     for items in [runs, made] {
         let mut seen = BTreeSet::new();
-        let keys = items.iter().map(|item| item[key].to_string());
+        let keys = items.iter().map(own);
         repeated.extend(keys.filter(|own| !seen.insert(own.clone())));
     }
     let identity = |item: &Value| {
-        let own = item[key].to_string();
+        let own = own(item);
         let is_repeated = repeated.contains(&own);
         (is_repeated, if is_repeated { item.to_string() } else { own })
     };
@@ -157,10 +159,14 @@ fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodD
     Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 
-/// Whether two values mean the same: quantities are amounts, and a text that holds JSON is that.
+/// Whether two values mean the same: quantities are amounts, paths of mounts are cleaned, and a text that holds JSON is that.
 fn same(path: &str, runs: &Value, made: &Value) -> bool {
     if runs == made {
         return true;
+    }
+    if path.ends_with(&format!("].{MOUNT_PATH}")) {
+        let path = |value: &Value| value.as_str().map(clean);
+        return path(runs) == path(made);
     }
     if path.contains(".resources.limits.") || path.contains(".resources.requests.") {
         let amount = |value: &Value| match value {
@@ -197,9 +203,10 @@ mod tests {
     #[test]
     fn what_means_the_same_is_no_difference() {
         let runs = json!({"name": "a", "env": [{"name": "A", "value": "{\"a\": 1, \"b\": []}"}, {"name": "B"}],
-            "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}, "args": ["x", "{\"a\":null}"], "volumeMounts": []});
+            "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}, "args": ["x", "{\"a\":null}"], "volumeMounts": [{"mountPath": "/a/./b/"}]});
         let made = json!({"name": "a", "env": [{"name": "B"}, {"name": "A", "value": "{\"b\":[],\"a\":1}"}],
-            "resources": {"limits": {"cpu": "2000m", "memory": "1024Mi"}}, "args": ["x", "{}"], "tty": false});
+            "resources": {"limits": {"cpu": "2000m", "memory": "1024Mi"}}, "args": ["x", "{}"], "tty": false,
+            "volumeMounts": [{"mountPath": "/a/b"}]});
         check(&runs, &made, &[]);
     }
 

@@ -1,6 +1,7 @@
 //! A pod with what the API server fills in where its author says nothing (`pkg/apis/core/v1/defaults.go` of Kubernetes), as
 //! far as injectors write such fields, and without what it adds to every container.
 
+use crate::mount_path::{MOUNT_PATH, clean};
 use serde_json::{Map, Value, json};
 
 /// Where the token of the service account is mounted.
@@ -60,7 +61,7 @@ fn container(fields: &mut Map<String, Value>) {
         within(variable, "valueFrom", field_ref);
     });
     if let Some(Value::Array(mounts)) = whole.get_mut("volumeMounts") {
-        mounts.retain(|mount| mount["mountPath"] != TOKEN);
+        mounts.retain(|mount| mount[MOUNT_PATH].as_str().is_none_or(|path| clean(path) != TOKEN));
     }
     if let Value::Object(filled) = whole {
         *fields = filled;

@@ -8,6 +8,7 @@
 //! Services, workloads     inventory what there is
 //!                         suggestions  labels, annotations and kinds that are nearly known ones
 //!                         rule      what a Service adds to each of its routes
+//!                         hosts     which hosts a Service may route
 //!                         routes    the plan: the objects that should exist, and warnings
 //!                         filter    the one that makes sidecars add the header
 //! existing objects        existing  which of them are managed here
@@ -22,6 +23,7 @@ pub mod conditions;
 pub mod crd;
 pub mod existing;
 pub mod filter;
+pub mod hosts;
 pub mod inventory;
 pub mod resource;
 pub mod routes;

@@ -1,11 +1,12 @@
 //! Lists that merge item by item, and the order of what comes out.
 
 use super::{PATCH, SchemaKind, Unmergeable, merge, plain};
+use crate::mount_path::identity;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Where each key of a list occurs first. Lists may have 100,000 items, so none is searched for each item of another.
-type KeyPlaces<'a> = HashMap<Option<&'a Value>, usize>;
+type KeyPlaces = HashMap<Option<Value>, usize>;
 
 pub(super) fn merge_items(
     mut onto: Vec<Value>,
@@ -14,7 +15,7 @@ pub(super) fn merge_items(
     kind: SchemaKind,
 ) -> Result<Vec<Value>, Unmergeable> {
     let mut rest: Vec<&Value> = Vec::new();
-    let mut deleted: HashSet<Option<&Value>> = HashSet::new();
+    let mut deleted: HashSet<Option<Value>> = HashSet::new();
     let mut replaces = false;
     for item in patch {
         match item.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
@@ -24,7 +25,7 @@ pub(super) fn merge_items(
             }
             None => rest.push(item),
             Some("delete") => {
-                deleted.insert(item.get(key));
+                deleted.insert(identity(item, key));
             }
             Some("merge") => return Err(Unmergeable::new("an item can't say $patch: merge")),
             Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
@@ -34,49 +35,54 @@ pub(super) fn merge_items(
         return Ok(rest.into_iter().cloned().collect());
     }
     let before = keys(&onto, Some(key));
-    onto.retain(|item| !deleted.contains(&item.get(key)));
+    onto.retain(|item| !deleted.contains(&identity(item, key)));
     let kept = keys(&onto, Some(key));
-    let mut found = places(kept.iter().map(Option::as_ref));
+    let mut found = places(kept.into_iter());
     for item in &rest {
-        match found.get(&item.get(key)) {
+        match found.get(&identity(item, key)) {
             Some(&at) => onto[at] = merge(onto[at].take(), item, kind)?,
             None => {
-                found.insert(item.get(key), onto.len());
+                found.insert(identity(item, key), onto.len());
                 onto.push(plain(item));
             }
         }
     }
-    let in_patch = places(rest.iter().map(|item| item.get(key)));
-    Ok(ordered(onto, &in_patch, &places(before.iter().map(Option::as_ref)), Some(key)))
+    let in_patch = places(rest.iter().map(|item| identity(item, key)));
+    Ok(ordered(onto, &in_patch, &places(before.into_iter()), Some(key)))
 }
 
 pub(super) fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
     let mut seen: HashSet<&Value> = HashSet::new();
     let merged = onto.iter().chain(patch).filter(|item| seen.insert(*item)).cloned().collect();
-    ordered(merged, &places(patch.iter().map(Some)), &places(onto.iter().map(Some)), None)
+    ordered(
+        merged,
+        &places(patch.iter().map(|item| Some(item.clone()))),
+        &places(onto.iter().map(|item| Some(item.clone()))),
+        None,
+    )
 }
 
 /// Brings items into the order of a list of their keys, or scalars into that of a list of the same (`key` is `None`).
 pub(super) fn order_items(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
     let in_patch = places(order.iter().map(|item| key_of(item, key)));
     let before = keys(items, key);
-    *items = ordered(std::mem::take(items), &in_patch, &places(before.iter().map(Option::as_ref)), key);
+    *items = ordered(std::mem::take(items), &in_patch, &places(before.into_iter()), key);
 }
 
 /// What identifies an item: its field `key`, or the scalar itself where there is no such field.
-fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
+fn key_of(item: &Value, key: Option<&str>) -> Option<Value> {
     match key {
-        Some(key) => item.get(key),
-        None => Some(item),
+        Some(key) => identity(item, key),
+        None => Some(item.clone()),
     }
 }
 
 /// The items' keys, which are still known when the items have moved.
 fn keys(items: &[Value], key: Option<&str>) -> Vec<Option<Value>> {
-    items.iter().map(|item| key_of(item, key).cloned()).collect()
+    items.iter().map(|item| key_of(item, key)).collect()
 }
 
-fn places<'a>(keys: impl Iterator<Item = Option<&'a Value>>) -> KeyPlaces<'a> {
+fn places(keys: impl Iterator<Item = Option<Value>>) -> KeyPlaces {
     let mut places = KeyPlaces::new();
     for (place, key) in keys.enumerate() {
         places.entry(key).or_insert(place);
@@ -86,12 +92,7 @@ fn places<'a>(keys: impl Iterator<Item = Option<&'a Value>>) -> KeyPlaces<'a> {
 
 /// The items that the patch names, in its order, and the others in the order that they had before. One of the others precedes
 /// one of the patch only if it preceded it before (`normalizeElementOrder`).
-fn ordered(
-    items: Vec<Value>,
-    in_patch: &KeyPlaces<'_>,
-    before: &KeyPlaces<'_>,
-    key: Option<&str>,
-) -> Vec<Value> {
+fn ordered(items: Vec<Value>, in_patch: &KeyPlaces, before: &KeyPlaces, key: Option<&str>) -> Vec<Value> {
     let in_patch = |item: &Value| in_patch.get(&key_of(item, key)).copied();
     let before = |item: &Value| before.get(&key_of(item, key)).copied();
     let (mut listed, mut alone): (Vec<Value>, Vec<Value>) =
@@ -142,6 +143,10 @@ mod tests {
         let item = |value: &str| json!({"name": "a", "value": value});
         let merged = merge_items(vec![item("1"), item("2")], &[item("3")], "name", SchemaKind::Other);
         assert_eq!(merged, Ok(vec![item("3"), item("2")]));
+        let mount = |path: &str, name: &str| json!({"mountPath": path, "name": name});
+        let merged =
+            merge_items(vec![mount("/a", "1")], &[mount("/b/../a/", "2")], "mountPath", SchemaKind::Other);
+        assert_eq!(merged, Ok(vec![mount("/b/../a/", "2")]));
         let merged = merge_items(Vec::new(), &[item("1"), item("2")], "name", SchemaKind::Other);
         assert_eq!(merged, Ok(vec![item("2")]));
     }

@@ -69,7 +69,8 @@ impl Scene {
             self.services.iter().filter_map(|object| Service::read(object, "")).collect();
         let workloads: Vec<InventoryWorkload> =
             self.workloads.iter().filter_map(|object| InventoryWorkload::read(object, "")).collect();
-        plan(&self.read(), &services, &workloads, ISTIO).expect("a sound VirtualEnvironment")
+        plan(&self.read(), &services, &workloads, &["m.example".parse().expect("a host")], ISTIO)
+            .expect("a sound VirtualEnvironment")
     }
 
     pub(crate) fn disposition(&self, service: &str) -> RouteDisposition {

@@ -7,6 +7,7 @@ use injection::environment::{
     changes::{ChangeStep, changes},
     conditions::acting,
     existing::Existing,
+    hosts::AllowedHost,
     resource::{EnvironmentSpec, VirtualEnvironment},
     routes::{ISTIO, Plan, RouteDisposition, UnroutedReason, plan},
     table::table,
@@ -29,6 +30,8 @@ pub(crate) struct RoutesFlags {
     /// Output format
     #[arg(long, value_enum, default_value_t = EnvironmentFormat::Yaml, conflicts_with = "table")]
     format: EnvironmentFormat,
+    #[command(flatten)]
+    hosts: super::operator::HostFlags,
     /// Print a table of destinations, by environment and Service, instead
     #[arg(long)]
     table: bool,
@@ -61,7 +64,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let is_whole = problems.is_empty();
     let mut warnings = manifests.warnings.clone();
     let mut notes = Vec::new();
-    let routed = routed(&manifests, &mut problems, &mut notes);
+    let routed = routed(&manifests, &flags.hosts.allow_hosts, &mut problems, &mut notes);
     // What seems to lack may stand in a file that can't be read.
     warnings.extend(notes.into_iter().filter(|_| is_whole));
     // They may say why something is wrong.
@@ -96,6 +99,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
 /// The plan of each namespace with a VirtualEnvironment. Appends to problems and warnings.
 fn routed<'a>(
     manifests: &'a Manifests,
+    hosts: &[AllowedHost],
     problems: &mut Vec<InputProblem>,
     warnings: &mut Vec<String>,
 ) -> Vec<Routed<'a>> {
@@ -124,7 +128,9 @@ fn routed<'a>(
             notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
         }
         let Ok(spec) = &environment.spec else { continue };
-        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, ISTIO) else { continue };
+        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, hosts, ISTIO) else {
+            continue;
+        };
         for service in &plan.services {
             match &service.disposition {
                 RouteDisposition::Refused(found) => {

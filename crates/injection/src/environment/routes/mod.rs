@@ -12,7 +12,8 @@ mod objects;
 
 pub use choice::{Choices, subset};
 
-use super::inventory::{InventoryWorkload, Service};
+use super::hosts::{AllowedHost, may_route};
+use super::inventory::{HOSTS, InventoryWorkload, Service};
 use super::resource::{EnvironmentSpec, VirtualEnvironment};
 use super::suggestions;
 use super::syntax;
@@ -93,8 +94,8 @@ impl UnroutedReason {
     }
 }
 
-/// The routes of a VirtualEnvironment's namespace. Objects of other namespaces are left out. `version` is that of
-/// Istio's objects.
+/// The routes of a VirtualEnvironment's namespace. Objects of other namespaces are left out. `hosts` are allowed
+/// outside of a Service's namespace, too; `version` is that of Istio's objects.
 ///
 /// # Errors
 /// What is wrong with the VirtualEnvironment.
@@ -102,19 +103,20 @@ pub fn plan(
     environment: &VirtualEnvironment,
     services: &[Service],
     workloads: &[InventoryWorkload],
+    hosts: &[AllowedHost],
     version: &str,
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
     let mut warnings = spec_warnings(spec);
     let all = workloads;
-    let workloads = tagged(environment, spec, all, &mut warnings);
+    let workloads = &tagged(environment, spec, all, &mut warnings);
     let environments: BTreeSet<String> = workloads.iter().map(|(value, _)| (*value).to_owned()).collect();
     let mut here: Vec<&Service> =
         services.iter().filter(|service| service.namespace == environment.namespace).collect();
     here.sort_by(|a, b| a.name.cmp(&b.name));
     here.iter().for_each(|service| warnings.extend(service.warnings.clone()));
     let context =
-        PlanContext { environment, spec, environments: &environments, all, workloads: &workloads, version };
+        PlanContext { environment, spec, environments: &environments, all, workloads, hosts, version };
     let services = here.into_iter().map(|service| context.planned(service, &mut warnings)).collect();
     let filter = spec.auto_inject.then(|| filter::envoy_filter(environment, spec));
     Ok(Plan { environments, services, filter, warnings })
@@ -176,6 +178,7 @@ struct PlanContext<'a> {
     all: &'a [InventoryWorkload],
     /// Those with environments.
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
+    hosts: &'a [AllowedHost],
     version: &'a str,
 }
 
@@ -232,6 +235,7 @@ impl PlanContext<'_> {
             RouteDisposition::Unrouted(UnroutedReason::OneWay)
         } else {
             self.warn_of_default(service, &own, warnings);
+            let service = &self.with_allowed_hosts(service, warnings);
             let metadata = existing::metadata(self.environment, &service.name);
             RouteDisposition::Routed {
                 virtual_service: objects::virtual_service(self.version, &metadata, service, &routes),
@@ -245,6 +249,19 @@ impl PlanContext<'_> {
             }
         };
         Planned { name: service.name.clone(), disposition, choices: Some(choices) }
+    }
+
+    /// The Service with the hosts that it may route.
+    fn with_allowed_hosts(&self, service: &Service, warnings: &mut Vec<String>) -> Service {
+        let mut routed = service.clone();
+        for host in routed.hosts.extract_if(.., |host| !may_route(service, host, self.hosts)) {
+            warnings.push(format!(
+                "{}, annotation {HOSTS}: {host} is outside of its namespace and is left out; allow it with --allow-hosts of the \
+                 operator, if all calls of this host may go to the Service",
+                service.title()
+            ));
+        }
+        routed
     }
 
     fn warn_of_default(&self, service: &Service, own: &BTreeSet<&str>, warnings: &mut Vec<String>) {

@@ -5,6 +5,7 @@ use super::context::{
     RenderContext, TemplateParts, is_empty, is_on, pod_field, resource_limit, set, variable,
 };
 use crate::mesh_config::{InboundPolicy, MeshConfig};
+use crate::mount_path::{MOUNT_PATH, identity};
 use crate::template::{context::TemplateContext, opentelemetry};
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
@@ -196,7 +197,7 @@ fn mounts(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
     ];
     let mounts = mounts.into_iter().filter(|(name, _)| has_bootstrap || *name != BOOTSTRAP_VOLUME);
     let mounts = mounts.map(|(name, path)| json!({"name": name, "mountPath": path})).collect();
-    with_users(context, mounts, &context.input.sidecar.user_mounts, USER_MOUNTS, "mountPath")
+    with_users(context, mounts, &context.input.sidecar.user_mounts, USER_MOUNTS, MOUNT_PATH)
 }
 
 fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Value> {
@@ -233,7 +234,7 @@ fn with_users(
 ) -> Vec<Value> {
     items.extend_from_slice(users);
     for item in users {
-        if items.iter().filter(|other| other[key] == item[key]).count() > 1 {
+        if items.iter().filter(|other| identity(other, key) == identity(item, key)).count() > 1 {
             let text = format!("is repeated, or is the proxy's own; give it another {key}");
             context.problem(&format!("annotation {annotation}"), item[key].as_str(), &text);
         }

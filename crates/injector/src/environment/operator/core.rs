@@ -8,6 +8,7 @@ use cluster::backoff::Backoff;
 use injection::environment::{
     changes::{ChangeStep, Changes, adoptions, changes, orphans},
     conditions::{EnvironmentCondition, conditions, idle, ranked, status},
+    hosts::AllowedHost,
     routes::{Plan, plan},
 };
 use kube::runtime::watcher::Event;
@@ -29,6 +30,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 pub(super) struct Core {
     store: ObjectStore,
     debounce: Duration,
+    hosts: Vec<AllowedHost>,
     /// The version of Istio's objects.
     istio: &'static str,
     leading: bool,
@@ -98,10 +100,11 @@ impl NamespaceWork {
 }
 
 impl Core {
-    pub(super) fn new(debounce: Duration, istio: &'static str) -> Self {
+    pub(super) fn new(debounce: Duration, hosts: Vec<AllowedHost>, istio: &'static str) -> Self {
         Self {
             store: ObjectStore::default(),
             debounce,
+            hosts,
             istio,
             leading: false,
             due: BTreeMap::new(),
@@ -238,7 +241,7 @@ impl Core {
             };
         };
         let (services, workloads) = (self.store.services(&namespace), self.store.workloads(&namespace));
-        let plan = plan(oldest, &services, &workloads, self.istio);
+        let plan = plan(oldest, &services, &workloads, &self.hosts, self.istio);
         let changes = match &plan {
             Ok(plan) => changes(&ranked, plan, &existing),
             Err(_) => adoptions(&ranked, &existing),

@@ -24,6 +24,7 @@ mod writes;
 use crate::logging;
 use clap::Args;
 use cluster::{access, lease::LeaseCandidate, readiness::Readiness, status, termination::Termination};
+use injection::environment::hosts::AllowedHost;
 use inspection::Inspection;
 use mesh::sources::duration;
 use metrics::Metrics;
@@ -46,6 +47,14 @@ use tokio::{
 };
 
 #[derive(Args)]
+pub(super) struct HostFlags {
+    /// Hosts outside of a Service's namespace that its annotation kt-virtual-environment/hosts may name, such as
+    /// shop.example.com, *.example.com or * [default: none]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    pub(super) allow_hosts: Vec<AllowedHost>,
+}
+
+#[derive(Args)]
 pub(crate) struct OperatorFlags {
     /// Namespace of the routes [default: that of the kubeconfig, or of the pod]
     #[arg(short, long, value_name = "NAME", conflicts_with = "all", value_parser = super::namespace)]
@@ -60,6 +69,8 @@ pub(crate) struct OperatorFlags {
     /// handled at once
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
+    #[command(flatten)]
+    hosts: HostFlags,
     /// Lease for the election of a leader
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment", value_parser = super::name)]
     lease: String,
@@ -125,7 +136,11 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
     let watching = access::client(kubeconfig, flags.watch_timeout + flags.call_timeout).await?;
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
-    let core = Rc::new(RefCell::new(core::Core::new(flags.debounce, watch::VERSIONS[0])));
+    let core = Rc::new(RefCell::new(core::Core::new(
+        flags.debounce,
+        flags.hosts.allow_hosts.clone(),
+        watch::VERSIONS[0],
+    )));
     let (mut registry, readiness) = (Registry::default(), Readiness::default());
     let metrics = Metrics::new(&mut registry);
     let unlisted = readiness.block("not all that is watched is known yet");

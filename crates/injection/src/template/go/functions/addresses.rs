@@ -1,6 +1,7 @@
 //! Paths and URLs, as texts: nothing is looked up.
 
 use super::{FunctionResult, field, functions, text};
+use crate::mount_path::clean;
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
@@ -26,26 +27,6 @@ fn base(path: &str) -> &str {
         ("", _) => ".",
         (_, "") => "/",
         (_, path) => path.rsplit('/').next().unwrap_or(path),
-    }
-}
-
-/// The shortest path that means the same.
-fn clean(path: &str) -> String {
-    let is_absolute = path.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !["", "."].contains(part)) {
-        match (part, parts.last()) {
-            ("..", Some(last)) if *last != ".." => {
-                parts.pop();
-            }
-            ("..", None) if is_absolute => {}
-            _ => parts.push(part),
-        }
-    }
-    match (is_absolute, parts.join("/")) {
-        (true, path) => format!("/{path}"),
-        (false, path) if path.is_empty() => ".".to_owned(),
-        (false, path) => path,
     }
 }
 

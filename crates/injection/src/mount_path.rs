@@ -1,0 +1,34 @@
+//! Paths of volume mounts. The kubelet and the runtime clean a path before they mount, the API server compares texts.
+
+use serde_json::Value;
+
+/// The key of a mount in a list of them.
+pub(crate) const MOUNT_PATH: &str = "mountPath";
+
+/// The shortest path that means the same (`path.Clean` of Go).
+pub(crate) fn clean(path: &str) -> String {
+    let is_absolute = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !["", "."].contains(part)) {
+        match (part, parts.last()) {
+            ("..", Some(last)) if *last != ".." => {
+                parts.pop();
+            }
+            ("..", None) if is_absolute => {}
+            _ => parts.push(part),
+        }
+    }
+    match (is_absolute, parts.join("/")) {
+        (true, path) => format!("/{path}"),
+        (false, path) if path.is_empty() => ".".to_owned(),
+        (false, path) => path,
+    }
+}
+
+/// The value by which an item of a keyed list is identified: a mount by its clean path, any other by its field as it is.
+pub(crate) fn identity(item: &Value, key: &str) -> Option<Value> {
+    match item.get(key)? {
+        Value::String(path) if key == MOUNT_PATH => Some(clean(path).into()),
+        value => Some(value.clone()),
+    }
+}
