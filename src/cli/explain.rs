@@ -389,7 +389,7 @@ pub(super) struct ExplainReport<'a> {
     /// The outbound interface; null for inbound packets, or if unknown.
     out_interface: Option<&'a str>,
     /// The user that sends it; null for inbound packets, or if the manifest sets none.
-    user: Option<u32>,
+    uid: Option<u32>,
     /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
     unsent: Option<&'a str>,
     #[serde(flatten)]
@@ -417,7 +417,7 @@ impl<'a> ExplainReport<'a> {
             destination_port: packet.destination.port(),
             in_interface,
             out_interface,
-            user: endpoint_names.user(packet),
+            uid: endpoint_names.user(packet),
             unsent,
             explained,
         }

@@ -203,6 +203,9 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
         (Some(Role::Outbound), _) => Some(Reason::Outbound),
         (Some(Role::ToOutboundListener), _) => Some(Reason::OutboundNetwork),
         (Some(Role::Dns), _) => Some(Reason::Dns),
+        (None, Action::Target(Target::Return)) if is_base_dns(context) && summary.uid.is_some() => {
+            Some(Reason::ProxyOutbound)
+        }
         (None, _) if is_base_dns(context) => Some(Reason::Dns),
         (Some(Role::Drop), _) | (None, Action::Target(Target::Drop)) => Some(Reason::DropInvalid),
         (None, Action::Target(Target::SaveMark | Target::RestoreMark)) => Some(Reason::TproxyMark),
