@@ -1,11 +1,15 @@
 //! How many connections a server has open at once.
 //!
-//! To admit another, a connection that has made no request yet is closed, else the one that has been idle for the longest
-//! time, so that idle clients never hold up others, whether they say nothing by intent or by a defect. Another one waits
-//! only where every connection is being answered.
+//! To admit another, the connection is closed whose request has been incomplete for the longest time, else the one that has
+//! been idle for the longest time, so that slow clients never hold up others, whether by intent or by a defect. Only a
+//! connection with a complete request is busy: another one waits where all of them are.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+
+/// One part of the capacity that closing connections may take beyond it: an eviction takes up to a second where the client
+/// does not answer, and the next connection does not wait for it.
+const CLOSING_PART: usize = 8;
 
 /// Admits at most `capacity` connections.
 #[derive(Debug)]
@@ -28,15 +32,17 @@ struct OpenConnection {
     id: u64,
     state: ConnectionState,
     entered_at: u64,
-    close: Arc<Notify>,
-    is_closing: bool,
+    /// Requests whose bodies are not complete, and those that are being answered.
+    incomplete: usize,
+    complete: usize,
+    close: watch::Sender<bool>,
 }
 
 /// What a connection is doing, in the order in which connections are closed for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
-    /// It has made no request yet.
-    Silent,
+    /// It has made no complete request yet: there is no head, or no body.
+    Incomplete,
     /// Its requests are answered.
     Idle,
     Busy,
@@ -47,7 +53,7 @@ enum ConnectionState {
 pub struct Slot {
     slots: Arc<Slots>,
     id: u64,
-    close: Arc<Notify>,
+    close: watch::Receiver<bool>,
 }
 
 impl Slots {
@@ -61,39 +67,39 @@ impl Slots {
             if let Some(slot) = self.try_take() {
                 return slot;
             }
-            self.evict_one();
-            self.changed.notified().await;
+            if !self.evict_one() {
+                self.changed.notified().await;
+            }
         }
     }
 
-    /// Evicts one connection that is not busy, unless an eviction is under way. Called as well where `accept` fails for want
-    /// of file descriptors.
-    pub fn evict_one(&self) {
+    /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one. Called as well where
+    /// `accept` fails for want of file descriptors.
+    pub fn evict_one(&self) -> bool {
         let mut inner = self.inner();
-        if inner.open.iter().any(|open| open.is_closing) {
-            return;
-        }
-        let evictable = inner.open.iter_mut().filter(|open| open.state != ConnectionState::Busy);
-        if let Some(first) = evictable.min_by_key(|open| (open.state, open.entered_at)) {
-            first.is_closing = true;
-            first.close.notify_one();
-        }
+        let closing = inner.open.iter().filter(|open| open.is_closing()).count();
+        let evictable =
+            inner.open.iter_mut().filter(|open| !open.is_closing() && open.state != ConnectionState::Busy);
+        let first = evictable.min_by_key(|open| (open.state, open.entered_at));
+        let evicted = first.filter(|_| closing <= self.capacity / CLOSING_PART);
+        evicted.map(|first| first.close.send_replace(true)).is_some()
     }
 
     fn try_take(self: &Arc<Self>) -> Option<Slot> {
         let mut inner = self.inner();
-        if inner.open.len() >= self.capacity {
+        if inner.open.iter().filter(|open| !open.is_closing()).count() >= self.capacity {
             return None;
         }
-        let (id, close) = (inner.tick(), Arc::new(Notify::new()));
+        let (id, (close, closed)) = (inner.tick(), watch::channel(false));
         inner.open.push(OpenConnection {
             id,
-            state: ConnectionState::Silent,
+            state: ConnectionState::Incomplete,
             entered_at: id,
-            close: Arc::clone(&close),
-            is_closing: false,
+            incomplete: 0,
+            complete: 0,
+            close,
         });
-        Some(Slot { slots: Arc::clone(self), id, close })
+        Some(Slot { slots: Arc::clone(self), id, close: closed })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -108,13 +114,26 @@ impl Inner {
     }
 }
 
+impl OpenConnection {
+    fn is_closing(&self) -> bool {
+        *self.close.borrow()
+    }
+}
+
 impl Slot {
+    /// The head of a request has come.
     pub fn begin_request(&self) {
-        self.enter(ConnectionState::Busy);
+        self.change(|open| open.incomplete += 1);
     }
 
-    pub fn end_request(&self) {
-        self.enter(ConnectionState::Idle);
+    /// The body of a request is complete, so that it is going to be answered.
+    pub fn complete_request(&self) {
+        self.change(|open| (open.incomplete, open.complete) = (open.incomplete - 1, open.complete + 1));
+    }
+
+    /// A request is answered, or given up before or after it was complete.
+    pub fn end_request(&self, was_complete: bool) {
+        self.change(|open| *(if was_complete { &mut open.complete } else { &mut open.incomplete }) -= 1);
         // Another connection may wait for an idle one.
         self.slots.changed.notify_one();
     }
@@ -122,18 +141,27 @@ impl Slot {
     /// Whether it has made no request, so that no answer can be on its way.
     pub fn is_silent(&self) -> bool {
         let inner = self.slots.inner();
-        inner.open.iter().any(|open| open.id == self.id && open.state == ConnectionState::Silent)
+        let is_it = |open: &OpenConnection| open.id == self.id && open.incomplete == 0;
+        inner.open.iter().any(|open| is_it(open) && open.state == ConnectionState::Incomplete)
     }
 
     /// Waits until another connection needs the room.
     pub async fn evicted(&self) {
-        self.close.notified().await;
+        // The sender lives as long as the slot.
+        let _ = self.close.clone().wait_for(|is_closing| *is_closing).await;
     }
 
-    fn enter(&self, state: ConnectionState) {
+    fn change(&self, change: impl FnOnce(&mut OpenConnection)) {
         let mut inner = self.slots.inner();
         let sequence = inner.tick();
-        if let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) {
+        let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) else { return };
+        change(open);
+        let state = match (open.complete, open.incomplete) {
+            (0, 0) => ConnectionState::Idle,
+            (0, _) => ConnectionState::Incomplete,
+            _ => ConnectionState::Busy,
+        };
+        if open.state != state {
             (open.state, open.entered_at) = (state, sequence);
         }
     }
@@ -169,40 +197,59 @@ mod tests {
     }
 
     #[test]
-    fn silent_ones_go_first_then_the_longest_idle_and_busy_ones_never() {
+    fn the_longest_incomplete_goes_first_then_the_longest_idle_and_busy_ones_never() {
         run(async {
-            let slots = Slots::new(4);
+            let slots = Slots::new(5);
             let mut open = Vec::new();
-            for _ in 0..4 {
+            for _ in 0..5 {
                 open.push(slots.take().await);
             }
-            for at in [0, 1, 2] {
+            for at in [0, 1, 2, 4] {
                 open[at].begin_request();
             }
-            for at in [1, 0] {
-                open[at].end_request();
+            for at in [0, 1, 2] {
+                open[at].complete_request();
             }
-            // 0 is idle, 1 is idle for longer, 2 is busy, 3 has said nothing.
-            let mut served: Vec<_> = open.into_iter().enumerate().map(|(at, slot)| serve(at, slot)).collect();
+            for at in [1, 0] {
+                open[at].end_request(true);
+            }
+            // 0 is idle, 1 is idle for longer, 2 is busy, 3 has said nothing, 4 has sent a head and no body.
+            let served: Vec<_> = open.into_iter().enumerate().map(|(at, slot)| serve(at, slot)).collect();
             task::yield_now().await;
             let mut kept = Vec::new();
-            for expected in [3, 1, 0] {
+            for (before, expected) in [3, 4, 1, 0].into_iter().enumerate() {
                 let slot = timeout(Duration::from_secs(5), slots.take()).await.expect("room");
                 slot.begin_request();
+                slot.complete_request();
                 kept.push(slot);
-                let at = served.iter().position(task::JoinHandle::is_finished).expect("one has ended");
-                assert_eq!(served.remove(at).await.expect("no panic"), expected);
+                while !served[expected].is_finished() {
+                    task::yield_now().await;
+                }
+                assert_eq!(served.iter().filter(|one| one.is_finished()).count(), before + 1);
             }
             // All are busy now: the next one waits until one is answered.
             assert!(timeout(Duration::from_millis(50), slots.take()).await.is_err());
             let first = kept.remove(0);
             let answering = task::spawn(async move {
                 sleep(Duration::from_millis(50)).await;
-                first.end_request();
+                first.end_request(true);
                 first.evicted().await;
             });
             timeout(Duration::from_secs(5), slots.take()).await.expect("room");
             answering.await.expect("no panic");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_is_slow_to_close_keeps_no_other_out() {
+        run(async {
+            let slots = Slots::new(1);
+            let _closing = slots.take().await;
+            let _next = timeout(Duration::from_secs(5), slots.take()).await.expect("room");
+            assert!(
+                timeout(Duration::from_millis(50), slots.take()).await.is_err(),
+                "too many would be open"
+            );
         });
     }
 }

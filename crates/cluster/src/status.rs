@@ -114,6 +114,8 @@ async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<
         answering.begin_request();
         let uri = request.uri();
         let reply = refuse_method(request.method()).unwrap_or_else(|| answer(uri.path(), uri.query()));
+        // From here on the client alone decides how long the connection stays.
+        answering.end_request(false);
         async move { Ok::<_, Infallible>(reply) }
     });
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);

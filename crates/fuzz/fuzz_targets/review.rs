@@ -3,7 +3,7 @@
 #![no_main]
 
 use injection::Configuration;
-use injection::review::{ReviewOutcome, UnknownCluster, WebhookCall, answer};
+use injection::review::{Cancellation, ReviewOutcome, UnknownCluster, WebhookCall, answer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::def
 
 fuzz_target!(|body: &[u8]| {
     let call =
-        WebhookCall { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
+        WebhookCall { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body, cancellation: Cancellation::default() };
     let answer = answer(&call, &CONFIGURATION, &UnknownCluster);
     if body.is_empty() {
         return assert_eq!(answer.status, 400);

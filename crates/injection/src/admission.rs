@@ -1,5 +1,6 @@
 //! The context of a pod's admission: its namespace, the workload that it belongs to, and what the request says.
 
+use crate::cancellation::Cancellation;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ pub struct Namespace {
 }
 
 /// The context of a pod's admission.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
     pub namespace: Namespace,
@@ -22,6 +23,8 @@ pub struct AdmissionContext {
     pub variables: Vec<(String, String)>,
     /// Whether its kubelet runs native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
     pub native_sidecars: bool,
+    /// Cancelled where the outcome is not wanted any more.
+    pub cancellation: Cancellation,
 }
 
 /// The workload that a pod belongs to, or the pod itself.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod cancellation;
 pub mod cluster_lint;
 pub mod compare;
 pub mod configuration;

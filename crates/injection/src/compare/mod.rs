@@ -71,6 +71,7 @@ pub fn compare(
         variables: variables.to_vec(),
         workload: None,
         namespace: namespace.clone(),
+        ..AdmissionContext::default()
     };
     match inject(pod, &admission, configuration) {
         Err(problems) => compared(ComparisonVerdict::Refused(problems)),

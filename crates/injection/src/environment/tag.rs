@@ -49,7 +49,7 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
         let found = call.content_type.unwrap_or_default();
         return Answer::text(400, &format!("Content-Type is {found:?}; expected {JSON}"));
     }
-    let review = match Review::read(call.body, Depth::Whole) {
+    let review = match Review::read(call.body, Depth::Whole, &call.cancellation) {
         Ok(review) => review,
         Err(unreadable) => return Answer::text(400, &unreadable.reason),
     };

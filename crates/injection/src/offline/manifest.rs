@@ -174,6 +174,7 @@ impl ManifestInjection<'_> {
                 namespace,
                 variables: self.around.variables.clone(),
                 native_sidecars: self.around.native_sidecars,
+                ..AdmissionContext::default()
             };
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);

@@ -17,16 +17,18 @@ const HOOKS: [&str; 2] = ["preStop", "postStart"];
 pub(super) fn settle(merged: &mut CheckedPod, patch: &Value) {
     let given = |list: PodSpecList| patch.get("spec")?.get(list.field())?.as_array();
     for list in PodSpecList::OF_CONTAINERS {
-        for over in given(list).into_iter().flatten().filter_map(Value::as_object) {
+        let Some(given) = given(list) else { continue };
+        let places = merged.places(list);
+        for over in given.iter().filter_map(Value::as_object) {
             let name = over.get("name").and_then(Value::as_str);
-            if let Some(item) = merged.items_mut(list).iter_mut().find(|item| Some(item.name()) == name) {
-                container(item.fields_mut(), over);
+            if let Some(at) = name.and_then(|name| places.get(name)) {
+                container(merged.items_mut(list)[*at].fields_mut(), over);
             }
         }
     }
 }
 
-fn container(merged: &mut Map<String, Value>, over: &Map<String, Value>) {
+pub(super) fn container(merged: &mut Map<String, Value>, over: &Map<String, Value>) {
     if let (Some(Value::Array(env)), Some(Value::Array(others))) = (merged.get_mut("env"), over.get("env")) {
         // Of two with one name, the later one counts.
         let others: BTreeMap<&str, &Map<String, Value>> =
@@ -76,15 +78,15 @@ pub(super) fn volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &Check
         let fields = volume.as_object().into_iter().flat_map(Map::keys);
         fields.filter(|field| *field != "name").cloned().collect()
     };
+    let (own, overlay) = (own.by_name(PodSpecList::Volumes), overlay.by_name(PodSpecList::Volumes));
     let mut found = Vec::new();
     for volume in merged.items_mut(PodSpecList::Volumes) {
-        let name = volume.name().to_owned();
-        if let (Some(own), Some(other)) =
-            (own.item(PodSpecList::Volumes, &name), overlay.item(PodSpecList::Volumes, &name))
+        let name = volume.name();
+        if let (Some(own), Some(other)) = (own.get(name), overlay.get(name))
             && content(own) != content(other)
         {
-            *volume = own.clone();
-            found.push(name);
+            found.push(name.to_owned());
+            *volume = (*own).clone();
         }
     }
     found

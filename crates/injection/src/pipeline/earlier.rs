@@ -33,12 +33,18 @@ pub(super) fn undone(
         }
     }
     for list in PodSpecList::ALL {
-        for item in overrides.items(list) {
-            match pod.items_mut(list).iter_mut().find(|other| other.name() == item.name()) {
-                Some(other) => *other = item.clone(),
-                None => pod.edit(list, |items| items.push(item.clone())),
+        let mut places = pod.places(list);
+        pod.edit(list, |items| {
+            for item in overrides.items(list) {
+                match places.get(item.name()) {
+                    Some(at) => items[*at] = item.clone(),
+                    None => {
+                        places.insert(item.name().to_owned(), items.len());
+                        items.push(item.clone());
+                    }
+                }
             }
-        }
+        });
     }
     // Among the containers that start first, the user's proxy was recorded where an injection had moved it.
     let recorded = overrides.item(PodSpecList::InitContainers, PROXY);
@@ -59,14 +65,15 @@ pub(super) fn keep_order(
 ) {
     let mounts = own.containers().flat_map(|container| container.list("volumeMounts"));
     let mounted: BTreeSet<&str> = mounts.map(PodSpecItem::name).collect();
-    for name in status.names(PodSpecList::Volumes) {
-        if mounted.contains(name.as_str())
-            && pod.item(PodSpecList::Volumes, name).is_none()
-            && let Some(volume) = given.item(PodSpecList::Volumes, name)
-        {
-            pod.edit(PodSpecList::Volumes, |volumes| volumes.push(volume.clone()));
+    let (given_volumes, mut places) = (given.by_name(PodSpecList::Volumes), pod.places(PodSpecList::Volumes));
+    pod.edit(PodSpecList::Volumes, |volumes| {
+        for name in status.names(PodSpecList::Volumes).iter().filter(|name| mounted.contains(name.as_str())) {
+            if let (Some(volume), false) = (given_volumes.get(name.as_str()), places.contains_key(name)) {
+                places.insert(name.clone(), volumes.len());
+                volumes.push((*volume).clone());
+            }
         }
-    }
+    });
     for list in PodSpecList::ALL {
         order::as_in(given.items(list), pod.items_mut(list));
     }

@@ -29,19 +29,26 @@ pub(super) struct Validation<'a> {
     pub(super) strictness: Strictness,
 }
 
+impl<'a> Validation<'a> {
+    /// The containers of a list that templates say something of.
+    fn injected(&self, list: PodSpecList) -> Vec<&'a Value> {
+        let overlay = self.overlay.by_name(list);
+        self.pod.items(list).iter().filter(|container| overlay.contains_key(container.name())).collect()
+    }
+}
+
 /// Validates it. Returns warnings.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
     if validation.sidecar.mode == Mode::None {
         return Ok(Vec::new());
     }
     let injected: Vec<&Value> = validation
-        .pod
-        .items(PodSpecList::InitContainers)
-        .iter()
-        .filter(|container| validation.overlay.item(PodSpecList::InitContainers, container.name()).is_some())
+        .injected(PodSpecList::InitContainers)
+        .into_iter()
         .filter(|container| container.name() != PROXY)
         .collect();
-    let by_user = injected.iter().any(|container| validation.original.container(container.name()).is_some());
+    let original = validation.original.containers_by_name();
+    let by_user = injected.iter().any(|container| original.contains_key(container.name()));
     let strictness = if by_user { Strictness::Custom } else { validation.strictness };
     let found = match capture(validation.pod, &injected) {
         Ok(Some((name, capture))) => {
@@ -135,13 +142,9 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem>
             || group.is_some_and(|group| proxy.gids.iter().any(|gid| is(gid.number(), group)))
     };
     let is_native = |container: &&Value| container["restartPolicy"] == "Always";
-    let injected = |list: PodSpecList| {
-        let of_overlay = move |container: &&Value| validation.overlay.item(list, container.name()).is_some();
-        validation.pod.items(list).iter().filter(of_overlay)
-    };
-    let running: Vec<&Value> = injected(PodSpecList::Containers)
-        .chain(injected(PodSpecList::InitContainers).filter(is_native))
-        .collect();
+    let starting = validation.injected(PodSpecList::InitContainers);
+    let mut running = validation.injected(PodSpecList::Containers);
+    running.extend(starting.into_iter().filter(is_native));
     let proxy = running.iter().find(|container| container.name() == PROXY);
     if proxy.map_or_else(|| running.iter().any(|container| is_known(container)), |proxy| is_known(proxy)) {
         return None;

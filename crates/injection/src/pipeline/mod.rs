@@ -84,6 +84,7 @@ pub fn inject(
         admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
     let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
+    admission.cancellation.check()?;
     let (pod, warnings) = prepared.finish(&admission, configuration)?;
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
@@ -140,6 +141,7 @@ impl<'a> PreparedInjection<'a> {
         let context = TemplateContext { pod: &template_view, admission, sidecar: &sidecar, values, mesh };
         let mut patches = Vec::new();
         for (name, template) in &chosen {
+            admission.cancellation.check()?;
             match template.render(&context, &mut warnings) {
                 Ok(patch) => patches.push((*name, patch)),
                 Err(found) => problems.extend(found.0),
@@ -162,7 +164,7 @@ impl<'a> PreparedInjection<'a> {
     ) -> Result<(CheckedPod, Vec<String>), Problems> {
         let Self { submitted, status, original, sidecar, patches, strictness, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
-            overlay::apply(&original, &patches)?;
+            overlay::apply(&original, &patches, &admission.cancellation)?;
         unread::check(&original, &overlay)?;
         if let Some(name) = lost(&submitted, &pod) {
             let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
@@ -185,6 +187,7 @@ impl<'a> PreparedInjection<'a> {
             earlier::keep_order(&submitted, status, &original, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
+        admission.cancellation.check()?;
         let validation =
             Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, strictness };
         warnings.extend(guard::check(&validation)?);
@@ -194,8 +197,9 @@ impl<'a> PreparedInjection<'a> {
 
 /// The first container that an injection would remove, if it would keep none of the submitted containers beside the proxy.
 fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
-    let gone = |item: &&Value| pod.container(item.name()).is_none();
-    let stays = |item: &Value| item.name() != PROXY && pod.container(item.name()).is_some();
+    let left = pod.containers_by_name();
+    let gone = |item: &&Value| !left.contains_key(item.name());
+    let stays = |item: &Value| item.name() != PROXY && left.contains_key(item.name());
     let containers = submitted.items(PodSpecList::Containers);
     let first = containers.iter().find(gone)?;
     (!containers.iter().any(stays)).then_some(first.name())
@@ -245,7 +249,82 @@ fn set_proxy_variables(
         }
     }
     if let Some(proxy) = pod.container_mut(PROXY) {
-        variables.into_iter().for_each(|(name, value)| proxy.set_variable(name, value));
+        proxy.set_variables(&variables);
     }
     warning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pod::NAMES_READ;
+    use super::*;
+    use crate::configuration::{ConfigurationText, Texts};
+    use serde_json::json;
+
+    /// Pods whose authors write long lists. An item in `<` and `>` is repeated, with its number for `@`; in `(` and `)`, the list is
+    /// a text.
+    const PODS: [&str; 7] = [
+        r#"{"spec": {"containers": [<{"name": "c@"}>], "initContainers": [<{"name": "i@"}>], "volumes": [<{"name": "v@"}>],
+            "imagePullSecrets": [<{"name": "s@"}>]}}"#,
+        r#"{"metadata": {"annotations": {"sidecar.istio.io/userVolume": ([<{"name": "v@"}>]),
+            "sidecar.istio.io/userVolumeMount": ([<{"name": "v@", "mountPath": "/@"}>])}},
+            "spec": {"containers": [{"name": "a"}], "volumes": [<{"name": "v@"}>]}}"#,
+        r#"{"metadata": {"annotations": {"sidecar.istio.io/status": ({"volumes": [<"v@">], "containers": [<"x@">]}),
+            "proxy.istio.io/overrides": ({"containers": [<{"name": "y@"}>]})}},
+            "spec": {"containers": [{"name": "a", "volumeMounts": [<{"name": "v@", "mountPath": "/@"}>]}], "volumes": [<{"name": "v@"}>]}}"#,
+        r#"{"spec": {"containers": [{"name": "a"}, {"name": "istio-proxy", "env": [<{"name": "V@"}>],
+            "volumeMounts": [<{"name": "v@", "mountPath": "/@"}>]}], "volumes": [<{"name": "v@"}>]}}"#,
+        r#"{"spec": {"containers": [<{"name": "c@", "readinessProbe": {"tcpSocket": {"port": 80}}}>]}}"#,
+        r#"{"metadata": {"annotations": {"traffic.sidecar.istio.io/excludeInboundPorts": "1<,1@>"}},
+            "spec": {"containers": [{"name": "a", "ports": [<{"name": "p@", "containerPort": 80}>]}]}}"#,
+        r#"{"spec": {"containers": [<{"name": "c@", "env": ["sidecar-injector/unread"]}>]}}"#,
+    ];
+
+    fn with_items(pod: &str, count: usize) -> Value {
+        let mut parts = pod.split(['<', '>']);
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        while let (Some(item), Some(rest)) = (parts.next(), parts.next()) {
+            let between = if item.starts_with(',') { "" } else { "," };
+            let items = (0..count).map(|at| item.replace('@', &at.to_string()));
+            text += &(items.collect::<Vec<_>>().join(between) + rest);
+        }
+        let quoted = text.split(['(', ')']).enumerate();
+        let text: String = quoted
+            .map(|(at, part)| if at % 2 == 1 { json!(part).to_string() } else { part.to_owned() })
+            .collect();
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    #[test]
+    fn twice_as_many_items_are_twice_the_work() {
+        let text = json!({"policy": "enabled", "defaultTemplates": ["each", "sidecar"], "templates": {"each":
+            "spec: {containers: [{{ range .Spec.Containers }}{name: {{ .Name }}, tty: true},{{ end }}]}"}});
+        let text = text.to_string();
+        let config = Some(ConfigurationText { name: "config", text: &text });
+        let each = Configuration::read(&Texts { config, ..Texts::default() }).expect("a configuration");
+        for (configuration, pod) in
+            [&each, &Configuration::default()].into_iter().flat_map(|one| PODS.map(|pod| (one, pod)))
+        {
+            let [once, twice] = [100, 200].map(|count| {
+                NAMES_READ.set(0);
+                let injected = inject(&with_items(pod, count), &AdmissionContext::default(), configuration);
+                // A template that changes containers has to read their variables.
+                assert!(injected.is_ok() || pod.contains("unread"), "{pod}: {injected:?}");
+                NAMES_READ.get()
+            });
+            assert!(twice * 2 < once * 5, "{pod}: {once}, {twice}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_refused_by_name() {
+        for name in ["traffic.sidecar.istio.io/excludeInboundPorts", "sidecar-init/inbound-ports-exclude"] {
+            let annotations = json!({name: vec!["80"; 60_000].join(",")});
+            let pod =
+                json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "a"}]}});
+            let refused =
+                inject(&pod, &AdmissionContext::default(), &Configuration::default()).expect_err("too many");
+            assert_eq!(refused.joined(), format!("{name}: holds 60000 items; expected at most 16384"));
+        }
+    }
 }

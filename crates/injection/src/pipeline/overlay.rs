@@ -1,12 +1,13 @@
 //! What templates say, put onto a pod, and what the user says of the same containers, put onto that.
 
 use super::conflict;
-use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
+use crate::cancellation::Cancellation;
 use crate::merge::{SchemaKind, merge};
 use crate::sidecar::PROXY;
 use mesh::{InputProblem, Problems};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 /// The image that leaves the choice of the image to the templates.
 const AUTO: &str = "auto";
@@ -26,7 +27,11 @@ pub(super) struct Overlaid {
 }
 
 /// Puts patches onto a pod.
-pub(super) fn apply(own: &CheckedPod, patches: &[Patch<'_>]) -> Result<Overlaid, Problems> {
+pub(super) fn apply(
+    own: &CheckedPod,
+    patches: &[Patch<'_>],
+    cancellation: &Cancellation,
+) -> Result<Overlaid, Problems> {
     let mut overlay = CheckedPod::default();
     for (name, patch) in patches {
         overlay = patched(overlay, patch, &format!("template {name}"))?;
@@ -34,25 +39,27 @@ pub(super) fn apply(own: &CheckedPod, patches: &[Patch<'_>]) -> Result<Overlaid,
     let own = with_proxy_in_list_of(&overlay, own);
     let mut pod = own.clone();
     for (name, patch) in patches {
+        cancellation.check()?;
         pod = patched(pod, patch, &format!("template {name}"))?;
     }
     let mut overrides = Overrides::default();
     for list in PodSpecList::OF_CONTAINERS {
+        let (own, places) = (own.by_name(list), pod.places(list));
         for container in overlay.items(list) {
-            let Some(given) = own.item(list, container.name()) else { continue };
-            let mut given = given.clone();
+            let given = own.get(container.name()).zip(places.get(container.name()));
+            let Some((given, at)) = given else { continue };
+            let mut given = (*given).clone();
             if given.get("image").is_some_and(|image| image == AUTO || image == "") {
                 given.fields_mut().remove("image");
             }
-            let patch = json!({"spec": {list.field(): [without_empty_fields(&given)]}});
-            let title = format!("container {}", given.name());
-            pod = patched(pod, &patch, &title)?;
+            patch_container(&mut pod, (list, *at), &without_empty_fields(&given))?;
             overrides.keep(list, given);
         }
     }
     for list in [PodSpecList::Volumes, PodSpecList::ImagePullSecrets] {
-        let both = overlay.items(list).iter().filter_map(|item| own.item(list, item.name()));
-        both.for_each(|item| overrides.keep(list, item.clone()));
+        let own = own.by_name(list);
+        let both = overlay.items(list).iter().filter_map(|item| own.get(item.name()));
+        both.for_each(|item| overrides.keep(list, (*item).clone()));
     }
     let warn = |name: String| {
         format!(
@@ -62,6 +69,21 @@ pub(super) fn apply(own: &CheckedPod, patches: &[Patch<'_>]) -> Result<Overlaid,
     };
     let warnings = conflict::volumes(&mut pod, &own, &overlay).into_iter().map(warn).collect();
     Ok(Overlaid { pod, overlay, overrides, warnings })
+}
+
+/// Merges what the user says of one container onto it.
+fn patch_container(
+    pod: &mut CheckedPod,
+    (list, at): (PodSpecList, usize),
+    patch: &Value,
+) -> Result<(), Problems> {
+    let title = format!("container {}", patch.name());
+    let container = &mut pod.items_mut(list)[at];
+    *container = merge(container.take(), patch, SchemaKind::Container)
+        .map_err(|error| Problems(vec![InputProblem::of(&title, error.to_string())]))?;
+    check_changed(&title, list, at, container)?;
+    conflict::container(container.fields_mut(), patch.as_object().unwrap_or(&Map::new()));
+    Ok(())
 }
 
 fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Problems> {
@@ -116,7 +138,7 @@ mod tests {
 
     fn apply_to(own: &Value, patch: &Value) -> Overlaid {
         let own = CheckedPod::read("pod", json!({"spec": own})).expect("a pod");
-        apply(&own, &[("t", json!({"spec": patch}))]).expect("it fits")
+        apply(&own, &[("t", json!({"spec": patch}))], &Cancellation::default()).expect("it fits")
     }
 
     #[test]
@@ -158,7 +180,9 @@ mod tests {
             json!({"spec": {"containers": [{}]}}),
             json!({"metadata": {"labels": {"a": 1}}}),
         ] {
-            let shown = apply(&own, &[("mine", patch.clone())]).expect_err("no pod").to_string();
+            let shown = apply(&own, &[("mine", patch.clone())], &Cancellation::default())
+                .expect_err("no pod")
+                .to_string();
             assert!(shown.contains("template mine: "), "{patch}: {shown}");
         }
     }

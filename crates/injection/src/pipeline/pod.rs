@@ -7,6 +7,7 @@ use crate::namespaces::strings;
 use crate::reader::{DocumentReader, noun};
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
 type PodFields = Map<String, Value>;
@@ -53,14 +54,27 @@ pub(crate) trait PodSpecItem {
     fn variable(&self, name: &str) -> Option<&str>;
 
     /// Sets a variable, after all others.
-    fn set_variable(&mut self, name: &str, value: &str);
+    fn set_variable(&mut self, name: &str, value: &str) {
+        self.set_variables(&BTreeMap::from([(name, value)]));
+    }
+
+    /// Sets variables, after all others, in the order of their names.
+    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>);
 
     /// `runAsUser` or `runAsGroup` of a container; `None` where it is absent or not a whole number.
     fn runs_as(&self, field: &str) -> Option<i64>;
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// How often the name of an item was read: a measure of the work that searches in lists take.
+    pub(super) static NAMES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl PodSpecItem for Value {
     fn name(&self) -> &str {
+        #[cfg(test)]
+        NAMES_READ.set(NAMES_READ.get() + 1);
         self.get("name").and_then(Self::as_str).unwrap_or_default()
     }
 
@@ -77,14 +91,17 @@ impl PodSpecItem for Value {
         variable.get("value")?.as_str()
     }
 
-    fn set_variable(&mut self, name: &str, value: &str) {
+    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>) {
+        if variables.is_empty() {
+            return;
+        }
         let env = self.fields_mut().entry("env").or_insert(Self::Null);
         if !env.is_array() {
             *env = Self::Array(Vec::new());
         }
         if let Self::Array(env) = env {
-            env.retain(|variable| variable["name"] != name);
-            env.push(json!({"name": name, "value": value}));
+            env.retain(|variable| !variables.contains_key(PodSpecItem::name(variable)));
+            env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
         }
     }
 
@@ -192,6 +209,23 @@ impl CheckedPod {
         outcome
     }
 
+    /// The items of a list by their names, of which the first counts: to search for each item of another list.
+    pub(crate) fn by_name(&self, list: PodSpecList) -> HashMap<&str, &Value> {
+        self.items(list).iter().rev().map(|item| (item.name(), item)).collect()
+    }
+
+    /// All containers by their names.
+    pub(crate) fn containers_by_name(&self) -> HashMap<&str, &Value> {
+        let lists = PodSpecList::OF_CONTAINERS.into_iter().rev();
+        lists.flat_map(|list| self.by_name(list)).collect()
+    }
+
+    /// The same as places in the list.
+    pub(crate) fn places(&self, list: PodSpecList) -> HashMap<String, usize> {
+        let items = self.items(list).iter().enumerate().rev();
+        items.map(|(at, item)| (item.name().to_owned(), at)).collect()
+    }
+
     pub(crate) fn item(&self, list: PodSpecList, name: &str) -> Option<&Value> {
         self.items(list).iter().find(|item| item.name() == name)
     }
@@ -259,6 +293,14 @@ fn check(reader: &mut DocumentReader<'_>) {
             check_item(reader, list, item, &|| format!("{path}[{at}]"));
         }
     }
+}
+
+/// Checks an item that was changed, such as `spec.containers[0]`.
+pub(crate) fn check_changed(title: &str, list: PodSpecList, at: usize, item: &Value) -> Result<(), Problems> {
+    let mut reader = DocumentReader::of(title, item);
+    check_item(&mut reader, list, item, &|| format!("spec.{}[{at}]", list.field()));
+    let problems = reader.finish();
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
 fn check_item(reader: &mut DocumentReader<'_>, list: PodSpecList, item: &Value, path: &dyn Fn() -> String) {

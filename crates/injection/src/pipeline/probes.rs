@@ -5,7 +5,7 @@ use super::pod::{CheckedPod, PodSpecItem, PodSpecList, as_go_writes, object_in};
 use crate::sidecar::PROXY;
 use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The variable with the original probes, for the agent.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
@@ -51,7 +51,7 @@ const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "ser
 
 /// The inbound ports whose probes reach the proxy, as far as annotations list them: the kubelet reaches the others as before.
 struct Captured {
-    ports: Vec<u16>,
+    ports: BTreeSet<u16>,
     /// Whether the ports are the captured ones; else all others are.
     only: bool,
 }
@@ -61,7 +61,7 @@ impl Captured {
         let given = |name: &str| pod.annotation(name).unwrap_or_default();
         let only = !matches!(given(INCLUDE_INBOUND), "" | "*");
         let listed = given(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
-        let ports = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect::<Vec<u16>>();
+        let ports = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect::<BTreeSet<u16>>();
         Self { only: only && !ports.is_empty(), ports }
     }
 

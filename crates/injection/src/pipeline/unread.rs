@@ -9,6 +9,7 @@ use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The only item of a list that was not read.
 const MARK: &str = "sidecar-injector/unread";
@@ -45,17 +46,18 @@ pub(crate) fn is_in(pod: &Value) -> bool {
 /// can't be distinguished from a list that was not read.
 pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
     let count = |pod| containers(pod).filter(|(_, variables)| is_mark(variables)).count();
-    let was_left_out =
-        |name: &str| containers(before).any(|(other, variables)| other == name && is_mark(variables));
+    let left_out: BTreeSet<&str> =
+        containers(before).filter(|(_, variables)| is_mark(variables)).map(|(name, _)| name).collect();
     let mut others = containers(after).filter(|(_, variables)| !is_mark(variables) && !variables.is_null());
-    count(after) <= count(before) && !others.any(|(name, _)| was_left_out(name))
+    count(after) <= count(before) && !others.any(|(name, _)| left_out.contains(name))
 }
 
 /// Fails where templates say something of a container whose variables were not read.
 pub(super) fn check(own: &CheckedPod, overlay: &CheckedPod) -> Result<(), Problems> {
     let is_unread = |item: &Value| item.get(FIELD).is_some_and(is_mark);
     let mut unread = own.containers().filter(|item| is_unread(item)).map(PodSpecItem::name);
-    match unread.find(|name| overlay.container(name).is_some()) {
+    let overlay = overlay.containers_by_name();
+    match unread.find(|name| overlay.contains_key(name)) {
         Some(name) => Err(refusal(name)),
         None => Ok(()),
     }

@@ -8,6 +8,7 @@ mod reading;
 mod reply;
 mod tree;
 
+pub use crate::cancellation::Cancellation;
 pub(crate) use answer::JSON;
 pub use answer::{Answer, ReviewOutcome, ReviewReport};
 pub use cluster::{Cluster, UnknownCluster, runs_native_sidecars};
@@ -30,12 +31,14 @@ use serde_json::Value;
 pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
 /// A request over HTTP, as far as it matters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct WebhookCall<'a> {
     pub method: &'a str,
     pub path: &'a str,
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],
+    /// Cancelled where nobody waits for the answer any more, which then says so.
+    pub cancellation: Cancellation,
 }
 
 /// Answers a call: the pod of its review is injected, let through or refused.
@@ -74,7 +77,7 @@ fn answered(
     cluster: &dyn Cluster,
     inject: &impl Fn(&Value, &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems>,
 ) -> Option<Answer> {
-    let review = match Review::read(call.body, depth) {
+    let review = match Review::read(call.body, depth, &call.cancellation) {
         Ok(review) => review,
         Err(unreadable) => return Some(ReviewResponse::malformed(unreadable).answer()),
     };
@@ -102,9 +105,11 @@ fn answered(
         workload: None,
         variables: path::variables(call.path),
         native_sidecars: cluster.native_sidecars(request.node()),
+        cancellation: call.cancellation.clone(),
     };
     let is_partial = depth == Depth::Shallow && unread::is_in(pod);
-    let reply = match inject(pod, &admission) {
+    let reply = match inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome))
+    {
         Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
             let Decision { reason, warning, .. } = decision;
             let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {reason}"));
@@ -164,7 +169,11 @@ mod tests {
     }
 
     fn answered(path: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
-        answer_by(&WebhookCall { method: "PUT", path, content_type, body }, &UnknownCluster, labels)
+        answer_by(
+            &WebhookCall { method: "PUT", path, content_type, body, cancellation: Cancellation::default() },
+            &UnknownCluster,
+            labels,
+        )
     }
 
     fn review(version: &str, request: &Value) -> Answer {
@@ -292,6 +301,26 @@ mod tests {
             ReviewOutcome::Refused,
             "a: \"x\" is wrong; b: \"x\" is wrong",
         );
+    }
+
+    #[test]
+    fn a_cancelled_review_ends() {
+        let review =
+            json!({ "apiVersion": VERSIONS[0], "kind": KIND, "request": { "object": { "spec": {} } } });
+        let (body, cancellation) = (review.to_string(), Cancellation::default());
+        let content_type = Some(JSON);
+        let call =
+            WebhookCall { method: "POST", path: "", content_type, body: body.as_bytes(), cancellation };
+        // The first is cancelled while it is worked on, the second before.
+        for outcome in [ReviewOutcome::Refused, ReviewOutcome::Malformed] {
+            let cancelled = |pod: &Value, admission: &AdmissionContext| {
+                call.cancellation.cancel();
+                labels(pod, admission)
+            };
+            let report = answer_by(&call, &UnknownCluster, cancelled).report;
+            assert_eq!(report.outcome, outcome);
+            assert!(report.reason.contains("its review was cancelled"), "{}", report.reason);
+        }
     }
 
     #[test]

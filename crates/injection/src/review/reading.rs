@@ -1,7 +1,7 @@
 //! A review as it is sent, and what of it matters here.
 
 use super::tree::{self, Depth};
-use super::{KIND, VERSIONS};
+use super::{Cancellation, KIND, VERSIONS};
 use serde_json::Value;
 
 /// What was sent, once it is known to be a review.
@@ -19,8 +19,8 @@ pub(crate) struct Unreadable {
 }
 
 impl Review {
-    pub(crate) fn read(body: &[u8], depth: Depth) -> Result<Self, Unreadable> {
-        let fields = tree::read(body, depth).map_err(|reason| {
+    pub(crate) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Self, Unreadable> {
+        let fields = tree::read(body, depth, cancellation).map_err(|reason| {
             let (version, uid) = version_and_uid(body);
             Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid }
         })?;

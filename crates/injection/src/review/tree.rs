@@ -1,6 +1,7 @@
 //! The text of a review as a tree of what matters: without fields that no webhook here needs, such as
 //! `managedFields`, which are several times as long as the variables that they are about.
 
+use crate::cancellation::Cancellation;
 use crate::pipeline::size::{Allowance, TooLarge};
 use crate::pipeline::unread;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -20,9 +21,10 @@ pub(crate) enum Depth {
 const FEW: usize = 32;
 
 /// Reads a review.
-pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
+pub(super) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Value, String> {
     let reading = ReviewReading {
         depth,
+        cancellation,
         left: RefCell::default(),
         too_large: Cell::new(None),
         lacks_variables: Cell::new(false),
@@ -32,15 +34,16 @@ pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
         // Only a container's name, which may follow its variables, tells whether they were needed.
-        (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole),
+        (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole, cancellation),
         (Ok(value), _) => Ok(value),
         (Err(_), Some(too_large)) => Err(too_large.to_string()),
         (Err(error), None) => Err(format!("the body is not JSON: {error}")),
     }
 }
 
-struct ReviewReading {
+struct ReviewReading<'a> {
     depth: Depth,
+    cancellation: &'a Cancellation,
     left: RefCell<Allowance>,
     too_large: Cell<Option<TooLarge>>,
     /// Whether variables were left out of a container that needs them.
@@ -88,7 +91,7 @@ impl ReviewPart {
 
 #[derive(Clone, Copy)]
 struct PartSeed<'a> {
-    reading: &'a ReviewReading,
+    reading: &'a ReviewReading<'a>,
     part: ReviewPart,
 }
 
@@ -98,6 +101,7 @@ impl PartSeed<'_> {
     }
 
     fn take<E: Error>(self, target: impl FnOnce(&mut Allowance) -> Result<(), TooLarge>) -> Result<(), E> {
+        self.reading.cancellation.check().map_err(E::custom)?;
         target(&mut self.reading.left.borrow_mut()).map_err(|too_large| {
             self.reading.too_large.set(Some(too_large));
             E::custom(too_large)
@@ -205,7 +209,7 @@ mod tests {
     }
 
     fn shallow(object: &Value) -> Value {
-        read(review(object).to_string().as_bytes(), Depth::Shallow).expect("JSON")["request"]["object"]
+        read(review(object).to_string().as_bytes(), Depth::Shallow, &Cancellation::default()).expect("JSON")["request"]["object"]
             .clone()
     }
 
@@ -225,7 +229,7 @@ mod tests {
         sent["request"]["oldObject"] = pod.clone();
         sent["request"]["userInfo"] = json!({ "username": "somebody" });
         sent["request"]["object"]["metadata"]["managedFields"] = json!([{ "fieldsV1": {} }]);
-        assert_eq!(read(sent.to_string().as_bytes(), Depth::Whole), Ok(expected));
+        assert_eq!(read(sent.to_string().as_bytes(), Depth::Whole, &Cancellation::default()), Ok(expected));
     }
 
     #[test]
@@ -236,17 +240,25 @@ mod tests {
         for read_always in ["istio-proxy", "istio-init", "istio-validation"] {
             assert_eq!(shallow(&pod(read_always)), pod(read_always));
         }
-        let whole = read(review(&pod("web")).to_string().as_bytes(), Depth::Whole).expect("JSON");
+        let whole = read(review(&pod("web")).to_string().as_bytes(), Depth::Whole, &Cancellation::default())
+            .expect("JSON");
         assert_eq!(whole, review(&pod("web")));
     }
 
     #[test]
     fn a_pod_too_large_is_distinguished_from_invalid_json() {
         let many = format!(r#"{{"request":{{"object":[{}0]}}}}"#, r#"{"a":0},"#.repeat(400_000));
-        let shown = read(many.as_bytes(), Depth::Whole).expect_err("too large");
+        let shown = read(many.as_bytes(), Depth::Whole, &Cancellation::default()).expect_err("too large");
         assert!(shown.contains("more values than"), "{shown}");
         let elsewhere = many.replace("object", "options");
-        assert!(read(elsewhere.as_bytes(), Depth::Whole).is_ok(), "nobody asks for it");
-        assert!(read(b"{} x", Depth::Whole).expect_err("invalid").contains("is not JSON"));
+        assert!(
+            read(elsewhere.as_bytes(), Depth::Whole, &Cancellation::default()).is_ok(),
+            "nobody asks for it"
+        );
+        assert!(
+            read(b"{} x", Depth::Whole, &Cancellation::default())
+                .expect_err("invalid")
+                .contains("is not JSON")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! A pod's annotations, read one by one; every problem with any of them is collected.
 
-use crate::mesh_config::list::listed;
+use crate::mesh_config::list::{excess, listed};
 use crate::namespaces::strings;
 use crate::quantity;
 use mesh::settings::mapping::AnnotationForm;
@@ -94,7 +94,12 @@ impl<'a> Annotations<'a> {
         form: AnnotationForm,
         read: fn(&str) -> Option<T>,
     ) -> Option<Wildcard<T>> {
-        match listed(self.get(name)?, form, read) {
+        let text = self.get(name)?;
+        if let Some(excess) = excess(text) {
+            self.problems.push(InputProblem::of(name, excess));
+            return None;
+        }
+        match listed(text, form, read) {
             Ok(list) => Some(list),
             Err(faults) => {
                 for (item, text) in faults {

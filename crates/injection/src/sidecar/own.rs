@@ -1,6 +1,7 @@
 //! Annotations `sidecar-init/` and the name of a flag: they win over Istio's, as they do for the plugin.
 
 use super::annotations::Annotations;
+use crate::mesh_config::list::excess;
 use mesh::pod::{Pod, annotated};
 use mesh::settings::ANNOTATIONS;
 use mesh::sources::{Given, Raw, RemoteHost, Source};
@@ -14,8 +15,10 @@ pub(super) fn settings(
     let ours = annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
         ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    if ours.is_empty() {
-        return Ok(BTreeMap::new());
+    let excesses = ours.iter().filter_map(|(name, value)| Some(InputProblem::of(name, excess(value)?)));
+    let excesses: Vec<InputProblem> = excesses.collect();
+    if ours.is_empty() || !excesses.is_empty() {
+        return if excesses.is_empty() { Ok(BTreeMap::new()) } else { Err(excesses) };
     }
     let read = annotated(&Pod::annotated("", "", ours), "", &Raw::default());
     read.resolve(&RemoteHost::Open).map_err(|Problems(problems)| problems)?;

@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64;
 use injection::environment::tag::answer;
-use injection::review::{Answer, ReviewOutcome, WebhookCall};
+use injection::review::{Answer, Cancellation, ReviewOutcome, WebhookCall};
 use serde_json::{Value, json};
 
 fn labels() -> Vec<String> {
@@ -10,7 +10,8 @@ fn labels() -> Vec<String> {
 }
 
 fn call(method: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
-    answer(&WebhookCall { method, path: "/environment-tag", content_type, body }, &labels())
+    let cancellation = Cancellation::default();
+    answer(&WebhookCall { method, path: "/environment-tag", content_type, body, cancellation }, &labels())
 }
 
 fn review(request: &Value) -> Value {

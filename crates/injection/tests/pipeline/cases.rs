@@ -1,7 +1,7 @@
 //! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod. A file has those of one subject.
 
 use crate::support;
-use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, Workload, inject, path};
+use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject, path};
 use mesh::Problems;
 use mesh::pod::values;
 use serde_json::{Map, Value};
@@ -109,7 +109,12 @@ impl Setup {
         let native_sidecars = head.get("native").is_some_and(|native| *native == true);
         Self {
             configuration,
-            admission: AdmissionContext { namespace, workload: None::<Workload>, variables, native_sidecars },
+            admission: AdmissionContext {
+                namespace,
+                variables,
+                native_sidecars,
+                ..AdmissionContext::default()
+            },
         }
     }
 

@@ -5,7 +5,9 @@ use super::cases::Case;
 use super::laws::entangled;
 use crate::support::{read, rfc6902::apply};
 use data_encoding::BASE64;
-use injection::review::{Answer, ReviewOutcome as Answered, UnknownCluster, WebhookCall, answer};
+use injection::review::{
+    Answer, Cancellation, ReviewOutcome as Answered, UnknownCluster, WebhookCall, answer,
+};
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -59,6 +61,7 @@ fn answered(pod: &Value, configuration: &Configuration) -> Answer {
         path: "/inject",
         content_type: Some("application/json"),
         body: body.as_bytes(),
+        cancellation: Cancellation::default(),
     };
     answer(&call, configuration, &UnknownCluster)
 }

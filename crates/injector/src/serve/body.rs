@@ -1,42 +1,29 @@
 //! The body of a request: read whole, within its limits of size and of time.
 
+use super::size_class::{Share, SizeClasses};
+use super::turns::Turn;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use injection::review::{Answer, MAX_BYTES};
 use std::{error::Error, sync::Arc, time::Duration};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time,
-};
+use tokio::time;
 
-/// What all bodies together may hold, in units of 1 KiB: what has arrived of them, not what was announced.
-const BUDGET: usize = 64 * 1024;
-const UNIT: usize = 1024;
 /// How much of a body that is too long is read and thrown away, so that its sender comes to read the answer.
 const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
-/// Memory for bodies, shared by all connections.
-pub(super) struct Budget(Arc<Semaphore>);
-
-impl Budget {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(BUDGET)))
-    }
-}
-
-/// A body, and its part of the budget.
+/// A complete body, and its share of the memory for bodies.
 pub(super) struct RequestBody {
     bytes: Vec<u8>,
     /// Given back when the answer is made.
-    permit: Option<OwnedSemaphorePermit>,
+    share: Share,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BodyError {
     TooLong,
     TooSlow(Duration),
-    /// Too much is being read at once.
-    Busy,
+    /// Another request needs the memory or the connection, and this one has been incomplete for the longest time.
+    Evicted,
     Broken(String),
 }
 
@@ -45,18 +32,9 @@ impl RequestBody {
         &self.bytes
     }
 
-    /// Takes more, if the budget allows.
-    fn extend(&mut self, bytes: &[u8], budget: &Budget) -> Result<(), BodyError> {
-        let kept = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let needed = (self.bytes.len() + bytes.len()).div_ceil(UNIT).saturating_sub(kept);
-        let needed = u32::try_from(needed).map_err(|_| BodyError::Busy)?;
-        let more = Arc::clone(&budget.0).try_acquire_many_owned(needed).map_err(|_| BodyError::Busy)?;
-        match &mut self.permit {
-            Some(permit) => permit.merge(more),
-            None => self.permit = Some(more),
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(())
+    /// Waits for a turn among the bodies of its size.
+    pub(super) async fn turn(&self) -> Turn {
+        self.share.turn().await
     }
 }
 
@@ -68,40 +46,65 @@ impl BodyError {
             Self::TooSlow(timeout) => {
                 Answer::text(408, &format!("the body did not come within {} s", timeout.as_secs_f64()))
             }
-            Self::Busy => Answer::text(503, "too much is being read at once; try again"),
+            Self::Evicted => Answer::text(503, "too much is being read at once; try again"),
         }
     }
 }
 
-/// Reads all of it.
-pub(super) async fn read<B>(body: B, budget: &Budget, timeout: Duration) -> Result<RequestBody, BodyError>
+/// Reads all of it, unless the connection is evicted before.
+pub(super) async fn read<B>(
+    body: B,
+    classes: &Arc<SizeClasses>,
+    timeout: Duration,
+    evicted: impl Future<Output = ()>,
+) -> Result<RequestBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Error + Send + Sync + 'static,
 {
-    match time::timeout(timeout, read_all(body, budget)).await {
-        Ok(read) => read,
-        Err(_) => Err(BodyError::TooSlow(timeout)),
+    let share = Share::of(classes);
+    tokio::select! {
+        // A body that is complete already is not evicted.
+        biased;
+        read = time::timeout(timeout, read_all(body, share)) => read.unwrap_or(Err(BodyError::TooSlow(timeout))),
+        () = evicted => Err(BodyError::Evicted),
     }
 }
 
-async fn read_all<B>(mut body: B, budget: &Budget) -> Result<RequestBody, BodyError>
+async fn read_all<B>(mut body: B, mut share: Share) -> Result<RequestBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Error + Send + Sync + 'static,
 {
-    let mut whole = RequestBody { bytes: Vec::new(), permit: None };
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
-        let Some(bytes) = frame.data_ref() else { continue };
-        if whole.bytes.len() + bytes.len() > MAX_BYTES {
-            drop(whole);
+    let evicted = share.eviction();
+    let mut bytes = Vec::new();
+    let whole = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
+            let Some(more) = frame.data_ref() else { continue };
+            if bytes.len() + more.len() > MAX_BYTES {
+                return Err(BodyError::TooLong);
+            }
+            share.grow(bytes.len() + more.len()).await;
+            bytes.extend_from_slice(more);
+        }
+        Ok(())
+    };
+    let read = tokio::select! {
+        biased;
+        read = whole => read,
+        () = evicted.notified() => Err(BodyError::Evicted),
+    };
+    match read {
+        Ok(()) if share.complete() => Ok(RequestBody { bytes, share }),
+        Ok(()) => Err(BodyError::Evicted),
+        Err(BodyError::TooLong) => {
+            drop((bytes, share));
             discard(body).await;
-            return Err(BodyError::TooLong);
+            Err(BodyError::TooLong)
         }
-        whole.extend(bytes, budget)?;
+        Err(error) => Err(error),
     }
-    Ok(whole)
 }
 
 async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {

@@ -41,7 +41,7 @@ pub(super) struct Acceptor {
     pub(super) metrics: Arc<ServeMetrics>,
     /// How long a client may take for a handshake, for a head, and for a body.
     pub(super) timeout: Duration,
-    /// How many connections may be open; for further ones, idle ones are closed.
+    /// How many connections may be open; for further ones, those with incomplete requests are closed, then idle ones.
     pub(super) max_connections: usize,
 }
 
@@ -49,7 +49,7 @@ impl Acceptor {
     /// Serves until `stop` says so, and then until every request that has been begun is answered, or its time is up.
     pub(super) async fn serve<F, A>(self, answer: F, mut stop: watch::Receiver<bool>)
     where
-        F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
+        F: Fn(Request<Incoming>, InFlightRequest) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let slots = Slots::new(self.max_connections);
@@ -101,32 +101,43 @@ struct AcceptedConnection {
     slot: Arc<Slot>,
 }
 
-/// A request that is being answered. It is dropped once its answer is made, or when its client gives it up.
-struct InFlightRequest {
+/// A request that is being read or answered. It is dropped once its answer is made, or when its client gives it up.
+pub(super) struct InFlightRequest {
     timer: Arc<IoTimeout>,
     slot: Arc<Slot>,
+    is_complete: bool,
 }
 
 impl InFlightRequest {
     fn new(timer: &Arc<IoTimeout>, slot: &Arc<Slot>) -> Self {
         timer.begin_request();
         slot.begin_request();
-        Self { timer: Arc::clone(timer), slot: Arc::clone(slot) }
+        Self { timer: Arc::clone(timer), slot: Arc::clone(slot), is_complete: false }
+    }
+
+    /// Its body has come, so that its connection is not evicted any more.
+    pub(super) fn complete(&mut self) {
+        self.is_complete = true;
+        self.slot.complete_request();
+    }
+
+    /// Waits until another connection needs the room of this one.
+    pub(super) async fn evicted(&self) {
+        self.slot.evicted().await;
     }
 }
 
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        if self.timer.end_request() {
-            self.slot.end_request();
-        }
+        self.timer.end_request();
+        self.slot.end_request(self.is_complete);
     }
 }
 
 impl AcceptedConnection {
     async fn run<F, A>(self, stream: TcpStream, answer: F)
     where
-        F: Fn(Request<Incoming>) -> A,
+        F: Fn(Request<Incoming>, InFlightRequest) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         self.metrics.connections.inc();
@@ -137,7 +148,7 @@ impl AcceptedConnection {
 
     async fn negotiate<F, A>(self, stream: TcpStream, answer: F)
     where
-        F: Fn(Request<Incoming>) -> A,
+        F: Fn(Request<Incoming>, InFlightRequest) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         // Without TCP_NODELAY, an answer may wait until the client has acknowledged the one before.
@@ -173,17 +184,16 @@ impl AcceptedConnection {
     async fn requests<S, F, A>(&self, stream: S, version: HttpVersion, answer: F)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
-        F: Fn(Request<Incoming>) -> A,
+        F: Fn(Request<Incoming>, InFlightRequest) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let timer = Arc::new(IoTimeout::new(self.timeout, version == HttpVersion::Http1));
         let last_answer = Arc::new(Notify::new());
         let service = service_fn(|request| {
             let in_flight = InFlightRequest::new(&timer, &self.slot);
-            let (answer, last_answer) = (answer(request), Arc::clone(&last_answer));
+            let (answer, last_answer) = (answer(request, in_flight), Arc::clone(&last_answer));
             async move {
                 let mut answer = answer.await;
-                drop(in_flight);
                 // What HTTP/1.1 says by a header, HTTP/2 says by a frame (GOAWAY).
                 if version == HttpVersion::Http2 && answer.headers_mut().remove(CONNECTION).is_some() {
                     last_answer.notify_one();
@@ -313,7 +323,7 @@ mod tests {
                     slot: Arc::new(Slots::new(1).take().await),
                 };
                 let counted = Arc::clone(&metrics);
-                let answer = move |request| answer(Arc::clone(&counted), request);
+                let answer = move |request, _| answer(Arc::clone(&counted), request);
                 let served = connection.requests(server, HttpVersion::Http1, answer);
                 let reviewed = async {
                     let requests =

@@ -58,14 +58,12 @@ impl IoTimeout {
         self.deadline.send_replace(Instant::now() + 2 * self.timeout);
     }
 
-    /// An answer is on its way, or its client has given it up. Returns whether no request is in flight any more.
-    pub(crate) fn end_request(&self) -> bool {
-        let is_last = self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1;
-        if is_last {
+    /// An answer is on its way, or its client has given it up.
+    pub(crate) fn end_request(&self) {
+        if self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.idle.store(true, Ordering::Relaxed);
             self.deadline.send_replace(Instant::now() + self.idle_timeout());
         }
-        is_last
     }
 
     fn idle_timeout(&self) -> Duration {
@@ -111,13 +109,15 @@ mod tests {
     fn an_idle_connection_does_not_hold_up_a_shutdown() {
         let timer = IoTimeout::new(TIMEOUT, false);
         timer.begin_request();
-        assert!(timer.end_request() && left(&timer) > TIMEOUT * 2);
+        timer.end_request();
+        assert!(left(&timer) > TIMEOUT * 2);
         timer.shut_down();
         assert!(left(&timer) <= SHUTDOWN_TIMEOUT);
         // A request that has crossed the announcement is answered, and is the last one.
         timer.begin_request();
         assert!(left(&timer) > TIMEOUT);
-        assert!(timer.end_request() && left(&timer) <= SHUTDOWN_TIMEOUT);
+        timer.end_request();
+        assert!(left(&timer) <= SHUTDOWN_TIMEOUT);
     }
 
     #[test]
@@ -125,13 +125,13 @@ mod tests {
         let timer = IoTimeout::new(TIMEOUT, true);
         timer.begin_request();
         timer.begin_request();
-        assert!(!timer.end_request());
+        timer.end_request();
         timer.shut_down();
         assert!(left(&timer) > TIMEOUT);
 
         let timer = IoTimeout::new(TIMEOUT, true);
         timer.begin_request();
-        assert!(timer.end_request());
+        timer.end_request();
         timer.bytes_received();
         timer.shut_down();
         assert!(left(&timer) > TIMEOUT / 2 && left(&timer) <= TIMEOUT);

@@ -13,7 +13,9 @@ mod io_timeout;
 mod metrics;
 mod reload;
 mod routes;
+mod size_class;
 pub(crate) mod tls;
+mod turns;
 
 use crate::authority;
 use crate::logging::{self, LoggingFlags};
@@ -21,7 +23,6 @@ use crate::sources::ConfigurationSources;
 use ::cluster::{error::describe, listen::listen, termination::Termination};
 pub(crate) use cluster::kubelet_runs_native_sidecars;
 
-use body::Budget;
 use clap::Args;
 use cluster::{ClusterState, When};
 use configuration::ConfigurationFiles;
@@ -32,12 +33,13 @@ use mesh::InputProblem;
 use metrics::ServeMetrics;
 use reload::Watched;
 use routes::WebhookServer;
+use size_class::SizeClasses;
 use std::{
     error::Error,
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, Mutex, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
     thread,
     time::Duration,
 };
@@ -86,7 +88,7 @@ pub(crate) struct ServeFlags {
     /// Timeout of a handshake, of the head of a request, and of its body
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = positive_seconds)]
     timeout: Duration,
-    /// Maximum number of connections; idle ones are closed for further ones
+    /// Maximum number of connections; for further ones, those with incomplete requests are closed, then idle ones
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]
@@ -126,10 +128,9 @@ fn positive_seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread()
-        .worker_threads(threads)
-        // Threads for long reviews end after a second without work, which returns their memory.
+        .worker_threads(threads())
+        // Threads for reviews end after a second without work, which returns their memory.
         .thread_keep_alive(Duration::from_secs(1))
         .enable_all()
         .build()?;
@@ -142,6 +143,11 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
         serve(flags, &server, termination).await
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many threads read and write, and as many answer short reviews.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
 /// Reads the configuration and the certificate, and from then on whenever their files change. Nothing is written to the
@@ -194,9 +200,8 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         identity,
         metrics: Arc::clone(&metrics),
         draining: AtomicBool::new(false),
-        budget: Budget::new(),
+        classes: SizeClasses::new(threads()),
         timeout: flags.timeout,
-        long_review: Mutex::default(),
         template_problems: RwLock::new(template_problems),
         callers,
     });
@@ -267,7 +272,7 @@ async fn serve(
             .map_err(|error| format!("--metrics-address {target}: can't be listened on: {error}"))?;
         plain_address = Some(listener.local_addr()?);
         let server = Arc::clone(server);
-        let answer = move |request| {
+        let answer = move |request, _| {
             let server = Arc::clone(&server);
             async move { server.page(&request) }
         };
@@ -276,9 +281,9 @@ async fn serve(
     }
     let tls = TlsAcceptor::from(tls::server(Arc::clone(&server.identity))?);
     let answering = Arc::clone(server);
-    let answer = move |request| {
+    let answer = move |request, in_flight| {
         let server = Arc::clone(&answering);
-        async move { server.answer(request).await }
+        async move { server.answer(request, in_flight).await }
     };
     let acceptor = acceptor(listener, Some(tls), flags.max_connections.into());
     let https_task = essential::spawn("connections", acceptor.serve(answer, stopped));

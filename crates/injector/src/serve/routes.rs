@@ -1,8 +1,10 @@
 //! Paths and their answers.
 
-use super::body::{self, Budget};
+use super::body::{self, RequestBody};
 use super::cluster::ClusterState;
+use super::connections::InFlightRequest;
 use super::metrics::ServeMetrics;
+use super::size_class::SizeClasses;
 use super::tls::ServerIdentity;
 use crate::authority::Callers;
 use cluster::status::{Reply, TEXT, refuse_method, reply};
@@ -14,21 +16,20 @@ use hyper::{
 };
 use injection::Configuration;
 use injection::environment::tag;
-use injection::review::{self, Answer, ReviewOutcome, ReviewReport, WebhookCall};
+use injection::review::{self, Answer, Cancellation, ReviewOutcome, ReviewReport, WebhookCall};
 use prometheus_client::metrics::counter::Counter;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::timeout_at};
 
-/// The length of a body from which on a review is worked on alone, by a thread that ends soon: a pod takes a hundred times
-/// as much memory as its text, which is given back with the thread.
-const LONG: usize = 512 * 1024;
+/// How long an API server waits for an answer where its request does not say: the default of `timeoutSeconds`.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct WebhookServer {
     /// A request takes it once, so that its answer is made of one configuration.
@@ -40,11 +41,9 @@ pub(super) struct WebhookServer {
     pub(super) metrics: Arc<ServeMetrics>,
     /// Set when the process is about to end: no more requests should be sent.
     pub(super) draining: AtomicBool,
-    pub(super) budget: Budget,
+    pub(super) classes: Arc<SizeClasses>,
     /// How long a client may take for a body.
     pub(super) timeout: Duration,
-    /// Locked while a long review is processed.
-    pub(super) long_review: Mutex<()>,
     /// Why pods can't be injected by the configuration, as far as that is known before the first review.
     pub(super) template_problems: RwLock<Option<String>>,
     /// The webhooks that should call; none where they are not watched.
@@ -70,14 +69,19 @@ impl WebhookServer {
     }
 
     /// Answers a request of the API server, or one for a status page.
-    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Reply {
-        let mut response = match request.uri().path() {
-            "/inject" => self.review(ReviewPurpose::Injection, request).await,
-            path if path.starts_with("/inject/") => self.review(ReviewPurpose::Injection, request).await,
-            "/environment-tag" if !self.environment_labels.is_empty() => {
-                self.review(ReviewPurpose::Environment, request).await
-            }
-            _ => self.page(&request),
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        in_flight: InFlightRequest,
+    ) -> Reply {
+        let path = request.uri().path();
+        let purpose = match path {
+            "/environment-tag" if !self.environment_labels.is_empty() => Some(ReviewPurpose::Environment),
+            _ => (path == "/inject" || path.starts_with("/inject/")).then_some(ReviewPurpose::Injection),
+        };
+        let mut response = match purpose {
+            Some(purpose) => self.review(purpose, request, in_flight).await,
+            None => self.page(&request),
         };
         if self.draining.load(Relaxed) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -137,21 +141,27 @@ impl WebhookServer {
         of_checks.chain(of_callers).collect()
     }
 
-    async fn review(self: &Arc<Self>, subject: ReviewPurpose, request: Request<Incoming>) -> Reply {
+    async fn review(
+        self: &Arc<Self>,
+        subject: ReviewPurpose,
+        request: Request<Incoming>,
+        mut in_flight: InFlightRequest,
+    ) -> Reply {
         let (head, body) = request.into_parts();
-        let body = body::read(body, &self.budget, self.timeout).await;
+        // Less than the caller waits and than the connection lasts, so that the caller learns the reason.
+        let limit = call_timeout(head.uri.query()).min(2 * self.timeout) * 9 / 10;
+        let deadline = Instant::now() + limit;
+        let body = body::read(body, &self.classes, self.timeout.min(limit), in_flight.evicted()).await;
         let start = Instant::now();
         let read = body.is_ok();
         let answer = match body {
             Err(unreadable) => unreadable.answer(),
-            Ok(body) if body.bytes().len() < LONG => self.reviewed(subject, &head, body.bytes()),
             Ok(body) => {
-                let server = Arc::clone(self);
-                let work = spawn_blocking(move || {
-                    let _long_review = server.long_review.lock().unwrap_or_else(PoisonError::into_inner);
-                    server.reviewed(subject, &head, body.bytes())
-                });
-                work.await.unwrap_or_else(|_| Answer::text(503, "the server is shutting down; try again"))
+                in_flight.complete();
+                let reviewed = timeout_at(deadline.into(), self.in_turn(subject, head, body)).await;
+                reviewed.unwrap_or_else(|_| {
+                    Answer::text(503, &format!("the review was not done within {} s", limit.as_secs_f64()))
+                })
             }
         };
         let mut response = self.logged(subject, answer, start);
@@ -162,7 +172,26 @@ impl WebhookServer {
         response
     }
 
-    fn reviewed(&self, subject: ReviewPurpose, head: &Parts, body: &[u8]) -> Answer {
+    /// Reviews a pod in a thread that is not needed for connections. One that is dropped, because its client has gone or its time
+    /// is up, ends soon.
+    async fn in_turn(self: &Arc<Self>, subject: ReviewPurpose, head: Parts, body: RequestBody) -> Answer {
+        let turn = body.turn().await;
+        let cancelled = CancelledOnDrop(Cancellation::default());
+        let (server, cancellation) = (Arc::clone(self), cancelled.0.clone());
+        let work = spawn_blocking(move || {
+            let _turn = turn;
+            server.reviewed(subject, &head, body.bytes(), cancellation)
+        });
+        work.await.unwrap_or_else(|_| Answer::text(503, "the server is shutting down; try again"))
+    }
+
+    fn reviewed(
+        &self,
+        subject: ReviewPurpose,
+        head: &Parts,
+        body: &[u8],
+        cancellation: Cancellation,
+    ) -> Answer {
         let Some(path) = decoded(head.uri.path()) else {
             return Answer::text(400, "the path is not a string; expected UTF-8 in its %-escapes");
         };
@@ -171,6 +200,7 @@ impl WebhookServer {
             path: &path,
             content_type: head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()),
             body,
+            cancellation,
         };
         let configuration = self.configuration();
         guarded(&self.metrics.panics, || match subject {
@@ -203,6 +233,23 @@ impl WebhookServer {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         reply(status, answer.content_type, answer.body)
     }
+}
+
+/// Cancels a review when nobody waits for it any more.
+struct CancelledOnDrop(Cancellation);
+
+impl Drop for CancelledOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// How long the caller waits for an answer, which the API server states as `?timeout=10s`.
+fn call_timeout(query: Option<&str>) -> Duration {
+    let given = query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("timeout="));
+    let seconds = given.and_then(|text| text.strip_suffix('s')?.parse().ok());
+    let timeout = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    timeout.unwrap_or(CALL_TIMEOUT)
 }
 
 struct Check {
@@ -242,6 +289,15 @@ fn decoded(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_caller_states_how_long_it_waits() {
+        for (query, expected) in
+            [(Some("timeout=30s"), 30), (Some("a=b&timeout=2s"), 2), (Some("timeout=-1s"), 10), (None, 10)]
+        {
+            assert_eq!(call_timeout(query), Duration::from_secs(expected), "{query:?}");
+        }
+    }
 
     #[test]
     fn escapes_of_a_path() {

@@ -6,10 +6,10 @@ use testkit::http::{Client, Response};
 
 pub(crate) const JSON: (&str, &str) = ("Content-Type", "application/json");
 
-/// Asks about a pod.
+/// Asks about a pod, with as much time as a busy machine needs.
 pub(crate) fn reviewed(client: &mut Client, path: &str, uid: &str, pod: &Value) -> io::Result<Response> {
     let body = review("admission.k8s.io/v1", uid, pod).to_string();
-    client.send("POST", path, &[JSON], body.as_bytes())
+    client.send("POST", &format!("{path}?timeout=100s"), &[JSON], body.as_bytes())
 }
 
 /// A review of a pod that is being created in the namespace `shop`.

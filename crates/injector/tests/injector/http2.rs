@@ -44,7 +44,8 @@ async fn connect(webhook: &Webhook) -> (SendRequest<Body>, JoinHandle<hyper::Res
 }
 
 fn request(path: &str, body: Body) -> Request<Body> {
-    let request = Request::post(format!("https://webhook{path}")).header("Content-Type", "application/json");
+    let request = Request::post(format!("https://webhook{path}?timeout=100s"))
+        .header("Content-Type", "application/json");
     request.body(body).expect("a request")
 }
 

@@ -223,6 +223,17 @@ fn clients_that_say_nothing_hold_up_no_other() {
         // Each may say nothing for 10 s, and at most 64 are open at once.
         assert!(start.elapsed() < Duration::from_secs(30), "{address}: {:?}", start.elapsed());
     }
+    // Heads without a body do not either.
+    let mut without_a_body: Vec<Client> = (0..60).map(|_| webhook.connect()).collect();
+    for client in &mut without_a_body {
+        let _ = client.write(request_head("POST", "/inject", &[JSON], 100).as_bytes());
+    }
+    let mut another: Vec<Client> = (0..40).map(|_| webhook.connect()).collect();
+    let answer = reviewed(&mut another[39], "/inject", "u1", &pod()).expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(
+        without_a_body.iter_mut().all(|client| client.read().map_or(true, |answer| answer.status == 503))
+    );
 }
 
 #[test]

@@ -82,6 +82,8 @@ impl Webhook {
                 .arg(folder.join("tls/tls.crt"))
                 .arg("--tls-key")
                 .arg(folder.join("tls/tls.key"))
+                // On a busy machine, a client of a test is slow, too.
+                .args((!flags.contains(&"--timeout")).then_some("--timeout=100"))
                 .args(flags),
         );
         let address = address(&program, "address");

@@ -9,6 +9,7 @@ use crate::mount_path::{MOUNT_PATH, identity};
 use crate::template::{context::TemplateContext, opentelemetry};
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
 const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
@@ -233,8 +234,10 @@ fn with_users(
     key: &str,
 ) -> Vec<Value> {
     items.extend_from_slice(users);
+    let mut counts: HashMap<Option<Value>, usize> = HashMap::new();
+    items.iter().for_each(|item| *counts.entry(identity(item, key)).or_default() += 1);
     for item in users {
-        if items.iter().filter(|other| identity(other, key) == identity(item, key)).count() > 1 {
+        if counts.get(&identity(item, key)).is_some_and(|count| *count > 1) {
             let text = format!("is repeated, or is the proxy's own; give it another {key}");
             context.problem(&format!("annotation {annotation}"), item[key].as_str(), &text);
         }

@@ -116,7 +116,9 @@ impl Template {
         text: &dyn Fn(&str) -> String,
     ) -> Result<String, Problems> {
         let root = Context::from(data::root(context, text));
-        let filled = functions::with(context.values.environment(), || self.parsed.render(&root));
+        let filled = functions::with(context.values.environment(), &context.admission.cancellation, || {
+            self.parsed.render(&root)
+        });
         let filled = filled.map_err(|error| Problems(vec![InputProblem::of(&*self.name, failed(&error))]))?;
         // The engine prints `Function` for the value that stands for variables that were not read.
         if filled.contains("Function") && unread::is_in(context.pod) {

@@ -1,6 +1,7 @@
 //! How a template calls a function: with how many values, what stand-ins it sees, and how much work all calls of a
 //! rendering may take together.
 
+use crate::cancellation::Cancellation;
 use crate::template::go::{fields, standin};
 use gtmpl_ng::{FuncError, Value};
 use std::cell::{Cell, RefCell};
@@ -21,6 +22,8 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
     /// What `env` answers from.
     pub(super) static VARIABLES: RefCell<BTreeMap<String, String>> = const { RefCell::new(BTreeMap::new()) };
+    /// Whether the rendering is wanted no more.
+    static CANCELLATION: RefCell<Cancellation> = RefCell::default();
     /// Warnings about the calls.
     static REMARKS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// Whether the template has refused the pod (`fail`).
@@ -30,10 +33,12 @@ thread_local! {
 /// Does something, mostly a rendering, with these variables of the control plane and a new allowance of work.
 pub(in crate::template::go) fn with<T>(
     variables: BTreeMap<String, String>,
+    cancellation: &Cancellation,
     rendering: impl FnOnce() -> T,
 ) -> T {
     LEFT.set(WORK);
     VARIABLES.set(variables);
+    CANCELLATION.set(cancellation.clone());
     REMARKS.take();
     REFUSED.set(false);
     rendering()
@@ -134,6 +139,9 @@ pub(super) fn reads(
 
 /// Takes the work with these values off what is left.
 fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
+    if CANCELLATION.with_borrow(Cancellation::is_cancelled) {
+        return Err(FuncError::Generic("is not called: the review was cancelled".to_owned()));
+    }
     let mut work = 1_u64;
     let mut waiting: Vec<&Value> = args.iter().collect();
     while let Some(value) = waiting.pop() {

@@ -1,0 +1,26 @@
+//! The end of a review that nobody waits for any more. A thread can't be stopped, so the work looks whether it is cancelled:
+//! between its steps, and where a pod or a template can make a step long.
+
+use mesh::{InputProblem, Problems};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether a review is cancelled. Copies share it.
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    pub fn cancel(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    /// Fails where it is cancelled.
+    pub(crate) fn check(&self) -> Result<(), Problems> {
+        let problem = || Problems(vec![InputProblem::of("pod", "its review was cancelled")]);
+        if self.is_cancelled() { Err(problem()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,201 @@
+//! What requests share, by the lengths of their bodies: memory, and turns to be answered. Long ones take nothing from short
+//! ones.
+//!
+//! A body takes memory as it arrives, not as it was announced. Where its class has none left, the body that has been incomplete
+//! for the longest time gives way; where all of them are complete, it waits until one is answered.
+
+use super::turns::{Turn, Turns};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::Notify;
+
+/// The longest body of each class, and the memory for all of them, in bytes. A pod of a few containers is short. Without a limit
+/// in the last class, because none is read that is longer than [`injection::review::MAX_BYTES`].
+const CLASSES: [(usize, usize); 3] = [(64 << 10, 16 << 20), (512 << 10, 16 << 20), (usize::MAX, 32 << 20)];
+
+/// The memory and the turns of all requests.
+pub(super) struct SizeClasses {
+    memory: Mutex<Ledger>,
+    /// A body has given memory back.
+    freed: Notify,
+    turns: [Turns; CLASSES.len()],
+}
+
+struct Ledger {
+    left: [usize; CLASSES.len()],
+    sequence: u64,
+    /// By class and age.
+    incomplete: [BTreeMap<u64, Incomplete>; CLASSES.len()],
+}
+
+struct Incomplete {
+    length: usize,
+    evict: Arc<Notify>,
+}
+
+/// What one body has of them, until it is dropped.
+pub(super) struct Share {
+    classes: Arc<SizeClasses>,
+    id: u64,
+    class: usize,
+    /// What a complete body holds; that of an incomplete one is in [`Ledger`].
+    length: usize,
+    evict: Arc<Notify>,
+}
+
+impl SizeClasses {
+    /// Of short bodies, as many are answered at once as there are `threads`; of long ones, which take a hundred times as much
+    /// memory as their text, one of each class.
+    pub(super) fn new(threads: usize) -> Arc<Self> {
+        let left = CLASSES.map(|(_, memory)| memory);
+        let memory = Ledger { left, sequence: 0, incomplete: Default::default() };
+        let turns = [threads, 1, 1].map(Turns::new);
+        Arc::new(Self { memory: Mutex::new(memory), freed: Notify::new(), turns })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Ledger> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    pub(super) fn of(classes: &Arc<SizeClasses>) -> Self {
+        let evict = Arc::new(Notify::new());
+        let mut memory = classes.memory();
+        memory.sequence += 1;
+        let id = memory.sequence;
+        memory.incomplete[0].insert(id, Incomplete { length: 0, evict: Arc::clone(&evict) });
+        Self { classes: Arc::clone(classes), id, class: 0, length: 0, evict }
+    }
+
+    /// Notified when the body has to give way to another one.
+    pub(super) fn eviction(&self) -> Arc<Notify> {
+        Arc::clone(&self.evict)
+    }
+
+    /// Takes memory for a body that has grown to this length, as soon as there is some.
+    pub(super) async fn grow(&mut self, length: usize) {
+        let classes = Arc::clone(&self.classes);
+        loop {
+            let freed = classes.freed.notified();
+            if self.try_grow(length) {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// Evicts others for it. One that was evicted itself gets nothing.
+    fn try_grow(&mut self, length: usize) -> bool {
+        let class = CLASSES.iter().position(|(max, _)| length <= *max).unwrap_or(CLASSES.len() - 1);
+        let mut memory = self.classes.memory();
+        let Some(held) = memory.incomplete[self.class].get(&self.id).map(|own| own.length) else {
+            return false;
+        };
+        let needed = if class == self.class { length - held } else { length };
+        while memory.left[class] < needed {
+            let id = self.id;
+            let Some(oldest) = memory.incomplete[class].keys().copied().find(|other| *other != id) else {
+                return false;
+            };
+            if let Some(evicted) = memory.incomplete[class].remove(&oldest) {
+                memory.left[class] += evicted.length;
+                evicted.evict.notify_one();
+            }
+        }
+        memory.left[class] -= needed;
+        if let Some(own) = memory.incomplete[self.class].remove(&self.id) {
+            if class != self.class {
+                memory.left[self.class] += held;
+                self.classes.freed.notify_waiters();
+            }
+            memory.incomplete[class].insert(self.id, Incomplete { length, ..own });
+        }
+        self.class = class;
+        true
+    }
+
+    /// The body is complete, so that it is not evicted any more. Returns false if it was.
+    pub(super) fn complete(&mut self) -> bool {
+        let own = self.classes.memory().incomplete[self.class].remove(&self.id);
+        self.length = own.as_ref().map_or(0, |own| own.length);
+        own.is_some()
+    }
+
+    /// Waits for a turn among the bodies of its class; those that are shorter have theirs first.
+    pub(super) async fn turn(&self) -> Turn {
+        self.classes.turns[self.class].take(self.length).await
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut memory = self.classes.memory();
+        let incomplete = memory.incomplete[self.class].remove(&self.id);
+        memory.left[self.class] += incomplete.map_or(self.length, |own| own.length);
+        drop(memory);
+        self.classes.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    const LONG: usize = 6 << 20;
+
+    fn grown(classes: &Arc<SizeClasses>, length: usize) -> Share {
+        let mut share = Share::of(classes);
+        assert!(share.grow(length).now_or_never().is_some(), "it has to wait");
+        share
+    }
+
+    #[test]
+    fn the_longest_incomplete_body_gives_way_and_complete_ones_never() {
+        let classes = SizeClasses::new(2);
+        let mut open: Vec<Share> = (0..20).map(|_| grown(&classes, LONG)).collect();
+        let evicted = |share: &Share| share.eviction().notified().now_or_never().is_some();
+        // The memory holds five of them.
+        assert_eq!(
+            open.iter().map(evicted).collect::<Vec<_>>(),
+            (0..20).map(|at| at < 15).collect::<Vec<_>>()
+        );
+        let complete: Vec<bool> = open.iter_mut().map(Share::complete).collect();
+        assert_eq!(complete.iter().filter(|is| **is).count(), 5);
+        let mut next = Share::of(&classes);
+        assert!(next.grow(LONG).now_or_never().is_none(), "all are going to be answered");
+        open.pop();
+        assert!(next.grow(LONG).now_or_never().is_some() && next.complete());
+        // Short ones have memory of their own.
+        assert!(grown(&classes, 1 << 10).complete());
+        drop((open, next));
+        assert_eq!(classes.memory().left, CLASSES.map(|(_, memory)| memory));
+    }
+
+    #[test]
+    fn a_slow_review_does_not_hold_a_plain_one() {
+        let classes = SizeClasses::new(1);
+        let [long, other, short, plain] = [LONG, LONG, 30 << 10, 2 << 10].map(|length| {
+            let mut share = grown(&classes, length);
+            assert!(share.complete());
+            share
+        });
+        let turn = long.turn().now_or_never();
+        assert!(turn.is_some() && other.turn().now_or_never().is_none());
+        let running = plain.turn().now_or_never().expect("short bodies have turns of their own");
+        // Of those that wait, the shortest is next, and one that has given up takes no turn.
+        let (mut waiting, mut next) = (Box::pin(short.turn()), Box::pin(plain.turn()));
+        assert!((&mut waiting).now_or_never().is_none() && (&mut next).now_or_never().is_none());
+        assert!(plain.turn().now_or_never().is_none());
+        drop(running);
+        let running = next.now_or_never().expect("it is the shortest");
+        assert!((&mut waiting).now_or_never().is_none());
+        drop(running);
+        assert!(waiting.now_or_never().is_some());
+        drop(turn);
+        assert!(other.turn().now_or_never().is_some());
+    }
+}
