@@ -99,10 +99,17 @@ fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
     read.unwrap_or(KumaVerb::Install)
 }
 
-/// The settings, with those of the files as defaults.
-fn with_files(raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
+/// The settings, with those of the files as defaults. `--config` may also hold a file's text.
+fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
     let mut of_files = Raw::default();
     let mut input = None;
+    if let Some(Given { value, source }) = raw.get(Kuma::Config).filter(|given| keys::is_text(&given.value)) {
+        let name = source.to_string();
+        let file = keys::read(&name, value, |key| Source::Key(format!("{name}: {key}")));
+        of_files = Raw::of(file.given);
+        problems.extend(file.problems);
+        raw = raw.without(Kuma::Config);
+    }
     let reader = SettingReader::new(&raw, Vec::new());
     for setting in [Kuma::ConfigFile, Kuma::Config] {
         let (paths, source) = reader.items(setting);

@@ -6,6 +6,10 @@ pub use feature::Feature;
 
 use std::{fmt, str::FromStr};
 
+/// Annotations that a mesh knows of pods beside those of its settings, and why they have no meaning for capture; `None` for
+/// those that decide about it in another way than as the value of a setting.
+pub(crate) type AnnotationGroup = (Option<&'static str>, &'static [&'static str]);
+
 /// Passes the list to a macro: a row a mesh, with its name here, its folder, and its name as `--mesh` takes it. The
 /// default comes first.
 macro_rules! meshes {

@@ -9,7 +9,7 @@ mod made;
 pub use made::{made, parse_settings_text, quoted, settings_text};
 
 use crate::facts::ProxyProgram;
-use crate::mesh::{Mesh, meshes};
+use crate::mesh::{AnnotationGroup, Mesh, meshes};
 use crate::pod::mesh::Form;
 use crate::policy::{CapturePolicy, Reasons};
 use crate::settings::{self, Setting, SettingRow};
@@ -43,7 +43,7 @@ macro_rules! folders {
             }
 
             /// The annotations that it knows of pods, those of its settings aside.
-            pub(crate) fn annotations(self) -> &'static [&'static [&'static str]] {
+            pub(crate) fn annotations(self) -> &'static [AnnotationGroup] {
                 match self {
                     $(Self::$mesh => crate::$module::ANNOTATIONS,)*
                 }

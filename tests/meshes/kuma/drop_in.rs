@@ -106,6 +106,13 @@ fn files_stand_below_variables_and_these_below_flags() {
     check(&["--config", &two, "--redirect-outbound-port", "4"], &variables, "", &[&to("4")]);
     let input = "redirect: {outbound: {port: 5}}";
     check(&["--config", "-"], &[], input, &[&to("5")]);
+    check(&["--config", input], &[], "", &[&to("5")]);
+    check(
+        &["--config", "redirect:\n  outbound:\n    port: 6\n    excludePorts: [7, 8]\n"],
+        &[],
+        "",
+        &[&to("6")],
+    );
     check(&["--config-file", "-"], &[], input, &[&to("5")]);
 }
 

@@ -150,7 +150,7 @@ fn what_to_do_has_to_be_said() {
             &["install", "transparent-proxy", "--redirect-dns", "--redirect-all-dns-traffic"],
             "--redirect-all-dns-traffic: \"true\" contradicts --redirect-dns",
         ),
-        (&["install", "transparent-proxy", "--ebpf-enabled"], "unknown flag --ebpf-enabled"),
+        (&["install", "transparent-proxy", "--ebpf-enabled"], "--ebpf-enabled: \"true\" asks for eBPF"),
         (
             &["install", "transparent-proxy", "--iptables-executables", "iptables:/bin/sh"],
             "names some programs of iptables and not all",

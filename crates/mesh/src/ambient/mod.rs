@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
-pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = pod::ANNOTATIONS;
 
 /// By what this policy's rules and routing are known again. The chains are upstream's. `ISTIO_OUTPUT` is also a chain of the
 /// sidecar's: it is ambient's where its table has `ISTIO_PRERT` too. 138 is not in `/etc/iproute2/rt_protos`.

@@ -1,5 +1,6 @@
 //! Pods of Istio's ambient mode: how they are recognized, and which annotations they have.
 
+use crate::mesh::AnnotationGroup;
 use crate::pod::mesh::Form;
 
 pub(crate) const FORM: Form = Form {
@@ -19,10 +20,17 @@ pub(crate) const FORM: Form = Form {
     refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
     injected: &[],
     presets: &[],
+    switches: &[],
+    argument: |_, _, _, _| None,
     added_to: &[],
     more: |_, _| {},
 };
 
 /// What its agent reads or writes, beside the annotations of the settings.
-pub(crate) const ANNOTATIONS: &[&str] =
-    &["ambient.istio.io/redirection", "ambient.istio.io/waypoint-inbound-binding", "istio.io/dataplane-mode"];
+pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
+    (None, &["ambient.istio.io/redirection", "istio.io/dataplane-mode"]),
+    (
+        Some("it is for waypoints, which nothing is captured of"),
+        &["ambient.istio.io/waypoint-inbound-binding"],
+    ),
+];

@@ -46,7 +46,7 @@ use writer::Writer;
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
 
 /// The annotations that it knows of pods.
-pub(crate) const ANNOTATIONS: &[&[&str]] = &[annotations::OF_INJECTION, annotations::OTHERS];
+pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = annotations::ALL;
 
 impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -46,9 +46,10 @@ const KEYS: &[(&str, Setting)] = &[
     ("iptablesExecutables", Kuma::Executables),
     ("storeFirewalld", Kuma::StoreFirewalld),
     ("cniMode", Kuma::CniMode),
+    ("ebpf.enabled", Kuma::Ebpf),
 ];
 
-/// Another program's engine, which can be named as long as it is not enabled.
+/// Another engine, whose other keys have no effect.
 const EBPF: &str = "ebpf";
 
 /// The settings of a file, and what is wrong with it.
@@ -56,6 +57,12 @@ const EBPF: &str = "ebpf";
 pub struct File {
     pub given: Vec<(Setting, Given)>,
     pub problems: Vec<InputProblem>,
+}
+
+/// Whether the value of `--config` is a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, and not the name
+/// of a file.
+pub fn is_text(value: &str) -> bool {
+    value.contains('\n') || value.contains(": ") || value.trim_start().starts_with('{')
 }
 
 /// Reads a file. `source` is what one of its keys is called.
@@ -80,10 +87,8 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
     match value {
         Value::Null => {}
         Value::Object(fields) if path == EBPF => {
-            let enabled = fields.get("enabled").is_some_and(|enabled| *enabled == Value::Bool(true));
-            if enabled {
-                let text = "is not done here: rules are set by iptables or nf_tables; leave ebpf away";
-                file.problems.push(InputProblem::of(&source("ebpf.enabled"), text));
+            if let Some(enabled) = fields.get("enabled") {
+                walk(file, "ebpf.enabled", enabled, source);
             }
         }
         Value::Object(fields) if path.is_empty() || is_group(path) => {
@@ -204,16 +209,15 @@ mod tests {
         );
         check("redirect: {inbound: {excludePortsForUIDs: []}}", &[(Kuma::InboundPortsForUids, "")], &[]);
         check("", &[], &[]);
-        check("ebpf: {enabled: false, bpffsPath: /run}", &[], &[]);
+        check("ebpf: {enabled: false, bpffsPath: /run}", &[(Kuma::Ebpf, "false")], &[]);
     }
 
     #[test]
     fn whatever_is_no_key_or_has_no_fitting_value_is_told_at_once() {
         check(
-            "redirect: {inbond: {port: 1}, dns: [], inbound: {port: [1]}}\nverbos: true\nebpf: {enabled: true}",
+            "redirect: {inbond: {port: 1}, dns: [], inbound: {port: [1]}}\nverbos: true",
             &[],
             &[
-                "tproxy.yaml: ebpf.enabled: is not done here: rules are set by iptables or nf_tables; leave ebpf away",
                 "tproxy.yaml: redirect.dns: is not a mapping; expected keys and their values",
                 "tproxy.yaml: redirect.inbond: unknown key; did you mean redirect.inbound.port?",
                 "tproxy.yaml: redirect.inbound.port: is a list or a mapping; expected a single value",

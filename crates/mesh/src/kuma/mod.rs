@@ -44,7 +44,7 @@ use std::collections::BTreeSet;
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// The annotations that it knows of pods, beside those of its settings.
-pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = pod::ANNOTATIONS;
 
 impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -1,8 +1,10 @@
 //! Pods of Kuma: how its injector leaves them, and by which annotations they speak (`traffic.kuma.io/`).
 
 use super::{Kuma, keys};
-use crate::pod::mesh::Form;
+use crate::mesh::AnnotationGroup;
+use crate::pod::mesh::{Argument, Form, KeySource};
 use crate::pod::{GivenSettings, Pod};
+use crate::settings::Setting;
 use crate::sources::{Given, Source, boolean};
 
 /// The annotation that holds a whole configuration, as YAML.
@@ -24,9 +26,31 @@ pub(crate) const FORM: Form = Form {
     ],
     injected: &[("kuma.io/sidecar-injected", &["true"])],
     presets: &[],
+    switches: &[("enabled", "true"), ("yes", "true"), ("disabled", "false"), ("no", "false")],
+    argument,
     added_to: &[],
     more,
 };
+
+/// The text of a configuration as an argument, and what else is not a setting of the pod.
+fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> Option<Argument> {
+    match setting {
+        Kuma::Config if keys::is_text(text) => {
+            let keys::File { given, problems } = keys::read(&source("").to_string(), text, source);
+            Some(Argument::Settings(given, problems))
+        }
+        // One file alone is that of the annotation, which is read already.
+        Kuma::Config | Kuma::ConfigFile
+            if text.contains(',') || !pod.annotations.contains_key(CONFIGURATION) =>
+        {
+            Some(Argument::Unread("is a file of the container"))
+        }
+        Kuma::Ebpf if boolean(text) == Some(true) => {
+            Some(Argument::Unread("asks for eBPF, which is not done here"))
+        }
+        _ => None,
+    }
+}
 
 /// A whole configuration in one annotation, into which the injector has merged the single annotations; a gateway, which
 /// accepts inbound connections itself; and the port at which the proxy answers probes.
@@ -42,7 +66,8 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
         settings.add_problems(file.problems);
     }
     let gateway = "kuma.io/gateway";
-    if pod.annotations.get(gateway).is_some_and(|value| matches!(value.trim(), "enabled" | "true")) {
+    let value = pod.annotations.get(gateway).map(|value| value.trim().to_ascii_lowercase());
+    if matches!(value.as_deref(), Some("enabled" | "true" | "yes")) {
         settings.set(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
     }
     exclude_probe_port(pod, settings);
@@ -50,8 +75,14 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
 
 /// Excludes the port at which the proxy answers probes, as the injector does where inbound connections are captured.
 fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
+    let of = |name: &str| pod.annotations.get(name).map(|text| text.trim());
     let probes = "kuma.io/application-probe-proxy-port";
-    let port = pod.annotations.get(probes).map_or(PROBE_PROXY, |text| text.trim());
+    // An injector before 2.9 has written the port of virtual probes instead.
+    let virtual_probes = || match of("kuma.io/virtual-probes") {
+        Some("disabled" | "false" | "no") => of("kuma.io/virtual-probes-port").and(Some("0")),
+        _ => of("kuma.io/virtual-probes-port"),
+    };
+    let port = of(probes).or_else(virtual_probes).unwrap_or(PROBE_PROXY);
     let redirects = settings.raw.get(Kuma::RedirectInbound).and_then(|given| boolean(given.value.trim()));
     // With port 0, the proxy answers no probes.
     if port == "0" || redirects == Some(false) {
@@ -71,50 +102,72 @@ fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
 const PROBE_PROXY: &str = "9001";
 
 /// What its injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), beside the annotations of the settings.
-pub(crate) const ANNOTATIONS: &[&str] = &[
-    "k8s.kuma.io/is-headless-service",
-    "k8s.kuma.io/service-account",
-    "k8s.kuma.io/service-name",
-    "k8s.kuma.io/spire-support",
-    "kuma.io/application-probe-proxy-port",
-    "kuma.io/builtin-dns",
-    "kuma.io/builtin-dns-port",
-    "kuma.io/container-patches",
-    "kuma.io/direct-access-services",
-    "kuma.io/envoy-admin-port",
-    "kuma.io/envoy-component-log-level",
-    "kuma.io/envoy-log-level",
-    "kuma.io/gateway",
-    "kuma.io/ignore",
-    "kuma.io/init-first",
-    "kuma.io/mesh",
-    "kuma.io/protocol",
-    "kuma.io/reachable-backends",
-    "kuma.io/service",
-    "kuma.io/service-account-token-volume",
-    "kuma.io/sidecar-drain-time",
-    "kuma.io/sidecar-env-vars",
-    "kuma.io/sidecar-injected",
-    "kuma.io/sidecar-injection",
-    "kuma.io/sidecar-proxy-concurrency",
-    "kuma.io/sidecar-uid",
-    "kuma.io/tags",
-    "kuma.io/transparent-proxying",
-    "kuma.io/transparent-proxying-ebpf",
-    "kuma.io/transparent-proxying-ebpf-bpf-fs-path",
-    "kuma.io/transparent-proxying-ebpf-cgroup-path",
-    "kuma.io/transparent-proxying-ebpf-instance-ip-env-var-name",
-    "kuma.io/transparent-proxying-ebpf-programs-source-path",
-    "kuma.io/transparent-proxying-ebpf-tc-attach-iface",
-    "kuma.io/transparent-proxying-inbound-port",
-    "kuma.io/transparent-proxying-inbound-v6-port",
-    "kuma.io/transparent-proxying-outbound-port",
-    "kuma.io/transparent-proxying-reachable-services",
-    "kuma.io/virtual-probes",
-    "kuma.io/virtual-probes-port",
-    "kuma.io/wait-for-dataplane-ready",
-    "kuma.io/workload",
-    "kuma.io/zone",
-    "traffic.kuma.io/transparent-proxy-config",
-    "traffic.kuma.io/transparent-proxy-configmap-name",
+pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
+    (
+        None,
+        &[
+            "kuma.io/application-probe-proxy-port",
+            "kuma.io/gateway",
+            "kuma.io/sidecar-injected",
+            "kuma.io/sidecar-injection",
+            "kuma.io/virtual-probes",
+            "kuma.io/virtual-probes-port",
+            "traffic.kuma.io/transparent-proxy-config",
+        ],
+    ),
+    (
+        Some("they describe the workload to its control plane"),
+        &[
+            "k8s.kuma.io/is-headless-service",
+            "k8s.kuma.io/service-account",
+            "k8s.kuma.io/service-name",
+            "kuma.io/ignore",
+            "kuma.io/mesh",
+            "kuma.io/protocol",
+            "kuma.io/service",
+            "kuma.io/tags",
+            "kuma.io/workload",
+            "kuma.io/zone",
+        ],
+    ),
+    (
+        Some("they configure the proxy behind its listeners"),
+        &[
+            "kuma.io/direct-access-services",
+            "kuma.io/envoy-admin-port",
+            "kuma.io/envoy-component-log-level",
+            "kuma.io/envoy-log-level",
+            "kuma.io/reachable-backends",
+            "kuma.io/sidecar-drain-time",
+            "kuma.io/sidecar-proxy-concurrency",
+            "kuma.io/transparent-proxying-reachable-services",
+        ],
+    ),
+    (
+        Some("they change what its injector writes, which is read in the injected pod"),
+        &[
+            "k8s.kuma.io/spire-support",
+            "kuma.io/container-patches",
+            "kuma.io/init-first",
+            "kuma.io/service-account-token-volume",
+            "kuma.io/sidecar-env-vars",
+            "kuma.io/wait-for-dataplane-ready",
+            "traffic.kuma.io/transparent-proxy-configmap-name",
+        ],
+    ),
+    (Some("its control plane ignores it on Kubernetes"), &["kuma.io/transparent-proxying"]),
+    (
+        Some("they tune eBPF, which is not done here"),
+        &[
+            "kuma.io/transparent-proxying-ebpf-bpf-fs-path",
+            "kuma.io/transparent-proxying-ebpf-cgroup-path",
+            "kuma.io/transparent-proxying-ebpf-instance-ip-env-var-name",
+            "kuma.io/transparent-proxying-ebpf-programs-source-path",
+            "kuma.io/transparent-proxying-ebpf-tc-attach-iface",
+        ],
+    ),
+    (
+        Some("it is deprecated: proxies serve both families at one port"),
+        &["kuma.io/transparent-proxying-inbound-v6-port"],
+    ),
 ];

@@ -13,6 +13,7 @@ use std::{io, net::IpAddr};
 /// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
 /// the host's users are not the pod's, so that names can't be looked up.
 pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
+    ebpf(reader);
     let ipv6 = ipv6(reader, host);
     let proxy_uid = proxy_user(reader, host, numbers_only);
     let inbound = flow(reader, &DirectionSettings::INBOUND);
@@ -62,6 +63,19 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         log_level: logs.then_some(level.unwrap_or(defaults::LOG_LEVEL)),
         comments: !reader.switch(Kuma::DisableComments),
         docker,
+    }
+}
+
+/// Another engine of upstream. Its injector writes the annotation for an init container, and its plugin ignores it.
+fn ebpf(reader: &mut SettingReader<'_>) {
+    if !reader.switch(Kuma::Ebpf) {
+        return;
+    }
+    let text =
+        "asks for eBPF, which is not done here: rules of nf_tables or iptables capture the same traffic";
+    match reader.raw.get(Kuma::Ebpf).map(|given| &given.source) {
+        Some(Source::Annotation(name)) => reader.warn(format!("{name}: {text}")),
+        _ => reader.blame(Kuma::Ebpf, &format!("{text}; leave it out")),
     }
 }
 

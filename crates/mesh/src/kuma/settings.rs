@@ -13,7 +13,8 @@ pub struct Kuma;
 settings! {
     Kuma of SettingTable::Of(Mesh::Kuma);
     Capture {
-        ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"] example "5678" features [Identity], Value("USER"),
+        ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"]
+            @ ["kuma.io/sidecar-uid"] example "5678" features [Identity], Value("USER"),
             "User, by number or name, whose traffic is the proxy's own [default: 5678, or user kuma-dp]";
         IpFamilyMode: "ip-family-mode" _ ["KUMA_TRANSPARENT_PROXY_IP_FAMILY_MODE"]
             @ ["kuma.io/transparent-proxying-ip-family-mode"]
@@ -26,9 +27,11 @@ settings! {
             features [Directions], Switch,
             "Capture outbound TCP [default: true]";
         InboundPort: "redirect-inbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_PORT"]
+            @ ["kuma.io/transparent-proxying-inbound-port"]
             example "15006" features [Listeners], Value("PORT"),
             "Proxy port that inbound TCP goes to [default: 15006]";
         OutboundPort: "redirect-outbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_PORT"]
+            @ ["kuma.io/transparent-proxying-outbound-port"]
             example "15001" features [Listeners], Value("PORT"),
             "Proxy port that outbound TCP goes to [default: 15001]";
         InboundPortsInclude: "include-inbound-ports" _
@@ -68,13 +71,14 @@ settings! {
         OutboundInsert: "redirect-outbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
             "Put the jump for outbound TCP among the rules that this program inserts into OUTPUT";
-        RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"] features [Dns], Switch,
+        RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"]
+            @ ["kuma.io/builtin-dns"] features [Dns], Switch,
             "Capture DNS queries by UDP to the servers of resolv.conf";
         CaptureAllDns: "redirect-all-dns-traffic" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_CAPTURE_ALL"]
-            features [DnsAll], Switch,
+            @ ["kuma.io/builtin-dns"] features [DnsAll], Switch,
             "Capture DNS queries by UDP to any server; not together with --redirect-dns";
         DnsPort: "redirect-dns-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_PORT"]
-            example "15053" features [Listeners], Value("PORT"),
+            @ ["kuma.io/builtin-dns-port"] example "15053" features [Listeners], Value("PORT"),
             "Proxy port that DNS queries go to [default: 15053]";
         SkipZoneSplit: "skip-dns-conntrack-zone-split" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"] features [Dns], Switch,
@@ -106,7 +110,7 @@ settings! {
         Component: "component" _ [] example "transparent-proxy" of ["transparent-proxy"], Value("WHAT"),
             "With what to do it: transparent-proxy";
         Config: "config" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
-            "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated";
+            "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated. Or the text of one file";
         ConfigFile: "config-file" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
             "The same, as releases before 3.0 have it";
         DpUid: "kuma-dp-uid" _ [] example "5678", Value("UID"),
@@ -130,6 +134,8 @@ settings! {
             "Programs of iptables; their variant, nft or legacy, is used, by the programs that are on PATH";
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"], Switch,
             "No effect: firewalld is given no rules";
+        Ebpf: "ebpf-enabled" _ ["KUMA_TRANSPARENT_PROXY_EBPF_ENABLED"] @ ["kuma.io/transparent-proxying-ebpf"], Switch,
+            "Refused: rules are set by nf_tables or iptables";
         CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"], Switch,
             "Run on a node for a pod: users by number only";
     }

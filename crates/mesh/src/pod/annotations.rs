@@ -1,13 +1,18 @@
 //! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
 
 use super::facts::{Container, Pod, STATUS, Value};
+use super::form;
 use super::given::GivenSettings;
 use super::mesh;
+use super::proxy_config;
+use crate::Problems;
+use crate::istio::annotations::STATUS_PORT;
 use crate::istio::defaults::PROXY_ID;
-use crate::mesh::Mesh;
+use crate::mesh::{Feature, Mesh};
 use crate::settings::mapping::{AnnotationRow, FIELDS, PROXY, TABLE, VARIABLES};
-use crate::settings::{self, Setting, SettingRow, nearest};
+use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use crate::sources::{Raw, Source};
+use rules::{Port, PortRange};
 use std::collections::BTreeMap;
 
 /// Reads a pod by the table of [`crate::settings::mapping`]. What it leaves open is taken from `defaults`, setting by setting, and
@@ -17,6 +22,7 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
         return of_mesh(pod, title, defaults, of, source);
     }
     let mut istio = GivenSettings::by(title);
+    proxy_config::read(&mut istio, &pod.annotations);
     for row in TABLE {
         of_row(&mut istio, row, &pod.annotations);
     }
@@ -25,8 +31,11 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     }
     let settings = ours(title, &pod.annotations, Mesh::default()).over(istio);
     let mut settings = settings.over(defaults.clone().into()).over(presets(title));
+    // Templates add the port at which the agent reports the proxy's status, unless it is 0.
+    let status =
+        pod.annotations.get(STATUS_PORT).map(|port| port.trim()).filter(|port| port.parse::<Port>().is_ok());
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
-        complete(&mut settings, row);
+        complete(&mut settings, row, status);
     }
     if settings.raw.mesh() != Mesh::default() {
         // What the defaults name is not the pod's.
@@ -52,10 +61,26 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
         let found = row.annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)));
         if let Some((name, value)) = found {
             let configured = defaults.get(row.setting).filter(|_| form.added_to.contains(&row.setting));
-            let value = match configured {
-                Some(given) => format!("{},{value}", given.value),
-                None => value.clone(),
+            let word = value.trim().to_ascii_lowercase();
+            let switch =
+                form.switches.iter().find(|(known, _)| row.kind == SettingKind::Switch && *known == word);
+            let value = match (configured, switch) {
+                (Some(given), _) => format!("{},{value}", given.value),
+                (None, Some((_, meaning))) => (*meaning).to_owned(),
+                (None, None) => value.clone(),
             };
+            if row.kind == SettingKind::Value("PORT,..") && !row.features.contains(&Feature::Ranges) {
+                for item in
+                    value.split(',').map(str::trim).filter(|item| is_range(item)).take(Problems::MAX_ITEMS)
+                {
+                    own.fault(
+                        Some(row.setting),
+                        Source::Annotation(name.to_owned()),
+                        Some(item),
+                        form::range(of.ownership().name),
+                    );
+                }
+            }
             own.set(row.setting, value, Source::Annotation(name.to_owned()));
         }
     }
@@ -127,6 +152,11 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
     }
 }
 
+/// Whether a text is a range of ports, and not a single one.
+fn is_range(item: &str) -> bool {
+    item.parse::<Port>().is_err() && item.parse::<PortRange>().is_ok()
+}
+
 /// Variables and fields of the proxy's container.
 fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
@@ -167,12 +197,12 @@ fn presets(title: &str) -> GivenSettings {
     settings
 }
 
-/// Adds the items that a list always has, each once.
-fn complete(settings: &mut GivenSettings, row: &AnnotationRow) {
+/// Adds the items that a list always has, and another one, each once.
+fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&str>) {
     let Some(given) = settings.raw.get(row.setting).cloned() else { return };
     let mut items: Vec<&str> = Vec::new();
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
-    for item in listed.chain(row.always.iter().copied()) {
+    for item in listed.chain(row.always.iter().copied()).chain(other) {
         if !items.contains(&item) {
             items.push(item);
         }

@@ -6,6 +6,7 @@
 
 use super::facts::{Pod, STATUS, Value};
 use super::mesh;
+use super::proxy_config;
 use crate::settings::mapping::{PROXY, VARIABLES};
 use crate::settings::{self, Setting};
 use crate::sources::boolean;
@@ -42,7 +43,8 @@ pub enum Skip {
     NotInjected,
     /// The same of a pod that exists: it is never injected any more.
     Started(Box<Skip>),
-    ModeNone,
+    /// The mode of the annotation of this name is NONE.
+    ModeNone(String),
     /// The reason of another mesh than Istio's sidecar, and whether its injector has yet to see the pod.
     OfMesh {
         text: String,
@@ -82,7 +84,7 @@ impl fmt::Display for Skip {
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
             Self::Started(skip) => write!(f, "{skip}, and no pod is injected once it exists"),
             Self::OfMesh { text, .. } => f.write_str(text),
-            Self::ModeNone => f.write_str("its annotation sidecar.istio.io/interceptionMode is NONE"),
+            Self::ModeNone(name) => write!(f, "its annotation {name} is NONE"),
         }
     }
 }
@@ -115,7 +117,7 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
         if !pod.annotations.contains_key(STATUS) {
             return Some(Skip::NotInjected);
         }
-        has_mode_none(pod).then_some(Skip::ModeNone)
+        mode_none(pod).map(Skip::ModeNone)
     })
 }
 
@@ -161,11 +163,15 @@ fn refused(pod: &Pod) -> Option<Skip> {
     (boolean(text) == Some(false)).then_some(Skip::Refused { label: is_label })
 }
 
-fn has_mode_none(pod: &Pod) -> bool {
-    let ours = Setting::InterceptionMode.row().annotation().and_then(|name| pod.annotations.get(&name));
-    let rows = Setting::InterceptionMode.row().annotations;
-    let mode = ours.or_else(|| rows.iter().find_map(|name| pod.annotations.get(*name)));
-    mode.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("NONE"))
+/// The annotation by which the pod's mode is NONE.
+fn mode_none(pod: &Pod) -> Option<String> {
+    let row = Setting::InterceptionMode.row();
+    let names = row.annotation().into_iter().chain(row.annotations.iter().map(|name| (*name).to_owned()));
+    let mut named = names.filter_map(|name| Some((pod.annotations.get(&name)?.clone(), name)));
+    let configured =
+        || proxy_config::mode(&pod.annotations).map(|given| (given.value, given.source.to_string()));
+    let (mode, name) = named.next().or_else(configured)?;
+    mode.trim().eq_ignore_ascii_case("NONE").then_some(name)
 }
 
 #[cfg(test)]
@@ -193,7 +199,8 @@ mod tests {
         check(&pod(&[]), Some(&Skip::NotInjected));
         check(&pod(&[injected, (INJECT, "F")]), Some(&Skip::Refused { label: false }));
         check(&pod(&[injected, (INJECT, "no")]), None);
-        check(&pod(&[injected, ("sidecar.istio.io/interceptionMode", "NONE")]), Some(&Skip::ModeNone));
+        let mode = "sidecar.istio.io/interceptionMode";
+        check(&pod(&[injected, (mode, "NONE")]), Some(&Skip::ModeNone(mode.to_owned())));
         check(&pod(&[(STATUS, r#"{"containers":["grpc"]}"#)]), Some(&Skip::NoProxy));
         let both = r#"{"initContainers":["istio-init","istio-proxy"],"containers":null}"#;
         check(&pod(&[(STATUS, both)]), Some(&Skip::InitContainer));
@@ -270,7 +277,11 @@ mod tests {
             ),
             (of_mesh(true), true, "it was not injected"),
             (of_mesh(false), false, "it was not injected"),
-            (Skip::ModeNone, false, "its annotation sidecar.istio.io/interceptionMode is NONE"),
+            (
+                Skip::ModeNone(text("sidecar.istio.io/interceptionMode")),
+                false,
+                "its annotation sidecar.istio.io/interceptionMode is NONE",
+            ),
         ] {
             assert_eq!(
                 (skip.is_before_injection(), skip.to_string()),

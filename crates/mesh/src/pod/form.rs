@@ -30,6 +30,13 @@ impl AnnotationForm {
     }
 }
 
+/// The complaint about a range of ports where a mesh takes none.
+pub(super) fn range(mesh: &str) -> String {
+    format!(
+        "is not a port; {mesh} refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
+    )
+}
+
 fn port(item: &str) -> Option<FormFault<'_>> {
     let item = item.trim();
     // Rust also takes a plus sign before a number.
@@ -37,9 +44,7 @@ fn port(item: &str) -> Option<FormFault<'_>> {
     let text = match item {
         _ if is_port => return None,
         "" => "is an empty item of a list of ports; leave the comma out",
-        _ if item.parse::<PortRange>().is_ok() => {
-            "is not a port; Istio refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
-        }
+        _ if item.parse::<PortRange>().is_ok() => return Some((item, range("Istio"))),
         _ => "is not a port; expected a number from 0 to 65535",
     };
     Some((item, text.to_owned()))

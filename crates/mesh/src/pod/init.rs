@@ -1,9 +1,9 @@
 //! The settings of an init container: its arguments and its environment, as the drop-in reads them.
 
 use super::expand::{Environment, Expanded};
-use super::facts::{Container, Value};
+use super::facts::{Container, Pod, Value};
 use super::given::GivenSettings;
-use super::mesh::Form;
+use super::mesh::{Argument, Form};
 use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingRow, Topic};
 use crate::sources::pflag::{self, Flags, PflagWord};
@@ -27,26 +27,56 @@ pub(super) struct Init {
     /// Whether variables of another object (`envFrom`) may set what it leaves open.
     pub(super) may_have_more: bool,
     pub(super) settings: GivenSettings,
+    /// The arguments that could not be read, each with the reason.
+    pub(super) unread: Vec<String>,
 }
 
 /// Reads an init container; `None` if it is about something else.
-pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
+pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
+    // Of a shell's script, only the program is looked for.
+    let script: Option<Vec<String>> = script(&words).map(|script| {
+        let words = script.split(|c: char| c.is_whitespace() || ";&|()'\"".contains(c));
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    });
+    let words = script.as_ref().map_or(words, |script| script.iter().collect());
     let flags_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
     let (dialect, start) = spoken(container, &words, flags_at)?;
     let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
-    let mut reader =
-        Arguments { dialect, flags, container, title, settings: GivenSettings::by(title), every: Vec::new() };
+    let mut reader = Arguments {
+        dialect,
+        flags,
+        container,
+        pod,
+        title,
+        settings: GivenSettings::by(title),
+        every: Vec::new(),
+        unread: Vec::new(),
+    };
     let (ContainerDialect::Of(mesh, _) | ContainerDialect::Ours(mesh)) = dialect;
     if mesh != Mesh::default() {
         let source = reader.source("its program");
         reader.settings.set(Setting::Mesh, mesh.name(), source);
     }
     let environment = Environment::of(container);
-    reader.words(&words[start.unwrap_or(flags_at)..], &environment);
+    match script {
+        Some(_) => reader.unread.push("a script of a shell; the pod's annotations count instead".to_owned()),
+        None => reader.words(&words[start.unwrap_or(flags_at)..], &environment),
+    }
     reader.variables(&environment);
-    reader.unsaid();
-    Some(reader.finish())
+    if script.is_none() {
+        reader.unsaid();
+    }
+    let init = reader.finish();
+    Some(Init { reads_annotations: init.reads_annotations || script.is_some(), ..init })
+}
+
+/// The script that a shell is given to run.
+fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
+    let shell = words.first().and_then(|word| word.rsplit('/').next())?;
+    let is_option = |word: &&String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+    let at = words.iter().position(is_option).filter(|_| ["sh", "ash", "bash", "dash"].contains(&shell))?;
+    words.get(at + 1).copied()
 }
 
 /// The program in whose words a container speaks.
@@ -100,10 +130,12 @@ struct Arguments<'a> {
     dialect: ContainerDialect,
     flags: Flags,
     container: &'a Container,
+    pod: &'a Pod,
     title: &'a str,
     settings: GivenSettings,
     /// All settings that were given, those of how to run included.
     every: Vec<(Setting, String)>,
+    unread: Vec<String>,
 }
 
 /// Whether a pod's init container may set this for the pod: what is captured, and not how a container runs.
@@ -153,9 +185,12 @@ impl Arguments<'_> {
                         }
                     }
                 }
-                PflagWord::Unknown { name, .. } => {
-                    let source = self.source(&name);
-                    self.settings.fault(None, source, None, pflag::unknown(&name, &self.flags));
+                PflagWord::Unknown { name, has_value } => {
+                    // The image may have a patched program.
+                    self.unread.push(format!("{name}: {}", pflag::unknown(&name, &self.flags)));
+                    if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
+                        words.next();
+                    }
                 }
                 PflagWord::Bare => self.bare(&text),
             }
@@ -231,7 +266,34 @@ impl Arguments<'_> {
         }
     }
 
-    fn finish(self) -> Init {
+    /// Adds what arguments hold beside settings, below what the settings are given.
+    fn held(&mut self) {
+        let ContainerDialect::Of(_, form) = self.dialect else { return };
+        let mut left = std::mem::take(&mut self.every);
+        while let Some((setting, value)) = left.pop() {
+            let option = setting.row().option();
+            match (form.argument)(self.pod, setting, &value, &|key| self.source(&format!("{option}: {key}")))
+            {
+                Some(Argument::Settings(given, problems)) => {
+                    for (setting, given) in given {
+                        let is_given = self.every.iter().chain(&left).any(|(other, _)| *other == setting);
+                        match is_of_pod(setting.row()) {
+                            _ if is_given => {}
+                            true => self.settings.set(setting, given.value, given.source),
+                            false => left.push((setting, given.value)),
+                        }
+                    }
+                    self.settings.add_problems(problems);
+                }
+                Some(Argument::Unread(why)) => self.unread.push(format!("{option}: {value:?} {why}")),
+                None => {}
+            }
+            self.every.push((setting, value));
+        }
+    }
+
+    fn finish(mut self) -> Init {
+        self.held();
         let is_on = |setting: Setting| {
             let given = self.every.iter().find(|(given, _)| *given == setting);
             given.and_then(|(_, value)| boolean(value)).unwrap_or(false)
@@ -256,6 +318,6 @@ impl Arguments<'_> {
         let may_have_more = self.container.has_foreign_env && self.dialect.rows().any(is_open);
         debug_assert!(self.settings.problems().iter().all(|problem| problem.name.starts_with(self.title)));
         let name = self.container.name.clone();
-        Init { name, idle, reads_annotations, may_have_more, settings: self.settings }
+        Init { name, idle, reads_annotations, may_have_more, settings: self.settings, unread: self.unread }
     }
 }

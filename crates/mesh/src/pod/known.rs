@@ -48,7 +48,7 @@ fn is_known(name: &str) -> bool {
 fn known() -> impl Iterator<Item = &'static str> {
     let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
-        mesh.annotations().iter().copied().flatten().chain(of_settings)
+        mesh.annotations().iter().flat_map(|(_, names)| *names).chain(of_settings)
     });
     of_meshes.copied()
 }
@@ -57,6 +57,9 @@ fn known() -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
     use crate::istio::annotations::{EXCLUDE_OUTBOUND, INCLUDE_NETWORKS, VM_INTERFACES};
+    use crate::pod::{Pod, annotated, skip};
+    use crate::sources::Raw;
+    use std::collections::BTreeMap;
 
     fn check(name: &str, intended: Option<&str>) {
         let text = unknown(name);
@@ -92,6 +95,60 @@ mod tests {
             "plain",
         ]) {
             assert_eq!(unknown(name), None);
+        }
+    }
+
+    /// There is no third kind: a value that counts upstream and that nothing here reads.
+    #[test]
+    fn a_known_annotation_decides_about_capture_or_has_no_meaning_for_it() {
+        const VALUES: [&str; 11] = [
+            "true",
+            "false",
+            "enabled",
+            "none",
+            "ambient",
+            "81",
+            "TPROXY",
+            "x",
+            r#"{"containers": []}"#,
+            "interceptionMode: TPROXY",
+            "redirect: {inbound: {enabled: false}}",
+        ];
+        let signs = |mesh| match mesh {
+            Mesh::Istio => vec![("sidecar.istio.io/status", "{}")],
+            Mesh::Linkerd => vec![("linkerd.io/inject", "enabled"), ("linkerd.io/created-by", "x")],
+            Mesh::Kuma => vec![("kuma.io/sidecar-injected", "true"), ("kuma.io/virtual-probes-port", "82")],
+            Mesh::Ambient => vec![("ambient.istio.io/redirection", "enabled")],
+        };
+        let read = |words: &BTreeMap<String, String>| {
+            let pod = Pod { labels: Some(words.clone()), ..Pod::annotated("web", "shop", words.clone()) };
+            let read = annotated(&pod, "Pod", &Raw::default());
+            let values: Vec<_> =
+                read.raw.iter().map(|(setting, given)| (setting, given.value.clone())).collect();
+            (values, read.problems(), skip(&pod, &[""; 0]))
+        };
+        let decides = |name: &str, signs: &[(&str, &str)]| {
+            let words = signs.iter().filter(|(sign, _)| *sign != name);
+            let words: BTreeMap<_, _> =
+                words.map(|(sign, value)| ((*sign).to_owned(), (*value).to_owned())).collect();
+            let with = |value: &str| {
+                words.clone().into_iter().chain([(name.to_owned(), value.to_owned())]).collect()
+            };
+            VALUES.iter().any(|value| read(&with(value)) != read(&words))
+        };
+        for mesh in Mesh::ALL {
+            let signs = signs(*mesh);
+            let of_settings = mesh.settings().iter().map(|row| (None, row.annotations));
+            for (why, names) in mesh.annotations().iter().copied().chain(of_settings) {
+                for name in names {
+                    let found = match why {
+                        // Alone, or as the only one that the injector has left.
+                        None => [&signs[..], &signs[..1], &[]].iter().any(|signs| decides(name, signs)),
+                        Some(_) => decides(name, &signs),
+                    };
+                    assert_eq!(found, why.is_none(), "{name}: {why:?}");
+                }
+            }
         }
     }
 

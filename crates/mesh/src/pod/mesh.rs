@@ -6,14 +6,26 @@
 use super::decision::{Skip, speaks_istio};
 use super::facts::{Pod, STATUS};
 use super::given::GivenSettings;
+use crate::InputProblem;
 use crate::mesh::Mesh;
 use crate::settings::mapping::PROXY;
 use crate::settings::{ANNOTATIONS, Setting};
-use crate::sources::Source;
+use crate::sources::{Given, Source};
 use std::collections::BTreeMap;
 
 /// A label or an annotation, and the values that count; none for any value.
 pub(crate) type Word = (&'static str, &'static [&'static str]);
+
+/// The source of a key of a configuration.
+pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
+
+/// What an argument of an init container holds beside settings.
+pub(crate) enum Argument {
+    /// A configuration as text: its settings, and what is wrong with it.
+    Settings(Vec<(Setting, Given)>, Vec<InputProblem>),
+    /// What is not read, for this reason.
+    Unread(&'static str),
+}
 
 /// How pods of a mesh are recognized, and how they give settings.
 pub(crate) struct Form {
@@ -39,6 +51,11 @@ pub(crate) struct Form {
     pub(crate) injected: &'static [Word],
     /// The values of settings that pods leave open.
     pub(crate) presets: &'static [(Setting, &'static str)],
+    /// Words of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
+    pub(crate) switches: &'static [(&'static str, &'static str)],
+    /// Reads the value of an argument of an init container, with the source of a key of it; `None` where it holds nothing beside the
+    /// setting.
+    pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
     /// Lists to which an annotation of the mesh adds, where a network configuration has set them. Others are
     /// replaced.
     pub(crate) added_to: &'static [Setting],

@@ -52,6 +52,7 @@ mod malformed;
 mod manifest;
 pub(crate) mod mesh;
 mod node;
+mod proxy_config;
 mod reading;
 mod resolve;
 mod scalar;

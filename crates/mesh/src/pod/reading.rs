@@ -65,7 +65,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     let title = &object.full_title();
     let pod = &object.pod;
     let containers = pod.spec.iter().flat_map(|spec| &spec.init_containers);
-    let inits: Vec<Init> = containers.filter_map(|container| init::read(container, title)).collect();
+    let inits: Vec<Init> = containers.filter_map(|container| init::read(container, pod, title)).collect();
     let by_annotations = annotated(pod, title, &Raw::default());
     let mut setters = inits.iter().filter(|init| init.idle.is_none());
     let mut reading = match setters.next() {
@@ -77,6 +77,11 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
             format!("its init container {} sets rules too, but only those of {first} count here", other.name)
         };
         reading.warnings.extend(setters.map(|other| of_form(text(other))));
+    }
+    for Init { name, unread, .. } in &inits {
+        let text =
+            |argument: &String| format!("an argument of its init container {name} is not read: {argument}");
+        reading.warnings.extend(unread.iter().map(text).map(of_form));
     }
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
         let mut none = GivenSettings::by(title);
