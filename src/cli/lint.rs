@@ -6,7 +6,7 @@ use super::noted::{self, NotedSettings};
 use super::run;
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
 use diagnose::lint::annotate::{self, FindingLocation};
-use diagnose::lint::{Item, items, lint, runs_as_proxy, text};
+use diagnose::lint::{Item, items, lint, of_subject, text};
 use diagnose::{Basis, basis};
 use mesh::sources::SettingReader;
 use mesh::{Problems, Setting};
@@ -73,7 +73,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         } else {
             lint(&subject.raw, &call.capture, &[])
         };
-        findings.extend(runs_as_proxy(subject, &call.capture));
+        findings.extend(of_subject(subject, &call.capture));
         let mut items = items(subject, &call.warnings, &findings);
         items.retain(|item| *notes || item.is_warning());
         is_denied |= *deny && items.iter().any(Item::is_warning);

@@ -3,14 +3,14 @@
 use super::ipv6;
 use super::manifest::Subject;
 use super::run::{ResolvedCall, RunMode};
-use diagnose::lint::{Finding, Level, brief, runs_as_proxy};
+use diagnose::lint::{Finding, Level, brief, of_subject};
 use mesh::sources::Raw;
 
 /// Warns of likely mistakes once the rules are in place: the lint walks packets, which may take longer than setting the rules,
 /// and until then nothing is captured. A preview does not read the namespace.
 pub(super) fn warn(subject: &Subject, call: &ResolvedCall) {
     warn_by(brief, &subject.raw, call);
-    warn_of(runs_as_proxy(subject, &call.capture));
+    warn_of(of_subject(subject, &call.capture));
 }
 
 /// Warns of the findings of a lint.

@@ -84,6 +84,11 @@ impl Subject {
         self.reading.as_ref().map_or(&[], |reading| &reading.applications)
     }
 
+    /// The pod; `None` for flags.
+    pub fn reading(&self) -> Option<&Reading> {
+        self.reading.as_ref()
+    }
+
     /// What is assumed of a pod whose manifest has no addresses, and that is in no network namespace which has them.
     pub fn assumption(&self) -> Option<&'static str> {
         let is_described = self.reading.is_some() && self.skip().is_none() && self.namespace().is_none();

@@ -6,6 +6,7 @@
 
 use crate::settings::Setting;
 use crate::sources::Dialect;
+use crate::visible::visible;
 use std::fmt;
 
 macro_rules! codes {
@@ -115,6 +116,18 @@ codes! {
     WebhookUntrusted = "SI037";
     /// A setting of a pod is invalid.
     InvalidSetting = "SI038";
+    /// A mesh's annotation or label is not in the metadata of the pod, so that it has no effect.
+    Misplaced = "SI039";
+    /// Kubernetes drops a field of a pod that it does not know.
+    DroppedField = "SI040";
+    /// An init container runs when the rules are set and the proxy does not run yet.
+    RunsBeforeProxy = "SI041";
+    /// The proxy of a Job keeps its pod alive.
+    JobKeptAlive = "SI042";
+    /// A runtime class has a network stack in which rules of a CNI plugin have no effect.
+    OwnNetworkStack = "SI043";
+    /// Connections of a second interface are captured, too.
+    SecondInterface = "SI044";
 }
 
 /// Codes of findings that are not made any more.
@@ -133,6 +146,20 @@ pub enum Level {
     Warning,
     /// Worth knowing.
     Note,
+}
+
+/// Something that the author of a manifest should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub level: Level,
+    pub code: Code,
+    pub text: String,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&visible(&self.text))
+    }
 }
 
 /// One thing that is suspicious.
@@ -222,8 +249,8 @@ mod tests {
     #[test]
     fn codes_stand_in_columns_and_are_found_by_their_names() {
         assert_eq!(
-            format!("[{:<7}|{:>7}]", Code::NothingCaptured, Code::InvalidSetting),
-            "[SI001  |  SI038]"
+            format!("[{:<7}|{:>7}]", Code::NothingCaptured, Code::SecondInterface),
+            "[SI001  |  SI044]"
         );
         assert_eq!(Code::named("SI005"), Some(Code::Ipv6Uncaptured));
         assert_eq!(Code::named("si005"), None);

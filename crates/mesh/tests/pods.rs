@@ -260,17 +260,34 @@ fn applications_run_as_their_own_users_or_the_pods() {
 }
 
 #[test]
-fn what_is_to_be_injected_yet_is_a_note_and_what_is_never_captured_a_warning() {
-    let remarks = |metadata: &str| {
-        let text =
-            format!("kind: Pod\nmetadata: {{name: web{metadata}}}\nspec: {{containers: [{{name: app}}]}}\n");
+fn what_is_to_be_injected_yet_or_chosen_is_a_note_and_what_is_never_captured_a_warning() {
+    let remarks_of = |metadata: &str, spec: &str| {
+        let text = format!("kind: Pod\nmetadata: {{name: web{metadata}}}\nspec: {{{spec}}}\n");
         let objects = objects("manifest", &text).expect("a pod");
         let remarks = read(&objects[0], EXCLUDED_NAMESPACES).warnings;
         remarks.into_iter().map(|remark| (remark.level, remark.code)).collect::<Vec<_>>()
     };
+    let remarks = |metadata: &str| remarks_of(metadata, "containers: [{name: app}]");
     assert_eq!(remarks(""), [(Level::Note, Code::AmbiguousManifest)]);
-    let refused = remarks(", labels: {sidecar.istio.io/inject: 'false'}");
-    assert_eq!(refused, [(Level::Warning, Code::AmbiguousManifest)]);
+    let app = "containers: [{name: app}]";
+    let on_node = "hostNetwork: true, containers: [{name: app}]";
+    let proxy = "containers: [{name: istio-proxy, args: [proxy, router]}]";
+    let status = ", annotations: {sidecar.istio.io/status: '{}', sidecar.istio.io/interceptionMode: NONE}";
+    for (level, metadata, spec) in [
+        (Level::Note, ", labels: {sidecar.istio.io/inject: 'false'}", app),
+        (Level::Note, ", labels: {sidecar.istio.io/inject: 'false'}", on_node),
+        (Level::Note, ", annotations: {linkerd.io/inject: disabled}", app),
+        (Level::Note, ", annotations: {linkerd.io/inject: disabled}", on_node),
+        (Level::Note, ", labels: {kuma.io/sidecar-injection: disabled}", app),
+        (Level::Note, "", on_node),
+        (Level::Note, "", proxy),
+        (Level::Note, ", namespace: kube-system", app),
+        (Level::Note, status, "containers: [{name: istio-proxy}]"),
+        (Level::Warning, ", labels: {sidecar.istio.io/inject: 'true'}", on_node),
+        (Level::Warning, ", annotations: {linkerd.io/inject: enabled}, namespace: kube-system", app),
+    ] {
+        assert_eq!(remarks_of(metadata, spec), [(level, Code::AmbiguousManifest)], "{metadata} {spec}");
+    }
     let unknown = remarks(", annotations: {traffic.kuma.io/zzz: x}");
     assert_eq!(unknown.last(), Some(&(Level::Warning, Code::UnknownAnnotation)));
 }

@@ -10,7 +10,7 @@ use crate::tables::{PageCases, cases, kind};
 use crate::words::FieldSettings;
 use diagnose::Subject;
 use diagnose::explain::{Explanation, PacketQuery, RuleView, explain};
-use diagnose::lint::{Item, Level, items, lint, runs_as_proxy};
+use diagnose::lint::{Item, Level, items, lint, of_subject};
 use diagnose::picture::{DrawnRow, DrawnRows, FlowDisposition, Picture};
 use diagnose::subject::each;
 use mesh::preview::{self, Preview};
@@ -174,7 +174,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     }
     // Nothing is captured whatever the settings, and the reason is shown.
     let mut findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
-    findings.extend(runs_as_proxy(subject, capture));
+    findings.extend(of_subject(subject, capture));
     let mut items = items(subject, warnings, &findings);
     items.retain(Item::is_warning);
     let rule_view =

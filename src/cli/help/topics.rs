@@ -5,6 +5,7 @@ use crate::cli::command::COMMANDS;
 use crate::cli::tree::help_call;
 use command_line::sections;
 use diagnose::{Style, fold};
+use mesh::finding::Code;
 use mesh::settings;
 use std::fmt::Write;
 
@@ -40,8 +41,14 @@ pub(super) fn all() -> Vec<HelpTopic> {
     topics
 }
 
-/// The topic with this name, or the only one whose name begins so.
+/// The topic with this name, or the only one whose name begins so; of the code of a finding, the section that names it.
 pub(super) fn find(name: &str) -> Option<HelpTopic> {
+    if let Some(code) = Code::named(name) {
+        let sections = markdown::sections(TROUBLESHOOTING);
+        let section = sections.into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
+        let body = Body::Section(section.map_or("docs/lint.md lists all codes.", |(_, text)| text));
+        return Some(HelpTopic { name: name.to_owned(), title: format!("{name}: {}", code.about()), body });
+    }
     let mut found: Vec<HelpTopic> = all().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
     match found.iter().position(|topic| topic.name == name) {
         Some(at) => Some(found.swap_remove(at)),
@@ -109,6 +116,14 @@ mod tests {
                 assert!(is_code || !line.contains("](") && !line.contains('`'), "{line}");
             }
         }
+        for code in Code::ALL {
+            assert!(find(code.name()).is_some(), "{code}");
+        }
+        let early = plain(&find("SI041").expect("a topic").text(80));
+        assert!(
+            early.starts_with("SI041: An init container") && early.contains("native sidecars"),
+            "{early}"
+        );
         let codes = plain(&find("exit-codes").expect("a topic").text(80));
         assert!(codes.contains("\napply\n  0  the rules are in place\n"), "{codes}");
         let variables = plain(&find("environment").expect("a topic").text(80));

@@ -2,7 +2,7 @@
 
 use super::{WIDTH, check, raw};
 use crate::lint::annotate::{FindingLocation, github, sarif, sarif_results};
-use crate::lint::{self, runs_as_proxy};
+use crate::lint::{self, of_subject};
 use crate::subject::each;
 use crate::{Subject, compare, plain};
 use mesh::settings::Setting;
@@ -105,7 +105,7 @@ fn answer(subject: &Subject) -> String {
     };
     text += &plain(&subject.traffic(&resolved.capture).summary().text(WIDTH));
     let mut findings = lint::lint(&subject.raw, &resolved.capture, &[]);
-    findings.extend(runs_as_proxy(subject, &resolved.capture));
+    findings.extend(of_subject(subject, &resolved.capture));
     let findings: Vec<_> = findings.into_iter().map(|finding| finding.named_by(&subject.dialect())).collect();
     let items = lint::items(subject, &resolved.warnings, &findings);
     text += &plain(&lint::text(&items, WIDTH));

@@ -1,36 +1,56 @@
-//! Containers of an application that run as the proxy: rules match the proxy's packets by their owner, so they take those of
-//! such a container for the proxy's own.
+//! Findings about the containers and interfaces of a pod beside its settings: containers that run as the proxy, whose packets
+//! rules take for the proxy's own; init containers that need the network before there is a proxy; second interfaces.
 
 use super::comparison::{LintComparison, MAX_WORK};
 use super::{Code, Finding};
 use crate::Subject;
-use mesh::Capture;
-use mesh::pod::{Application, Id};
-use mesh::sources::Raw;
+use mesh::pod::{Application, CaptureMethod, Id, Reading};
+use mesh::sources::{Dialect, Raw};
+use mesh::{Capture, Proxy, Selector, Setting};
 use rules::shadow::Work;
 use rules::simulate::Direction;
 
-/// A warning for each container of the subject's pod whose user or group is the proxy's.
-pub fn runs_as_proxy(subject: &Subject, capture: &Capture) -> Vec<Finding> {
+/// The findings about the pod of a subject.
+pub fn of_subject(subject: &Subject, capture: &Capture) -> Vec<Finding> {
     // Where nothing of an application is captured anyway, it makes no difference.
-    if subject.skip().is_some() {
-        return Vec::new();
+    match subject.reading().filter(|_| subject.skip().is_none()) {
+        Some(reading) => of_pod(&subject.raw, reading, capture),
+        None => Vec::new(),
     }
-    containers_as_proxy(&subject.raw, subject.applications(), capture)
 }
 
-/// The same for the containers of a pod that is captured.
-pub fn containers_as_proxy(raw: &Raw, applications: &[Application], capture: &Capture) -> Vec<Finding> {
-    let proxy = capture.proxy();
+/// The same of a pod that is captured.
+pub fn of_pod(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
+    let proxy = &capture.proxy();
+    let mut findings = as_proxy(&reading.applications, proxy);
+    findings.extend(before_proxy(reading, proxy));
+    findings.extend(second_interfaces(raw, reading, capture));
+    let is_others = |direction: &Direction| match direction {
+        Direction::Outbound { uid, gid, .. } => !proxy.uids.contains(uid) && !proxy.gids.contains(gid),
+        Direction::Inbound { .. } => false,
+    };
+    let captures_others = || {
+        let mut comparison = LintComparison::new(raw, capture, Work::new(MAX_WORK));
+        comparison.captures(|packet| is_others(&packet.direction))
+    };
+    if !findings.is_empty() && !captures_others() {
+        findings.clear();
+    }
+    findings
+}
+
+/// Whose ids of an application are the proxy's: those of its user and of its group.
+fn ids_of_proxy(application: &Application, proxy: &Proxy) -> [Option<Id>; 2] {
     let is_user = |id: &Id| proxy.uids.iter().any(|uid| uid.number() == id.number);
     let is_group = |id: &Id| proxy.gids.iter().any(|gid| gid.number() == id.number);
+    [application.user.filter(is_user), application.group.filter(is_group)]
+}
+
+fn as_proxy(applications: &[Application], proxy: &Proxy) -> Vec<Finding> {
     let mut findings = Vec::new();
     for application in applications {
-        let found = [
-            ("runAsUser", "user", application.user.filter(is_user)),
-            ("runAsGroup", "group", application.group.filter(is_group)),
-        ];
-        for (field, noun, id) in found {
+        let ids = ids_of_proxy(application, proxy);
+        for ((field, noun), id) in [("runAsUser", "user"), ("runAsGroup", "group")].into_iter().zip(ids) {
             let Some(Id { number, is_of_pod }) = id else { continue };
             let by = if is_of_pod { ", by the pod's securityContext" } else { "" };
             findings.push(Finding::warning(
@@ -44,16 +64,50 @@ pub fn containers_as_proxy(raw: &Raw, applications: &[Application], capture: &Ca
             ));
         }
     }
-    let is_others = |direction: &Direction| match direction {
-        Direction::Outbound { uid, gid, .. } => !proxy.uids.contains(uid) && !proxy.gids.contains(gid),
-        Direction::Inbound { .. } => false,
-    };
-    let captures_others = || {
-        let mut comparison = LintComparison::new(raw, capture, Work::new(MAX_WORK));
-        comparison.captures(|packet| is_others(&packet.direction))
-    };
-    if !findings.is_empty() && !captures_others() {
-        findings.clear();
-    }
     findings
+}
+
+/// Whether an init container calls anything is unknown, so that this is a note.
+fn before_proxy(reading: &Reading, proxy: &Proxy) -> Vec<Finding> {
+    let captured = reading.early.iter().filter(|one| ids_of_proxy(one, proxy) == [None; 2]);
+    let user = proxy.uids.first().map(|uid| format!(" (runAsUser: {})", uid.number())).unwrap_or_default();
+    let earlier = match &reading.way {
+        CaptureMethod::InitContainer(setter) => format!("put it before {setter}, "),
+        CaptureMethod::Annotations => String::new(),
+    };
+    let note = |one: &Application| {
+        let name = &one.container;
+        let text = format!(
+            "init container {name} runs after the rules are set and before the proxy starts, so that its captured connections fail"
+        );
+        let remedy = format!(
+            "if it needs the network, {earlier}use a native sidecar, run it as the proxy's user{user}, or exclude its destinations"
+        );
+        Finding::note(Code::RunsBeforeProxy, "initContainers", text, remedy)
+    };
+    captured.map(note).collect()
+}
+
+fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
+    let lists = capture.lists();
+    let is_excluded = |name: &String| {
+        let is_it =
+            |selector: &Selector| matches!(selector, Selector::Interface(one) if one.to_string() == *name);
+        lists.iter().any(|listed| !listed.captured && is_it(&listed.selector))
+    };
+    let dialect = Dialect::of(raw);
+    let remedy = match Setting::ExcludeInterfaces.is_for(raw.mesh()) {
+        true => format!("exclude it with {}", dialect.render("{--istio-exclude-interfaces}")),
+        false => "exclude its networks".to_owned(),
+    };
+    let note = |name: &String| {
+        let text = format!("connections of its interface {name} are captured, too");
+        Finding::note(
+            Code::SecondInterface,
+            "k8s.v1.cni.cncf.io/networks",
+            text,
+            format!("if the proxy is not to see them, {remedy}"),
+        )
+    };
+    reading.interfaces.iter().filter(|name| !is_excluded(name)).map(note).collect()
 }

@@ -22,7 +22,7 @@ mod report;
 pub(crate) mod tests;
 mod unreachable;
 
-pub use application::{containers_as_proxy, runs_as_proxy};
+pub use application::{of_pod, of_subject};
 pub use ipv6::{InterfaceAddress, leaves_ipv6_uncaptured, uncaptured_ipv6};
 pub use mesh::finding::{Code, Edit, Finding, Level, RETIRED};
 pub use report::{Item, items, text};

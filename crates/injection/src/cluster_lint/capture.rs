@@ -5,7 +5,7 @@ use super::findings::FindingGroups;
 use super::injected::Membership;
 use super::inventory::DescribedPod;
 use diagnose::explain::{PodContext, RuleView};
-use diagnose::lint::{containers_as_proxy, lint};
+use diagnose::lint::{lint, of_pod};
 use mesh::finding::{Code, Finding, Level};
 use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, Remark, read};
 use mesh::sources::{Dialect, Given, Raw, RemoteHost, STAND_IN, Source};
@@ -64,7 +64,9 @@ impl Captures {
         for remark in &reading.warnings {
             // That a pod is not captured at all is judged by its webhooks.
             let is_about_capture = remark.level == Level::Warning && !is_never && is_captured;
-            if remark.code == Code::UnknownAnnotation || is_about_capture {
+            let is_of_form =
+                [Code::UnknownAnnotation, Code::Misplaced, Code::DroppedField].contains(&remark.code);
+            if is_of_form || is_about_capture {
                 groups.about(of_remark(remark), pod);
             }
         }
@@ -81,8 +83,8 @@ impl Captures {
         let of = self.linted(&reading, &title);
         of.findings.iter().for_each(|finding| groups.about(finding.clone(), pod));
         let valid = of.valid.as_ref()?;
-        let of_users = containers_as_proxy(&valid.raw, &reading.applications, &valid.capture);
-        of_users.into_iter().for_each(|finding| groups.about(finding, pod));
+        let of_pod = of_pod(&valid.raw, &reading, &valid.capture);
+        of_pod.into_iter().for_each(|finding| groups.about(finding, pod));
         Some(PodCapture { of, applications: reading.applications })
     }
 

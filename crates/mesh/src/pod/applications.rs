@@ -1,9 +1,9 @@
 //! The users and groups that the containers of an application run as.
 //!
-//! Init containers are left out, as they may well run as the proxy's user: where a plugin sets the rules, that is how they
+//! Init containers are apart, as they may well run as the proxy's user: where a plugin sets the rules, that is how they
 //! reach the network before there is a proxy.
 
-use super::facts::{Container, Pod};
+use super::facts::{Container, Pod, Spec, Status};
 use crate::mesh::Mesh;
 use crate::settings::mapping::PROXY;
 
@@ -26,22 +26,29 @@ pub struct Id {
 /// The containers of a pod that run beside its proxy.
 pub(super) fn applications(pod: &Pod) -> Vec<Application> {
     let Some(spec) = &pod.spec else { return Vec::new() };
-    let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy);
-    let proxies: Vec<&str> = proxies.chain([PROXY]).collect();
-    // A proxy has another name where a template says so.
-    let injected = pod.status().map(|status| [status.containers, status.init_containers].concat());
-    let injected = injected.unwrap_or_default();
-    let is_proxy = |name: &String| proxies.contains(&name.as_str()) || injected.contains(name);
     let sidecars = spec.init_containers.iter().filter(|container| container.always_restarts);
     let running = spec.containers.iter().chain(sidecars);
+    let others = running.filter(|container| !is_injected(pod, &container.name));
+    others.map(|container| application(spec, container)).collect()
+}
+
+/// Whether a container is a proxy, or another one that the injector has added by its own record: a template may name it.
+pub(super) fn is_injected(pod: &Pod, name: &str) -> bool {
+    let added =
+        |status: Status| status.containers.iter().chain(&status.init_containers).any(|one| one == name);
+    let mut proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]);
+    proxies.any(|proxy| proxy == name) || pod.status().is_some_and(added)
+}
+
+/// A container with the ids that it runs as.
+pub(super) fn application(spec: &Spec, container: &Container) -> Application {
     let id = |own: &Option<String>, of_pod: &Option<String>| {
         let id = own.as_ref().or(of_pod.as_ref())?;
         Some(Id { number: id.parse().ok()?, is_of_pod: own.is_none() })
     };
-    let application = |container: &Container| Application {
+    Application {
         container: container.name.clone(),
         user: id(&container.run_as_user, &spec.run_as_user),
         group: id(&container.run_as_group, &spec.run_as_group),
-    };
-    running.filter(|container| !is_proxy(&container.name)).map(application).collect()
+    }
 }

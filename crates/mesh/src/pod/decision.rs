@@ -35,10 +35,8 @@ pub enum Skip {
     NoProxy,
     /// The proxy is something else, by its arguments.
     NotSidecar(String),
-    /// A label or an annotation refuses injection.
-    Refused {
-        label: bool,
-    },
+    /// This label or annotation refuses injection.
+    Refused(String),
     /// The injector has not seen it.
     NotInjected,
     /// The same of a pod that exists: it is never injected any more.
@@ -67,6 +65,18 @@ impl Skip {
             other => matches!(other, Self::NoProxy | Self::NotInjected | Self::Nameless),
         }
     }
+
+    /// Whether the author of the pod has chosen it, or the pod has nothing of a mesh.
+    pub(super) fn is_chosen(&self, pod: &Pod) -> bool {
+        match self {
+            Self::Refused(_) | Self::ModeNone(_) | Self::EnvoyDisabled | Self::NotSidecar(_) => true,
+            Self::NamespaceExcluded(_) | Self::HostNetwork => {
+                refused(pod).is_some() || !speaks_istio(pod) && mesh::of(pod).is_none() || mesh::refuses(pod)
+            }
+            Self::Nameless | Self::InitContainer | Self::NoProxy | Self::NotInjected => false,
+            Self::Started(_) | Self::OfMesh { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for Skip {
@@ -79,8 +89,7 @@ impl fmt::Display for Skip {
             Self::EnvoyDisabled => write!(f, "its container {PROXY} has DISABLE_ENVOY set"),
             Self::NoProxy => write!(f, "it has no container {PROXY}"),
             Self::NotSidecar(role) => write!(f, "its container {PROXY} is a proxy of another kind: {role}"),
-            Self::Refused { label: true } => write!(f, "its label {INJECT} says no"),
-            Self::Refused { label: false } => write!(f, "its annotation {INJECT} says no"),
+            Self::Refused(by) => write!(f, "its {by} says no"),
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
             Self::Started(skip) => write!(f, "{skip}, and no pod is injected once it exists"),
             Self::OfMesh { text, .. } => f.write_str(text),
@@ -160,7 +169,8 @@ fn refused(pod: &Pod) -> Option<Skip> {
         Some(text) => (text, true),
         None => (pod.annotations.get(INJECT)?, false),
     };
-    (boolean(text) == Some(false)).then_some(Skip::Refused { label: is_label })
+    let kind = if is_label { "label" } else { "annotation" };
+    (boolean(text) == Some(false)).then(|| Skip::Refused(format!("{kind} {INJECT}")))
 }
 
 /// The annotation by which the pod's mode is NONE.
@@ -197,7 +207,7 @@ mod tests {
         let native = r#"{"initContainers":["istio-validation","istio-proxy"],"containers":[]}"#;
         check(&pod(&[(STATUS, native)]), None);
         check(&pod(&[]), Some(&Skip::NotInjected));
-        check(&pod(&[injected, (INJECT, "F")]), Some(&Skip::Refused { label: false }));
+        check(&pod(&[injected, (INJECT, "F")]), Some(&Skip::Refused(format!("annotation {INJECT}"))));
         check(&pod(&[injected, (INJECT, "no")]), None);
         let mode = "sidecar.istio.io/interceptionMode";
         check(&pod(&[injected, (mode, "NONE")]), Some(&Skip::ModeNone(mode.to_owned())));
@@ -238,7 +248,7 @@ mod tests {
         spec(&mut pod, |spec| spec.containers[0].env.clear());
         check(&pod, Some(&Skip::NotSidecar(text("router"))));
         spec(&mut pod, |spec| spec.containers[0].args[1] = "sidecar".to_owned());
-        check(&pod, Some(&Skip::Refused { label: true }));
+        check(&pod, Some(&Skip::Refused(format!("label {INJECT}"))));
         pod.labels = None;
         check(&pod, Some(&Skip::NotInjected));
         spec(&mut pod, |spec| spec.init_containers.append(&mut spec.containers));
@@ -263,8 +273,16 @@ mod tests {
                 false,
                 "its container istio-proxy is a proxy of another kind: router",
             ),
-            (Skip::Refused { label: true }, false, "its label sidecar.istio.io/inject says no"),
-            (Skip::Refused { label: false }, false, "its annotation sidecar.istio.io/inject says no"),
+            (
+                Skip::Refused(text("label sidecar.istio.io/inject")),
+                false,
+                "its label sidecar.istio.io/inject says no",
+            ),
+            (
+                Skip::Refused(text("annotation sidecar.istio.io/inject")),
+                false,
+                "its annotation sidecar.istio.io/inject says no",
+            ),
             (
                 Skip::NotInjected,
                 true,

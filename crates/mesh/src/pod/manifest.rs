@@ -1,11 +1,13 @@
 //! The pods of a manifest, read for their settings.
 
 use super::facts::Pod;
+use super::misplaced;
 use super::node::ManifestNode;
 use super::shape::ObjectReader;
 use super::standard::{ENFORCE, Standard};
-use super::walk::{FoundObject, MAX_OBJECTS, describes, walk};
+use super::walk::{FoundObject, MAX_OBJECTS, describes, template_of, walk};
 use super::yaml::documents;
+use crate::finding::Remark;
 use crate::visible::visible;
 use crate::{InputProblem, Problems};
 use serde::Deserialize;
@@ -18,12 +20,15 @@ use std::rc::Rc;
 pub struct ManifestObject {
     /// Its kind, namespace and name: `Deployment shop/web`.
     pub title: String,
+    pub kind: String,
     /// The number of its document, from 1.
     pub document: usize,
     /// The pod that it is, or that is made from it.
     pub pod: Pod,
     /// What has not the form that Kubernetes wants.
     pub problems: Vec<InputProblem>,
+    /// What is written where nothing reads it.
+    pub remarks: Vec<Remark>,
     /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
     pub enforced: Option<Standard>,
 }
@@ -127,7 +132,7 @@ impl Found {
             let enforced = Standard::enforced(text(&["metadata", "labels", ENFORCE]));
             self.standards.extend(enforced.map(|standard| (name.clone(), standard)));
         }
-        let Some(template) = describes(node, kind, version) else {
+        let Some((path, template)) = describes(node, kind, version) else {
             self.others.push(title);
             return;
         };
@@ -135,6 +140,11 @@ impl Found {
         let mut shape = ObjectReader::new(&full);
         let pod = shape.pod(template, &name, namespace);
         let problems = shape.problems;
-        self.objects.push(ManifestObject { title, document: self.document, pod, problems, enforced: None });
+        let mut remarks = misplaced::metadata(node, path);
+        if version.is_some_and(|version| template_of(kind, version).is_some()) {
+            remarks.extend(misplaced::fields(template, path));
+        }
+        let (kind, document) = (kind.to_owned(), self.document);
+        self.objects.push(ManifestObject { title, kind, document, pod, problems, remarks, enforced: None });
     }
 }

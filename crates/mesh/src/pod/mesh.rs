@@ -66,11 +66,11 @@ pub(crate) struct Form {
 impl Form {
     /// Why a plugin captures nothing of the pod; `None` if it does.
     pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
-        let refused = self.refusals.iter().find(|word| sign_of(pod, word).is_some());
-        if let Some((name, values)) = refused {
-            let text =
-                if values.is_empty() { format!("it has {name}") } else { format!("its {name} says no") };
-            return Some(Skip::OfMesh { text, before: false });
+        if let Some((name, values)) = self.refusal(pod) {
+            return Some(match values {
+                [] => Skip::OfMesh { text: format!("it has {name}"), before: false },
+                _ => Skip::Refused((*name).to_owned()),
+            });
         }
         let Some(spec) = &pod.spec else {
             let is_injected =
@@ -90,6 +90,11 @@ impl Form {
         })
     }
 
+    /// The label or annotation by which a pod refuses capture.
+    fn refusal(&self, pod: &Pod) -> Option<&'static Word> {
+        self.refusals.iter().find(|word| sign_of(pod, word).is_some())
+    }
+
     /// Whether a pod is the mesh's, and what shows it.
     fn is_of(&self, pod: &Pod) -> Option<Source> {
         let word = self.signs.iter().chain(self.injected).find_map(|word| sign_of(pod, word));
@@ -107,6 +112,11 @@ impl Form {
         let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
         metadata_names(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
     }
+}
+
+/// Whether a pod refuses capture by its mesh.
+pub(super) fn refuses(pod: &Pod) -> bool {
+    of(pod).and_then(|(mesh, _)| mesh.pods()?.refusal(pod)).is_some()
 }
 
 /// The names of a pod's labels and annotations.

@@ -36,6 +36,7 @@
 //!
 //! [`Raw`]: crate::sources::Raw
 
+pub use crate::finding::Remark;
 pub use crate::settings::mapping;
 
 mod annotations;
@@ -48,9 +49,12 @@ mod given;
 mod holders;
 mod init;
 mod known;
+mod lifecycle;
 mod malformed;
 mod manifest;
 pub(crate) mod mesh;
+mod misplaced;
+mod networks;
 mod node;
 mod proxy_config;
 mod reading;
@@ -72,7 +76,7 @@ pub use init::VALIDATION;
 pub use known::{nearest_annotation, unknown};
 pub use manifest::{ManifestObject, objects, objects_in};
 pub use mesh::{MeshSign, signs};
-pub use reading::{CaptureMethod, Reading, Remark, read};
+pub use reading::{CaptureMethod, Reading, read};
 pub use standard::{ENFORCE, Standard};
 pub use values::{Located, located, values, values_of_later_keys};
 pub use walk::{kinds, template_of};

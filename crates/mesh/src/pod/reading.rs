@@ -11,25 +11,25 @@ use super::given::GivenSettings;
 use super::init::{self, Init};
 use super::known::unknown;
 use super::manifest::ManifestObject;
-use crate::finding::{Code, Level};
+use super::{lifecycle, networks};
+use crate::finding::{Code, Level, Remark};
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
 use crate::settings::{Setting, SettingKind};
 use crate::sources::{Given, Raw, Source, boolean};
-use crate::visible::visible;
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// Who sets a pod's rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CaptureMethod {
     InitContainer(String),
     /// A plugin, by annotations.
+    #[default]
     Annotations,
 }
 
 /// The settings of an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub way: CaptureMethod,
     pub settings: GivenSettings,
@@ -39,20 +39,10 @@ pub struct Reading {
     pub warnings: Vec<Remark>,
     /// The containers beside the proxy.
     pub applications: Vec<Application>,
-}
-
-/// Something that the author of a manifest should know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    pub level: Level,
-    pub code: Code,
-    pub text: String,
-}
-
-impl fmt::Display for Remark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&visible(&self.text))
-    }
+    /// Init containers that end before the proxy starts, and run when the rules are set.
+    pub early: Vec<Application>,
+    /// The interfaces that Multus adds to the pod, by their names.
+    pub interfaces: Vec<String>,
 }
 
 /// A remark about the form of a manifest.
@@ -93,6 +83,11 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
         reading.settings = none.over(reading.settings);
     }
     reading.settings = facts(object, title).over(reading.settings).after(&object.problems);
+    reading.applications = applications(pod);
+    reading.early = lifecycle::early(pod, &reading, &inits);
+    reading.interfaces = networks::interfaces(&pod.annotations);
+    reading.warnings.extend(lifecycle::remarks(object, &reading));
+    reading.warnings.extend(object.remarks.iter().cloned());
     let unknown = pod.annotations.keys().filter_map(|name| unknown(name));
     let level = Level::Warning;
     reading.warnings.extend(unknown.map(|text| Remark { level, code: Code::UnknownAnnotation, text }));
@@ -139,7 +134,7 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
         },
         skip: on_host.then_some(Skip::HostNetwork),
         warnings,
-        applications: applications(&object.pod),
+        ..Reading::default()
     }
 }
 
@@ -162,7 +157,10 @@ fn by_plugin(
             // Manifests of applications are written before an injector sees them.
             warnings.push(Remark { level: Level::Note, ..of_form(text) });
         }
-        Some(skip) => warnings.push(of_form(format!("nothing of it is captured: {skip}"))),
+        Some(skip) => {
+            let level = if skip.is_chosen(&object.pod) { Level::Note } else { Level::Warning };
+            warnings.push(Remark { level, ..of_form(format!("nothing of it is captured: {skip}")) });
+        }
         None => {}
     }
     for Init { name, idle, settings: of_init, .. } in inits {
@@ -176,13 +174,7 @@ fn by_plugin(
         let differing = disagreements(&of_init.raw, &overlapping, "a plugin asks the pod's annotations");
         warnings.extend(differing.into_iter().map(of_form));
     }
-    Reading {
-        way: CaptureMethod::Annotations,
-        settings,
-        skip,
-        warnings,
-        applications: applications(&object.pod),
-    }
+    Reading { settings, skip, warnings, ..Reading::default() }
 }
 
 /// What the cluster reports of the pod.

@@ -44,6 +44,10 @@ impl<'a> ObjectReader<'a> {
         self.expect_mapping(spec, "spec");
         Spec {
             host_network: self.boolean(spec, "spec", "hostNetwork"),
+            runtime_class: spec
+                .get("runtimeClassName")
+                .and_then(|class| self.text(class, "spec.runtimeClassName"))
+                .unwrap_or_default(),
             run_as_user: self.id(spec, "spec", "runAsUser"),
             run_as_group: self.id(spec, "spec", "runAsGroup"),
             init_containers: self.each(spec, "spec", "initContainers", Self::container),

@@ -111,21 +111,20 @@ pub fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]>
     found.map(|row| row.template)
 }
 
-/// Where an object describes a pod, as far as it can be seen; `None` if it does not.
+/// Where an object describes a pod, as far as it can be seen, and what is there; `None` if it does not.
 pub(super) fn describes<'a>(
     object: &'a ManifestNode,
     kind: &str,
     version: Option<&str>,
-) -> Option<&'a ManifestNode> {
+) -> Option<(&'static [&'static str], &'a ManifestNode)> {
     // A kind without a version, or with one without its group, is read as the known one.
     let known = match version {
         None | Some("v1") => KINDS.iter().find(|row| row.kind == kind).map(|row| row.template),
         Some(version) => template_of(kind, version),
     };
     match known {
-        Some([]) => Some(object),
-        Some(path) => object.at(path),
-        None => foreign(object),
+        Some(path) => object.at(path).map(|template| (path, template)),
+        None => foreign(object).map(|template| (TEMPLATE, template)),
     }
 }
 
