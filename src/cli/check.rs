@@ -30,7 +30,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 }
 
 fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
-    let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let exit = compare(&call, basis, subject);
     warn(subject, &call);

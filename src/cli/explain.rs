@@ -5,7 +5,7 @@ use super::manifest::{self, Subject, SubjectSection};
 use super::noted::Unread;
 use super::rule_views::{from_kernel, from_save};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::resolve, logging::Stdout, render, report, routes::KernelRoutes};
+use super::{Exit, host::System, logging::Stdout, render, report, routes::KernelRoutes};
 use command_line::columns;
 use diagnose::explain::{
     self, ApplicationUser, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix,
@@ -37,16 +37,18 @@ enum ExplainQuestion {
 }
 
 /// A cache of resolved names, so that a name has the same addresses throughout a call.
-#[derive(Default)]
-struct NameCache(RefCell<BTreeMap<String, Vec<IpAddr>>>);
+struct NameCache {
+    host: System,
+    found: RefCell<BTreeMap<String, Vec<IpAddr>>>,
+}
 
 impl NameCache {
     fn of(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        if let Some(found) = self.0.borrow().get(name) {
+        if let Some(found) = self.found.borrow().get(name) {
             return Ok(found.clone());
         }
-        let found = resolve(name)?;
-        self.0.borrow_mut().insert(name.to_owned(), found.clone());
+        let found = self.host.resolve(name)?;
+        self.found.borrow_mut().insert(name.to_owned(), found.clone());
         Ok(found)
     }
 }
@@ -195,7 +197,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let policy = capture.as_deref();
     let pod = PodContext::from_settings(raw, policy, file.is_none().then_some(&*host));
     let pod = user.iter().fold(pod, PodContext::with_application);
-    let names = NameCache::default();
+    let names = NameCache { host: System::of(raw), found: RefCell::default() };
     let kernel = KernelRoutes::of(&[]);
     let is_live = !of_words && file.is_none();
     let routes: &dyn Routes = if is_live { &kernel } else { &pod };

@@ -1,37 +1,136 @@
-//! Facts about the local machine.
+//! Facts about the local machine, or about the pod whose network namespace is entered.
 
-use mesh::{Host, sources::name_servers};
+use mesh::{
+    Host, Setting,
+    sources::{Raw, name_servers},
+};
 use nix::{errno::Errno, unistd};
 use rules::{Family, Gid, Table, Uid};
 use sidecar_init::{
     backend::{Kernel, iptables::Lock},
-    sys::address,
+    sys::{
+        address,
+        lookup::{self, LookupPlaces},
+        namespace::OpenNamespace,
+        process,
+    },
 };
 use std::{
     fs, io,
     net::{IpAddr, ToSocketAddrs},
+    path::{Path, PathBuf},
 };
 
 /// The local machine and the thread's network namespace.
-pub(super) enum System {
-    Any,
+pub(super) struct System {
     /// For the drop-in: like `istio-iptables`, it fails where the pod has no address.
-    DropIn,
+    is_drop_in: bool,
+    files: FilesOf,
 }
 
-const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// Whose files name users, groups, hosts and DNS servers.
+enum FilesOf {
+    /// This process is in the pod.
+    Ours,
+    /// A process of the pod, by its folder below `/proc`.
+    Process(PathBuf),
+    /// A pod of which the network namespace alone is known.
+    Unknown,
+}
+
+const RESOLV_CONF: &str = "etc/resolv.conf";
+const PASSWD: &str = "etc/passwd";
+const GROUP: &str = "etc/group";
+const HOSTS: &str = "etc/hosts";
+
+impl System {
+    /// This process's own facts, whatever namespace it is in.
+    pub(super) const HERE: Self = Self { is_drop_in: false, files: FilesOf::Ours };
+
+    /// The facts of the namespace that a call is about: those of the process by which it names it. A name or a path does not
+    /// lead to the pod's files.
+    pub(super) fn of(raw: &Raw) -> Self {
+        let named = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty());
+        let found = named.map(|given| lookup::find(&given.value, &LookupPlaces::default()));
+        let process = |found: OpenNamespace| found.process().map(Path::to_owned);
+        let files = match found {
+            None => FilesOf::Ours,
+            Some(found) => found.ok().and_then(process).map_or(FilesOf::Unknown, FilesOf::Process),
+        };
+        Self { files, ..Self::HERE }
+    }
+
+    pub(super) fn drop_in(raw: &Raw) -> Self {
+        Self { is_drop_in: true, ..Self::of(raw) }
+    }
+
+    /// A file of the pod; `None` where it does not exist.
+    fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        let text = match &self.files {
+            FilesOf::Ours => fs::read(Path::new("/").join(path)),
+            FilesOf::Process(process) => process::read_as(process, path),
+            FilesOf::Unknown => {
+                return Err(io::Error::other(
+                    "a namespace's name or path does not lead to the pod's files; pid:N does",
+                ));
+            }
+        };
+        match text {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => text.map(Some),
+        }
+    }
+
+    /// A number of the pod's users or groups, by the line whose field `of` has this value (`passwd(5)`, `group(5)`).
+    fn number(&self, file: &str, of: usize, value: &str) -> io::Result<Option<u32>> {
+        let text = self.read(file)?.unwrap_or_default();
+        let number = |line: &str| {
+            let fields: Vec<&str> = line.split(':').collect();
+            (fields.get(of) == Some(&value)).then(|| fields.get(2)?.parse().ok())?
+        };
+        Ok(String::from_utf8_lossy(&text).lines().find_map(number))
+    }
+
+    /// The addresses of a name, each once: by the pod's file of hosts, else by the system's resolver.
+    pub(super) fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if let FilesOf::Process(_) = self.files {
+            let text = self.read(HOSTS)?.unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let lines = text.lines().filter_map(|line| line.split('#').next());
+            let named = lines.filter_map(|line| {
+                let mut words = line.split_ascii_whitespace();
+                let address = words.next()?.parse().ok()?;
+                words.any(|word| word.eq_ignore_ascii_case(name)).then_some(address)
+            });
+            let found: Vec<IpAddr> = named.collect();
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        resolve(name)
+    }
+}
 
 impl Host for System {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
+        if !matches!(self.files, FilesOf::Ours) {
+            return Ok(self.number(PASSWD, 0, name)?.and_then(Uid::new));
+        }
         let user = known(unistd::User::from_name(name))?;
         Ok(user.and_then(|user| Uid::new(user.uid.as_raw())))
     }
 
     fn has_user(&self, uid: Uid) -> io::Result<bool> {
+        if !matches!(self.files, FilesOf::Ours) {
+            return Ok(self.number(PASSWD, 2, &uid.to_string())?.is_some());
+        }
         known(unistd::User::from_uid(unistd::Uid::from_raw(uid.number()))).map(|user| user.is_some())
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
+        if !matches!(self.files, FilesOf::Ours) {
+            return Ok(self.number(GROUP, 0, name)?.and_then(Gid::new));
+        }
         let group = known(unistd::Group::from_name(name))?;
         Ok(group.and_then(|group| Gid::new(group.gid.as_raw())))
     }
@@ -42,11 +141,18 @@ impl Host for System {
 
     // Rules can be set before the network is, such as in a namespace that was just made.
     fn may_lack_addresses(&self) -> bool {
-        matches!(self, Self::Any)
+        !self.is_drop_in
     }
 
     fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
-        Ok(name_servers(&fs::read(path)?))
+        match &self.files {
+            FilesOf::Process(_) => self
+                .read(path.trim_start_matches('/'))?
+                .map(|text| name_servers(&text))
+                .ok_or_else(|| io::ErrorKind::NotFound.into()),
+            // A file that is named is there.
+            FilesOf::Ours | FilesOf::Unknown => Ok(name_servers(&fs::read(path)?)),
+        }
     }
 
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
@@ -56,15 +162,12 @@ impl Host for System {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        match fs::read(RESOLV_CONF) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            text => Ok(name_servers(&text?)),
-        }
+        Ok(self.read(RESOLV_CONF)?.map(|text| name_servers(&text)).unwrap_or_default())
     }
 }
 
 /// The addresses of a name, by the system's resolver, each once.
-pub(super) fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
+fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
     let mut found: Vec<IpAddr> = Vec::new();
     for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {
         if !found.contains(&address) {

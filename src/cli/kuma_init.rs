@@ -58,7 +58,7 @@ fn resolve(raw: Raw, problems: Vec<InputProblem>) -> Result<(Raw, KumaVerb, Reso
     let (run, logging) = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, verb);
     let capture = match verb {
-        KumaVerb::Install => mesh::configure(&mut reader, &System::Any, run.cni),
+        KumaVerb::Install => mesh::configure(&mut reader, &System::of(&raw), run.cni),
         // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
         KumaVerb::Uninstall => {
             mesh::configure(&mut SettingReader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true)
@@ -71,7 +71,7 @@ fn resolve(raw: Raw, problems: Vec<InputProblem>) -> Result<(Raw, KumaVerb, Reso
 fn started(raw: &Raw, verb: KumaVerb, call: &ResolvedCall) -> Result<(), Problems> {
     start_logging(raw, &call.logging, call.run.stdout())?;
     let installs = verb == KumaVerb::Install;
-    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System::Any)).flatten();
+    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System::of(raw))).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
     }

@@ -109,7 +109,7 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
     };
     let run = Run { mode, backend, ..run };
     let logging = logging(&mut reader, common);
-    let call = run::configured(reader, &super::System::Any, run, logging)?;
+    let call = run::configured(reader, &super::System::of(raw), run, logging)?;
     Ok((call, extra))
 }
 

@@ -37,8 +37,8 @@ pub(super) fn subjects_from(
 }
 
 /// The local machine as a source of facts.
-pub(super) fn machine(_: &Raw) -> Box<dyn Host> {
-    Box::new(System::Any)
+pub(super) fn machine(raw: &Raw) -> Box<dyn Host> {
+    Box::new(System::of(raw))
 }
 
 /// The text of a file, or of standard input where it is `-`; else why it can't be read.

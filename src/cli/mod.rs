@@ -51,7 +51,7 @@ use host::System;
 use logging::{Stdout, start_logging};
 use manifest::{Subject, subjects};
 use mesh::settings::SettingRow;
-use mesh::sources::{Host, Raw};
+use mesh::sources::Raw;
 use mesh::{InputProblem, Problems, Setting};
 use namespace::{enter, enter_namespace, namespace_to_enter};
 use run::{Preview, ResolvedCall, Run};
@@ -183,22 +183,18 @@ fn run_command(
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
-        Command::Apply => with_capture(
-            &subjects(raw, problems)?,
-            &System::Any,
-            Run::stdout,
-            change::form,
-            |subject, call| {
+        Command::Apply => {
+            with_capture(&subjects(raw, problems)?, System::of, Run::stdout, change::form, |subject, call| {
                 let exit = change::apply(call);
                 warn(subject, call);
                 exit
-            },
-        ),
+            })
+        }
         Command::Check => check::run(&subjects(raw, problems)?),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             let subjects = subjects(raw, problems)?;
-            with_capture(&subjects, &System::DropIn, Run::stdout, Run::form, |_, call| {
+            with_capture(&subjects, System::drop_in, Run::stdout, Run::form, |_, call| {
                 istio_iptables::run(call)
             })
         }
@@ -208,7 +204,7 @@ fn run_command(
 /// Runs a command that needs to know what to capture.
 fn with_capture(
     subjects: &[Subject],
-    host: &dyn Host,
+    host: fn(&Raw) -> System,
     stdout: fn(&Run) -> Stdout,
     form: fn(&Run) -> Preview,
     run: impl FnOnce(&Subject, &ResolvedCall) -> Exit,
@@ -221,7 +217,7 @@ fn with_capture(
         return render::previews(subjects, form);
     }
     let subject = manifest::only(subjects)?;
-    let call = run::resolve(&subject.raw, host, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, &host(&subject.raw), subject.before.clone())?;
     manifest::begin(subjects, &call.logging, [&call.warnings], stdout(&call.run))?;
     Ok(run(subject, &call))
 }
@@ -235,7 +231,7 @@ fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    let call = run::resolve(raw, &System::Any, Vec::new()).map_err(hinted);
+    let call = run::resolve(raw, &System::of(raw), Vec::new()).map_err(hinted);
     Ok(doctor::run(raw, &run, &call, is_locale_utf8()))
 }
 

@@ -125,11 +125,11 @@ struct SandboxPod;
 
 impl Host for SandboxPod {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        System::Any.user(name)
+        System::HERE.user(name)
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        System::Any.group(name)
+        System::HERE.group(name)
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {

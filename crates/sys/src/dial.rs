@@ -4,6 +4,7 @@
 //! machine, by whatever rule, needs no more.
 
 use super::namespace;
+use super::owner_ids::OwnerIds;
 use nix::{
     errno::Errno,
     libc,
@@ -45,6 +46,11 @@ pub enum NoCall {
         /// The group.
         gid: u32,
     },
+    /// The network namespace's owner has no such user or group.
+    #[error(
+        "needs user {uid} and group {gid} in the user namespace that owns the network namespace, which does not map both"
+    )]
+    Unmapped { uid: u32, gid: u32 },
     /// The kernel refused.
     #[error(transparent)]
     Refused(#[from] io::Error),
@@ -58,7 +64,7 @@ impl NoCall {
     }
 }
 
-/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see; `is_fresh` may refuse a
+/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see, in their numbers; `is_fresh` may refuse a
 /// port to call from.
 ///
 /// # Errors
@@ -121,21 +127,28 @@ fn local(socket: &impl AsFd) -> io::Result<SocketAddr> {
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// The user and the group that sockets of this thread belong to: rules see those that a file is opened with.
+/// The user and the group that sockets of this thread belong to, as rules see them.
 pub fn owner() -> (u32, u32) {
+    let (ids, (uid, gid)) = (OwnerIds::here(), own());
+    (ids.user_in_rules(uid), ids.group_in_rules(gid))
+}
+
+/// The same in our numbers: rules see those that a file is opened with.
+fn own() -> (u32, u32) {
     (setfsuid(Uid::from_raw(NO_ID)).as_raw(), setfsgid(Gid::from_raw(NO_ID)).as_raw())
 }
 
-/// Does `work` as this user and group, on a new thread where those are not the caller's.
+/// Does `work` as the user and group that rules know by these numbers, on a new thread where those are not the caller's.
 fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Result<T, NoCall> {
     if owner() == (uid, gid) {
         return Ok(work());
     }
+    let ours = OwnerIds::here().ours((uid, gid)).ok_or(NoCall::Unmapped { uid, gid })?;
     namespace::on_new_thread(|| {
-        setfsgid(Gid::from_raw(gid));
-        setfsuid(Uid::from_raw(uid));
+        setfsgid(Gid::from_raw(ours.1));
+        setfsuid(Uid::from_raw(ours.0));
         // The calls do not report failure.
-        if owner() == (uid, gid) { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
+        if own() == ours { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
     })
 }
 

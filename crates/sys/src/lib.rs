@@ -28,6 +28,7 @@ pub mod nflog;
 pub mod nfnetlink;
 pub mod nftrace;
 mod option;
+pub mod owner_ids;
 pub mod pod;
 pub mod process;
 pub mod route;

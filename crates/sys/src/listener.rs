@@ -7,6 +7,7 @@ use super::header::*;
 use super::message::{attribute, u32_at};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nflog::interface;
+use super::owner_ids::OwnerIds;
 use super::process::{self, field};
 use nix::sys::socket::SockProtocol;
 use std::{
@@ -45,7 +46,7 @@ pub struct ListeningSocket {
     pub device: Option<String>,
     /// Whether it listens for IPv4 too, though its own address is `::`.
     pub is_dual: bool,
-    /// The user that made it, as our user namespace numbers users.
+    /// The user that made it, as rules number users.
     pub uid: u32,
     /// The number of its inode, by which [`holders`] finds its processes.
     pub inode: u64,
@@ -87,6 +88,8 @@ pub fn all() -> io::Result<Vec<ListeningSocket>> {
             });
         }
     }
+    let ids = OwnerIds::here();
+    found.iter_mut().for_each(|listener| listener.uid = ids.user_in_rules(listener.uid));
     found.sort();
     Ok(found)
 }

@@ -56,6 +56,12 @@ impl OpenNamespace {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
+    /// The folder of the process below `/proc` by which it was found; `None` where it was found by another path.
+    pub fn process(&self) -> Option<&Path> {
+        let folder = self.found.parent().filter(|_| self.found.ends_with("ns/net"))?.parent()?;
+        folder.join("root").is_dir().then_some(folder)
+    }
+
     /// Whether it is a namespace: a name of `ip netns` may be a file that a restart of the machine has left.
     pub fn is_one(&self) -> bool {
         fstatfs(&self.file).is_ok_and(|system| system.filesystem_type() == NSFS_MAGIC)

@@ -6,6 +6,7 @@ use super::header::*;
 use super::message::{attributes, text};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
 use super::nfnetlink::{body, message_type, nfgenmsg};
+use super::owner_ids::OwnerIds;
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
 use rules::report::NflogMessage;
 use std::{
@@ -88,7 +89,9 @@ impl AsFd for NflogListener {
     }
 }
 
+/// A report. Users and groups are numbered as rules number them.
 fn report(bytes: &[u8]) -> NflogMessage {
+    let ids = OwnerIds::here();
     let mut report = NflogMessage::default();
     for (kind, payload) in attributes(bytes) {
         match kind {
@@ -100,8 +103,8 @@ fn report(bytes: &[u8]) -> NflogMessage {
             NFULA_IFINDEX_OUTDEV => report.out_interface = number(payload).map(interface),
             NFULA_PAYLOAD => report.packet = payload.to_owned(),
             NFULA_PREFIX => text(payload).clone_into(&mut report.prefix),
-            NFULA_UID => report.uid = number(payload),
-            NFULA_GID => report.gid = number(payload),
+            NFULA_UID => report.uid = number(payload).map(|uid| ids.user_in_rules(uid)),
+            NFULA_GID => report.gid = number(payload).map(|gid| ids.group_in_rules(gid)),
             _ => {}
         }
     }

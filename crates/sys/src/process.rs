@@ -1,8 +1,15 @@
 //! Processes, as `/proc` shows them: our own rights, and who else runs in the namespace.
 
+use super::owner_ids::OwnerIds;
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2},
+    sys::stat::Mode,
+};
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
+    fs::{self, File},
+    io::{self, Read},
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -20,6 +27,43 @@ pub fn holds(capability: u32) -> Option<bool> {
     Some(mask >> capability & 1 == 1)
 }
 
+/// How much of a configuration file is read.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// The start of a file as a process sees it, which is given by its folder below `/proc`; the path has no leading `/`.
+///
+/// # Errors
+/// When there is no such file, or it is not a regular one.
+pub fn read_as(process: &Path, path: &str) -> io::Result<Vec<u8>> {
+    start_of_file(&File::open(process.join("root"))?, path)
+}
+
+/// The start of a file below a container's root directory. The container may have made the file: its symbolic links are resolved
+/// within that root, so that none leads to a file of the node, and reading can't wait or go on without end.
+fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
+    let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
+    let opened = match openat2(root, path, how) {
+        // Before Linux 5.6, or by an old seccomp filter.
+        Err(Errno::ENOSYS | Errno::EPERM) => without_links(root, path, flags)?,
+        other => other?,
+    };
+    let file = File::from(opened);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut content = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Opens a file below a root directory, if no part of the path is a link.
+fn without_links(root: &File, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
+    path.split('/').try_fold(OwnedFd::from(root.try_clone()?), |folder, name| {
+        openat(folder, name, flags | OFlag::O_NOFOLLOW, Mode::empty()).map_err(io::Error::from)
+    })
+}
+
 /// A process and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningProcess {
@@ -32,18 +76,19 @@ pub struct RunningProcess {
     pub is_here: Option<bool>,
 }
 
-/// The processes of these users, as far as we may see them, but for those that are surely in another network namespace.
+/// The processes of these users, in the numbers of rules, as far as we may see them, but for those that are surely in another network namespace.
 ///
 /// # Errors
 /// When `/proc` does not show us.
 pub fn of_users(uids: &[u32]) -> io::Result<Vec<RunningProcess>> {
     let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
     let here = namespace(Path::new("/proc/thread-self"))?;
+    let ids = OwnerIds::here();
     let process = |folder: PathBuf| {
         let id = folder.file_name()?.to_str()?.parse().ok()?;
         // A process that can't be read has ended: the file is world-readable.
         let status = status(&folder).ok()?;
-        let uid = field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?;
+        let uid = ids.user_in_rules(field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?);
         let name = name(&status)?;
         let is_here = match namespace(&folder) {
             Ok(there) => Some(there == here),
@@ -132,6 +177,26 @@ pub fn lock_holder(file: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_lead_to_files_of_the_same_root_or_are_refused() {
+        let folder = testkit::folder::Folder::new("root");
+        for name in ["etc", "run"] {
+            fs::create_dir_all(folder.join(name)).expect("a folder");
+        }
+        fs::write(folder.join("run/servers"), "nameserver 10.9.8.7\n").expect("written");
+        symlink("/run/servers", folder.join("etc/resolv.conf")).expect("a link");
+        let root = File::open(&*folder).expect("a folder");
+        let content = start_of_file(&root, "etc/resolv.conf").expect("a file");
+        assert_eq!(content, b"nameserver 10.9.8.7\n");
+        start_of_file(&root, "etc").expect_err("a folder");
+        symlink("run", folder.join("linked")).expect("a link");
+        without_links(&root, "run/servers", OFlag::O_CLOEXEC).expect("no link");
+        for path in ["linked/servers", "etc/resolv.conf"] {
+            without_links(&root, path, OFlag::O_CLOEXEC).expect_err("a link");
+        }
+    }
 
     /// The kernel cuts names at 15 bytes, within a character if need be.
     #[test]

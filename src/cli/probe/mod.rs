@@ -60,7 +60,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 
 /// Probes by the rules of a configuration.
 fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
-    let call = run::resolve(&subject.raw, &System::Any, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let tried = || {
         let pod = pod(Some(&*call.capture))?;

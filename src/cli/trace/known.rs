@@ -10,6 +10,7 @@ use rules::simulate::{At, Routing, View};
 use sidecar_init::{
     backend::{self, Kernel},
     engine::RuleIndex,
+    sys::owner_ids::OwnerIds,
 };
 use std::collections::BTreeSet;
 
@@ -37,13 +38,17 @@ impl<'a> KnownRules<'a> {
         describe: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>,
     ) -> Block {
         let described = |known: &Self| describe(known.read.as_ref().ok().map(|read| read as &dyn Rules));
-        described(self).unwrap_or_else(|block| match self.is_old() {
+        let mut block = described(self).unwrap_or_else(|block| match self.is_old() {
             true => {
                 self.read = read(self.run);
                 described(self).unwrap_or_else(|block| *block)
             }
             false => *block,
-        })
+        });
+        let sender = block.uid.zip(block.gid);
+        block.sender_here =
+            sender.and_then(|sender| OwnerIds::here().ours(sender).filter(|ours| *ours != sender));
+        block
     }
 
     fn is_old(&mut self) -> bool {
@@ -60,7 +65,7 @@ fn read(run: &Run) -> Result<LiveRules, backend::Error> {
     let index = RuleIndex::read(&mut kernel, &RuleReason::origin_of)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
-    let pod = PodContext::new(System::Any.addresses().unwrap_or_default(), None);
+    let pod = PodContext::new(System::HERE.addresses().unwrap_or_default(), None);
     Ok(LiveRules { kernel, index, routes, pod })
 }
 

@@ -83,7 +83,9 @@ impl<'a> ProbeAttempt<'a> {
                 attempt.end(ConnectionOutcome::Nowhere, ProbeEvidence::Answer);
             }
             Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(NoResult::NoRoute(error))),
-            Err(owner @ NoCall::Owner { .. }) => attempt.outcome = Some(Err(NoResult::Owner(owner))),
+            Err(owner @ (NoCall::Owner { .. } | NoCall::Unmapped { .. })) => {
+                attempt.outcome = Some(Err(NoResult::Owner(owner)));
+            }
         }
         attempt
     }

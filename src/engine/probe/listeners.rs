@@ -51,7 +51,9 @@ impl DatagramListener {
     /// Opened as the user whose answers rules lead back; if that is not permitted, as our own.
     fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
         let (socket, answers) = match dial::receive(owner, address) {
-            Err(NoCall::Owner { .. }) => (dial::receive(dial::owner(), address)?, false),
+            Err(NoCall::Owner { .. } | NoCall::Unmapped { .. }) => {
+                (dial::receive(dial::owner(), address)?, false)
+            }
             opened => (opened?, true),
         };
         Ok(Self { address, socket, answers })

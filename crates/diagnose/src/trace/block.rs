@@ -42,6 +42,9 @@ pub struct Block {
     pub port: Option<u16>,
     /// The verdict and its reason, as text for people.
     pub sentence: String,
+    /// The sender's user and group as the caller numbers them, where rules have other numbers (`hostUsers: false`).
+    #[serde(skip)]
+    pub sender_here: Option<(u32, u32)>,
     #[serde(skip)]
     pub(super) style: Option<Style>,
 }
@@ -109,9 +112,13 @@ impl Block {
                 let _ = write!(header, " {word} {}", visible(interface));
             }
         }
-        for (word, id) in [("uid", self.uid), ("gid", self.gid)] {
+        let (uid, gid) = self.sender_here.unzip();
+        for (word, id, here) in [("uid", self.uid, uid), ("gid", self.gid, gid)] {
             if let Some(id) = id {
                 let _ = write!(header, " {word} {id}");
+            }
+            if let Some(here) = here {
+                let _ = write!(header, " ({here} here)");
             }
         }
         header
