@@ -139,12 +139,8 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     for (SubjectPacket { subject, title, user, .. }, request) in requested {
         let subject = &subject;
         let is_of_several = titles.iter().filter(|other| **other == title).count() > 1;
-        let title = match user.filter(|_| is_of_several) {
-            Some(user) => {
-                Some(title.map(|title| format!("{title}: ")).unwrap_or_default() + &user.to_string())
-            }
-            None => title,
-        };
+        let of = title.iter().map(|title| format!("{title}: ")).collect::<String>();
+        let title = user.filter(|_| is_of_several).map(|user| format!("{of}{user}")).or(title);
         let rule_views = match rule_views(subject, &request) {
             Ok(rule_views) => rule_views,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),

@@ -18,27 +18,21 @@ use crate::support::pod;
 use crate::support::setting::{Family, Mode, Setting, Variant, in_every_redirect_setting, in_every_setting};
 use crate::support::traffic::Protocol::{Tcp, Udp};
 
+/// Scenes that set rules by flags and make calls.
+macro_rules! landings {
+    ($($scene:ident($setting:ident): $flags:expr => $calls:expr;)+) => {
+        in_every_setting! { $($scene),+ }
+        $(fn $scene($setting: Setting) {
+            lands($setting, $flags, &$calls);
+        })+
+    };
+}
+
 in_every_setting! {
-    all_outbound,
-    no_outbound,
-    outbound_but_a_port,
-    outbound_but_a_cidr,
-    outbound_but_an_interface,
-    outbound_cidr_only,
-    outbound_port_only,
     outbound_but_an_owner_group,
     outbound_of_an_owner_group_only,
-    all_inbound,
-    listed_inbound_ports,
-    no_inbound_port,
-    inbound_but_an_interface,
-    inbound_but_interfaces_of_a_prefix,
     application_to_itself,
     proxy_to_the_application,
-    to_itself_with_dns_capture,
-    listed_dns_servers,
-    all_dns_queries,
-    no_dns_capture,
 }
 
 // Rules for virtual machines are in nat, where TPROXY's rules in mangle have already given the connection to the inbound port.
@@ -62,8 +56,8 @@ fn only_with_tproxy(mode: Mode) -> Landing {
     }
 }
 
-fn all_outbound(setting: Setting) {
-    let calls = [
+landings! {
+    all_outbound(setting): &["-i", "*", "-x", ""] => [
         (App, Tcp, Service, 9080, Outbound),
         (App, Tcp, Neighbour, 9080, Outbound),
         (App, Tcp, SecondNeighbour, 9080, Outbound),
@@ -72,40 +66,85 @@ fn all_outbound(setting: Setting) {
         (ProxyUser, Tcp, Service, 9080, Passes),
         (ProxyGroup, Tcp, Service, 9080, Passes),
     ];
-    lands(setting, &["-i", "*", "-x", ""], &calls);
-}
-
-fn no_outbound(setting: Setting) {
-    lands(setting, &[], &[(App, Tcp, Service, 9080, Passes), (Proxy, Tcp, Service, 9080, Passes)]);
-}
-
-fn outbound_but_a_port(setting: Setting) {
-    let calls = [(App, Tcp, Service, 9443, Passes), (App, Tcp, Service, 9080, Outbound)];
-    lands(setting, &["-i", "*", "-o", "9443"], &calls);
-}
-
-fn outbound_but_a_cidr(setting: Setting) {
-    let calls = [(App, Tcp, Service, 9080, Passes), (App, Tcp, Elsewhere, 9080, Outbound)];
-    lands(setting, &["-i", "*", "-x", SERVICE_CIDRS], &calls);
-}
-
-fn outbound_but_an_interface(setting: Setting) {
-    let calls = [(App, Tcp, SecondNeighbour, 9080, Passes), (App, Tcp, Neighbour, 9080, Outbound)];
-    lands(setting, &["-i", "*", "-c", "net1"], &calls);
-}
-
-fn outbound_cidr_only(setting: Setting) {
-    let calls = [
+    no_outbound(setting): &[] => [(App, Tcp, Service, 9080, Passes), (Proxy, Tcp, Service, 9080, Passes)];
+    outbound_but_a_port(setting): &["-i", "*", "-o", "9443"] => [
+        (App, Tcp, Service, 9443, Passes),
+        (App, Tcp, Service, 9080, Outbound),
+    ];
+    outbound_but_a_cidr(setting): &["-i", "*", "-x", SERVICE_CIDRS] => [
+        (App, Tcp, Service, 9080, Passes),
+        (App, Tcp, Elsewhere, 9080, Outbound),
+    ];
+    outbound_but_an_interface(setting): &["-i", "*", "-c", "net1"] => [
+        (App, Tcp, SecondNeighbour, 9080, Passes),
+        (App, Tcp, Neighbour, 9080, Outbound),
+    ];
+    outbound_cidr_only(setting): &["-i", SERVICE_CIDRS] => [
         (App, Tcp, Service, 9080, Outbound),
         (App, Tcp, Elsewhere, 9080, Passes),
         (Proxy, Tcp, Service, 9080, Passes),
     ];
-    lands(setting, &["-i", SERVICE_CIDRS], &calls);
-}
-
-fn outbound_port_only(setting: Setting) {
-    let calls = [(App, Tcp, Service, 9443, Outbound), (App, Tcp, Service, 9080, Passes)];
-    lands(setting, &["-q", "9443"], &calls);
+    outbound_port_only(setting): &["-q", "9443"] => [
+        (App, Tcp, Service, 9443, Outbound),
+        (App, Tcp, Service, 9080, Passes),
+    ];
+    all_inbound(setting): &["-b", "*", "-d", "15090,15021,15020"] => [
+        (Outside, Tcp, Pod, 8080, Inbound),
+        (Outside, Tcp, Pod, 22, Inbound),
+        (Outside, Tcp, PodSecondNic, 8080, Inbound),
+        (Outside, Tcp, Pod, 15090, Passes),
+        (Outside, Tcp, Pod, 15021, Passes),
+        (Outside, Tcp, Pod, 15020, Passes),
+        // The tunnel's port is exempt in the nat table only.
+        (Outside, Tcp, Pod, 15008, only_with_tproxy(setting.mode)),
+        (Outside, Udp, Pod, 8080, Passes),
+    ];
+    listed_inbound_ports(setting): &["-b", "8080,9000-9010"] => [
+        (Outside, Tcp, Pod, 8080, Inbound),
+        (Outside, Tcp, Pod, 9000, Inbound),
+        (Outside, Tcp, Pod, 9010, Inbound),
+        (Outside, Tcp, Pod, 8081, Passes),
+        (Outside, Tcp, Pod, 9011, Passes),
+    ];
+    no_inbound_port(setting): &["-b", ""] => [(Outside, Tcp, Pod, 8080, Passes)];
+    inbound_but_an_interface(setting): &["-b", "*", "-c", "net1"] => [
+        (Outside, Tcp, PodSecondNic, 8080, Passes),
+        (Outside, Tcp, Pod, 8080, Inbound),
+    ];
+    inbound_but_interfaces_of_a_prefix(setting): &["-b", "*", "-c", "net+"] => [
+        (Outside, Tcp, PodSecondNic, 8080, Passes),
+        (Outside, Tcp, Pod, 8080, Inbound),
+    ];
+    to_itself_with_dns_capture(setting): &[&DNS[..], &["-b", "*"]].concat() => [
+        (App, Tcp, Pod, 8080, Passes),
+        (App, Tcp, Loopback, 8080, Passes),
+        (App, Tcp, Loopback, 53, Passes),
+        (Proxy, Tcp, Pod, 8080, Inbound),
+        (Proxy, Tcp, Pod, 53, only_with_tproxy(setting.mode)),
+        (ProxyFromSix, Tcp, Pod, 8080, Passes),
+    ];
+    listed_dns_servers(setting): &DNS => [
+        (App, Udp, Resolver, 53, Agent),
+        (App, Tcp, Resolver, 53, Agent),
+        (App, Udp, Elsewhere, 53, Passes),
+        (App, Tcp, Elsewhere, 53, Outbound),
+        (App, Udp, Resolver, 5353, Passes),
+        (Proxy, Udp, Resolver, 53, Passes),
+        (Proxy, Tcp, Resolver, 53, Passes),
+        (ProxyUser, Udp, Resolver, 53, Passes),
+        (ProxyGroup, Udp, Resolver, 53, Passes),
+    ];
+    all_dns_queries(setting): &["-i", "*", "--redirect-dns", "--capture-all-dns"] => [
+        (App, Udp, Resolver, 53, Agent),
+        (App, Udp, Elsewhere, 53, Agent),
+        (App, Tcp, Elsewhere, 53, Agent),
+        (Proxy, Udp, Elsewhere, 53, Passes),
+        (Proxy, Tcp, Elsewhere, 53, Passes),
+    ];
+    no_dns_capture(setting): &["-i", "*"] => [
+        (App, Udp, Resolver, 53, Passes),
+        (App, Tcp, Resolver, 53, Outbound),
+    ];
 }
 
 fn outbound_but_an_owner_group(setting: Setting) {
@@ -118,46 +157,6 @@ fn outbound_of_an_owner_group_only(setting: Setting) {
     let pod = pod::Pod::new(setting);
     pod.apply_with(&[("ISTIO_OUTBOUND_OWNER_GROUPS", "2000,3000")], &["--dual-stack", "-i", "*"]);
     check(&pod, &[(AppOfGroup2000, Tcp, Service, 9080, Outbound), (App, Tcp, Service, 9080, Passes)]);
-}
-
-fn all_inbound(setting: Setting) {
-    let calls = [
-        (Outside, Tcp, Pod, 8080, Inbound),
-        (Outside, Tcp, Pod, 22, Inbound),
-        (Outside, Tcp, PodSecondNic, 8080, Inbound),
-        (Outside, Tcp, Pod, 15090, Passes),
-        (Outside, Tcp, Pod, 15021, Passes),
-        (Outside, Tcp, Pod, 15020, Passes),
-        // The tunnel's port is exempt in the nat table only.
-        (Outside, Tcp, Pod, 15008, only_with_tproxy(setting.mode)),
-        (Outside, Udp, Pod, 8080, Passes),
-    ];
-    lands(setting, &["-b", "*", "-d", "15090,15021,15020"], &calls);
-}
-
-fn listed_inbound_ports(setting: Setting) {
-    let calls = [
-        (Outside, Tcp, Pod, 8080, Inbound),
-        (Outside, Tcp, Pod, 9000, Inbound),
-        (Outside, Tcp, Pod, 9010, Inbound),
-        (Outside, Tcp, Pod, 8081, Passes),
-        (Outside, Tcp, Pod, 9011, Passes),
-    ];
-    lands(setting, &["-b", "8080,9000-9010"], &calls);
-}
-
-fn no_inbound_port(setting: Setting) {
-    lands(setting, &["-b", ""], &[(Outside, Tcp, Pod, 8080, Passes)]);
-}
-
-fn inbound_but_an_interface(setting: Setting) {
-    let calls = [(Outside, Tcp, PodSecondNic, 8080, Passes), (Outside, Tcp, Pod, 8080, Inbound)];
-    lands(setting, &["-b", "*", "-c", "net1"], &calls);
-}
-
-fn inbound_but_interfaces_of_a_prefix(setting: Setting) {
-    let calls = [(Outside, Tcp, PodSecondNic, 8080, Passes), (Outside, Tcp, Pod, 8080, Inbound)];
-    lands(setting, &["-b", "*", "-c", "net+"], &calls);
 }
 
 fn application_to_itself(setting: Setting) {
@@ -181,49 +180,6 @@ fn proxy_to_the_application(setting: Setting) {
         (ProxyGroup, Tcp, Pod, 8080, only_with_tproxy(setting.mode)),
     ];
     lands(setting, &EVERYTHING, &calls);
-}
-
-fn to_itself_with_dns_capture(setting: Setting) {
-    let calls = [
-        (App, Tcp, Pod, 8080, Passes),
-        (App, Tcp, Loopback, 8080, Passes),
-        (App, Tcp, Loopback, 53, Passes),
-        (Proxy, Tcp, Pod, 8080, Inbound),
-        (Proxy, Tcp, Pod, 53, only_with_tproxy(setting.mode)),
-        (ProxyFromSix, Tcp, Pod, 8080, Passes),
-    ];
-    lands(setting, &[&DNS[..], &["-b", "*"]].concat(), &calls);
-}
-
-fn listed_dns_servers(setting: Setting) {
-    let calls = [
-        (App, Udp, Resolver, 53, Agent),
-        (App, Tcp, Resolver, 53, Agent),
-        (App, Udp, Elsewhere, 53, Passes),
-        (App, Tcp, Elsewhere, 53, Outbound),
-        (App, Udp, Resolver, 5353, Passes),
-        (Proxy, Udp, Resolver, 53, Passes),
-        (Proxy, Tcp, Resolver, 53, Passes),
-        (ProxyUser, Udp, Resolver, 53, Passes),
-        (ProxyGroup, Udp, Resolver, 53, Passes),
-    ];
-    lands(setting, &DNS, &calls);
-}
-
-fn all_dns_queries(setting: Setting) {
-    let calls = [
-        (App, Udp, Resolver, 53, Agent),
-        (App, Udp, Elsewhere, 53, Agent),
-        (App, Tcp, Elsewhere, 53, Agent),
-        (Proxy, Udp, Elsewhere, 53, Passes),
-        (Proxy, Tcp, Elsewhere, 53, Passes),
-    ];
-    lands(setting, &["-i", "*", "--redirect-dns", "--capture-all-dns"], &calls);
-}
-
-fn no_dns_capture(setting: Setting) {
-    let calls = [(App, Udp, Resolver, 53, Passes), (App, Tcp, Resolver, 53, Outbound)];
-    lands(setting, &["-i", "*"], &calls);
 }
 
 fn all_of_a_virtual_machine(setting: Setting) {

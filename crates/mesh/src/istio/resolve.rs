@@ -91,7 +91,7 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
 
 /// Refuses interfaces of virtual machines and networks that make too many rules: one for each pair.
 fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usize) {
-    const MAX: usize = 10_000;
+    const MAX: usize = 100_000;
     if interfaces * networks > MAX {
         let (_, source) = reader.items(Setting::VmInterfaces);
         let text = format!(

@@ -261,7 +261,7 @@ fn interfaces_of_machines_and_networks_are_limited_together() {
         });
         resolve(&Raw::of(given), &Machine, Vec::new()).err().map(|problems| problems.0[0].to_string())
     };
-    assert_eq!(refused(100, 100), None);
-    let text = refused(101, 100).expect("too many");
-    assert!(text.starts_with("kube-virt-interfaces: its 101 interfaces and the 100 networks of "), "{text}");
+    assert_eq!(refused(1000, 100), None);
+    let text = refused(1000, 101).expect("too many");
+    assert!(text.starts_with("kube-virt-interfaces: its 1000 interfaces and the 101 networks of "), "{text}");
 }
