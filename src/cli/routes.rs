@@ -82,9 +82,7 @@ impl Routes for KernelRoutes {
         let Some(interface) = at else {
             return Err("nothing arrives: no interface but lo has an address here".to_owned());
         };
-        if if_nametoindex(interface.as_str()).is_err() {
-            return Err(format!("nothing arrives at {interface}: no interface here has that name"));
-        }
+        is_here(&interface)?;
         let Some(from) = packet.from else {
             // Whether it is accepted depends on its sender, which is not given.
             let local = self.holder(packet.to).is_some()
@@ -107,10 +105,17 @@ impl Routes for KernelRoutes {
         }
     }
 
-    fn address_at(&self, interface: &str, family: Family) -> Option<IpAddr> {
+    fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String> {
+        is_here(interface)?;
         let of = |(own, name): &&(IpAddr, String)| name == interface && Family::of(*own) == family;
-        self.addresses.iter().find(of).map(|(own, _)| *own)
+        let own = self.addresses.iter().find(of).map(|(own, _)| *own);
+        own.ok_or_else(|| format!("nothing is redirected at {interface}: it has no address"))
     }
+}
+
+fn is_here(interface: &str) -> Result<(), String> {
+    let refused = |_| format!("nothing arrives at {interface}: no interface here has that name");
+    if_nametoindex(interface).map(drop).map_err(refused)
 }
 
 /// The kernel's reason without the number that the standard library adds.

@@ -115,7 +115,7 @@ impl Routes for OneInterface<'_> {
         self.0.arriving(packet)
     }
 
-    fn address_at(&self, interface: &str, family: Family) -> Option<IpAddr> {
+    fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String> {
         self.0.address_at(interface, family)
     }
 }

@@ -93,8 +93,8 @@ impl Routes for NoRoutes {
         Err("nothing takes it in".to_owned())
     }
 
-    fn address_at(&self, _: &str, _: Family) -> Option<IpAddr> {
-        None
+    fn address_at(&self, _: &str, _: Family) -> Result<IpAddr, String> {
+        Err("it has no address".to_owned())
     }
 }
 

@@ -179,8 +179,8 @@ impl PacketQuery {
         let to = match outcome.translated {
             Some(to) => to.ip(),
             None if redirected => match routes.address_at(interface, self.packet.family()) {
-                Some(own) => own,
-                None => return Some(format!("nothing is redirected at {interface}: it has no address")),
+                Ok(own) => own,
+                Err(why) => return Some(why),
             },
             None => return Some(no_route),
         };

@@ -52,8 +52,11 @@ pub trait Routes {
     /// Why no such packet is taken in, as a clause.
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String>;
 
-    /// The address of an interface that REDIRECT chooses; `None` where it has none, so that REDIRECT drops.
-    fn address_at(&self, interface: &str, family: Family) -> Option<IpAddr>;
+    /// The address of an interface that REDIRECT chooses.
+    ///
+    /// # Errors
+    /// Why there is none, so that REDIRECT drops, as a clause.
+    fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String>;
 }
 
 /// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
@@ -67,7 +70,7 @@ impl Routes for PodContext {
         Ok(Arrival { interface: packet.at.unwrap_or(OUTSIDE).to_owned(), local })
     }
 
-    fn address_at(&self, _: &str, family: Family) -> Option<IpAddr> {
-        Some(self.address(family).0)
+    fn address_at(&self, _: &str, family: Family) -> Result<IpAddr, String> {
+        Ok(self.address(family).0)
     }
 }

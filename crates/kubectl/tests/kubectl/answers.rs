@@ -149,11 +149,11 @@ fn a_manifest_that_is_not_understood_is_reported_and_the_kernel_still_answers() 
 #[test]
 fn problems_of_a_manifest_can_not_move_the_cursor() {
     let mut hostile = pod("web-0");
-    hostile["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "--x\u{1b}[2Jy"]);
+    hostile["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "-b", "x\u{1b}[2Jy"]);
     let mut fake = Fake::with(&hostile, &[crate::fake::agent()]);
     fake.object("exec *", &explanation("redirect", Some(15006), REASON));
-    fake.run(&["explain", "web-0", "8080"]).with(0).prints("--x\\u{1b}[2Jy");
-    fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2).tells("--x\\u{1b}[2Jy");
+    fake.run(&["explain", "web-0", "8080"]).with(0).prints("\"x\\u{1b}[2Jy\"");
+    fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2).tells("\"x\\u{1b}[2Jy\"");
 }
 
 #[test]
