@@ -460,7 +460,7 @@ mod tests {
                 let drafts = listed(count, rules);
                 crate::intervals::steps::of(|| assert!(compact(drafts).len() <= 2))
             };
-            let (few, many) = (steps(1_000), steps(10_000));
+            let (few, many) = (steps(4_000), steps(40_000));
             assert!(many <= 15 * few, "kind {number}: {few} and {many}");
         }
     }
