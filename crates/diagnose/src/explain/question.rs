@@ -151,17 +151,13 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
     };
+    let is_app = matches!(sender, None | Some(Sender::App)) && reader.raw.get(Setting::SenderUid).is_none();
     let endpoint_names = EndpointNames {
         source: source.1.map(str::to_owned),
         destination: destination.name,
         stands_in: (source.1.is_some(), destination.stands_in),
         interface_unknown: no_route.is_some() && question.given_interface.is_none(),
-        user_remark: match sender {
-            None | Some(Sender::App) if reader.raw.get(Setting::SenderUid).is_none() => {
-                context.pod.user_remark
-            }
-            _ => "",
-        },
+        user_remark: if is_app { context.pod.user_remark } else { "" },
     };
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
@@ -175,17 +171,14 @@ impl PacketQuery {
     pub fn no_route_by(&self, outcome: &Outcome, routes: &dyn Routes) -> Option<String> {
         let no_route = self.no_route.clone()?;
         let Direction::Inbound { interface, .. } = &self.packet.direction else { return Some(no_route) };
-        let redirected = matches!(outcome.verdict, Verdict::Redirect(_));
-        let to = match outcome.translated {
-            Some(to) => to.ip(),
-            None if redirected => match routes.address_at(interface, self.packet.family()) {
-                Ok(own) => own,
-                Err(why) => return Some(why),
-            },
-            None => return Some(no_route),
+        let to = match (outcome.translated, outcome.verdict) {
+            (Some(to), _) => Ok(to.ip()),
+            (None, Verdict::Redirect(_)) => routes.address_at(interface, self.packet.family()),
+            (None, _) => Err(no_route),
         };
         let from = (!self.endpoint_names.stands_in.0).then(|| self.packet.source.ip());
-        routes.arriving(&IncomingPacket { to, from, at: Some(interface), mark: self.packet.mark }).err()
+        let incoming = |to| IncomingPacket { to, from, at: Some(interface), mark: self.packet.mark };
+        to.and_then(|to| routes.arriving(&incoming(to))).err()
     }
 }
 
