@@ -78,7 +78,7 @@ fn rare_matches_are_the_same_by_script_and_by_batch() {
 #[test]
 fn rules_do_not_grow_with_lists() {
     let rules = |flags: &[&str]| script(flags).split_whitespace().filter(|word| *word == "counter").count();
-    let sizes = [3, scope::runs(2_000, 300)].map(|size| {
+    let sizes = [3, scope::runs(1_000, 300)].map(|size| {
         let (ports, networks, ids) = (ports(size), networks(size), list(size, |n| (500 + n).to_string()));
         let interfaces = list(size.min(40), |n| format!("eth{n}"));
         [
