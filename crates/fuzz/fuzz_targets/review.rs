@@ -11,8 +11,13 @@ use std::sync::LazyLock;
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
 fuzz_target!(|body: &[u8]| {
-    let call =
-        WebhookCall { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body, cancellation: Cancellation::default() };
+    let call = WebhookCall {
+        method: "POST",
+        path: "/inject/net/a",
+        content_type: Some("application/json"),
+        body,
+        cancellation: Cancellation::default(),
+    };
     let answer = answer(&call, &CONFIGURATION, &UnknownCluster);
     if body.is_empty() {
         return assert_eq!(answer.status, 400);
