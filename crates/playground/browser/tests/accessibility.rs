@@ -45,7 +45,8 @@ fn axe_finds_no_fault() {
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
-        grounds.push(browser.script("return getComputedStyle(document.documentElement).backgroundColor", &[]));
+        grounds
+            .push(browser.script("return getComputedStyle(document.documentElement).backgroundColor", &[]));
         for width in [1280, 320] {
             browser.resize(width, 900);
             for input in inputs {
