@@ -26,7 +26,8 @@ pub struct Predecessor {
 pub struct Pattern {
     pub table: Table,
     pub hook: Hook,
-    /// The rule in our words, its matches in canonical order; as a listing has it where the model can't say it. `*` matches any part of a word, `#` any number.
+    /// The rule in our words, its matches in canonical order; as a listing has it where the model lacks it. `*` matches any part
+    /// of a word, `#` any number.
     pub rule: &'static str,
     pub proof: Proof,
 }

@@ -28,7 +28,7 @@ pub(super) struct System {
     files: FilesOf,
 }
 
-/// Whose files name users, groups, hosts and DNS servers.
+/// The owner of the files that name users, groups, hosts and DNS servers.
 enum FilesOf {
     /// This process is in the pod.
     Ours,

@@ -41,7 +41,7 @@ struct OpenConnection {
 /// What a connection is doing, in the order in which connections are closed for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
-    /// It has made no complete request yet: there is no head, or no body.
+    /// Its request is not complete: the head or the body lacks.
     Incomplete,
     /// Its requests are answered.
     Idle,

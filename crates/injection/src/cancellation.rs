@@ -1,5 +1,5 @@
-//! The end of a review that nobody waits for any more. A thread can't be stopped, so the work looks whether it is cancelled:
-//! between its steps, and where a pod or a template can make a step long.
+//! The end of a review whose caller waits no longer. A thread can't be stopped, so the work checks for its cancellation between
+//! its steps, and where a pod or a template can make a step long.
 
 use mesh::{InputProblem, Problems};
 use std::sync::Arc;

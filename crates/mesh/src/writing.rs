@@ -51,7 +51,7 @@ pub(crate) enum Comments {
 pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
-    /// How many rules were inserted into each chain.
+    /// The number of rules that were inserted into each chain.
     inserted: BTreeMap<(Table, Chain), usize>,
     /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
     owner: &'static Ownership,

@@ -1,4 +1,4 @@
-//! How rules number users and groups: as the user namespace that owns the network namespace does (`sock_net(sk)->user_ns` in
+//! The numbers of users and groups in rules: those of the user namespace that owns the network namespace (`sock_net(sk)->user_ns` in
 //! `xt_owner.c` and `nft_meta.c`). In a pod with `hostUsers: false` that is not ours: its user 1337 is another one here.
 
 use super::namespace::NamespaceId;
@@ -30,7 +30,7 @@ pub struct OwnerIds {
 thread_local!(static KNOWN: RefCell<Option<(NamespaceId, OwnerIds)>> = const { RefCell::new(None) });
 
 impl OwnerIds {
-    /// Those of the thread's network namespace. Where the kernel does not show its owner, that has our numbers.
+    /// Reads those of the thread's network namespace. Where the kernel does not show its owner, that has our numbers.
     pub fn here() -> Self {
         let read = || {
             let namespace = File::open("/proc/thread-self/ns/net")?;

@@ -27,13 +27,13 @@ pub fn holds(capability: u32) -> Option<bool> {
     Some(mask >> capability & 1 == 1)
 }
 
-/// How much of a configuration file is read.
+/// The most bytes of a configuration file that are read.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The start of a file as a process sees it, which is given by its folder below `/proc`; the path has no leading `/`.
 ///
 /// # Errors
-/// When there is no such file, or it is not a regular one.
+/// When the file is missing or not a regular one.
 pub fn read_as(process: &Path, path: &str) -> io::Result<Vec<u8>> {
     start_of_file(&File::open(process.join("root"))?, path)
 }
@@ -76,7 +76,8 @@ pub struct RunningProcess {
     pub is_here: Option<bool>,
 }
 
-/// The processes of these users, in the numbers of rules, as far as we may see them, but for those that are surely in another network namespace.
+/// The processes of these users, in the numbers of rules, as far as we may see them, without those that are surely in another
+/// network namespace.
 ///
 /// # Errors
 /// When `/proc` does not show us.

@@ -119,7 +119,7 @@ pub(super) struct Removals {
 }
 
 impl Removals {
-    /// How many removals are no coincidence, such as the restart of a network's agent.
+    /// The number of removals from which on they are no coincidence, such as the restart of a network's agent.
     const LIMIT: u32 = 3;
     /// The longest time from one to the next.
     const WINDOW: Duration = Duration::from_secs(120);

@@ -39,7 +39,7 @@ pub struct EndpointNames {
     stands_in: (bool, bool),
     /// Whether the interface is only a placeholder, as it is not known.
     interface_unknown: bool,
-    /// What is assumed of the sender's user.
+    /// A remark about the sender's user where it is assumed; else empty.
     pub(super) user_remark: &'static str,
 }
 

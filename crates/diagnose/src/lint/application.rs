@@ -39,7 +39,7 @@ pub fn of_pod(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
     findings
 }
 
-/// Whose ids of an application are the proxy's: those of its user and of its group.
+/// The user and the group of an application, as far as they are the proxy's.
 fn ids_of_proxy(application: &Application, proxy: &Proxy) -> [Option<Id>; 2] {
     let is_user = |id: &Id| proxy.uids.iter().any(|uid| uid.number() == id.number);
     let is_group = |id: &Id| proxy.gids.iter().any(|gid| gid.number() == id.number);

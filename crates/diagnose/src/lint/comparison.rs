@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// Rules met by packets and compared with each other, in all: some tenths of a second.
 pub(super) const MAX_WORK: usize = 20_000_000;
 
-/// How many items of a list are tried to be left out at most: each trial makes all rules again.
+/// The most items of a list that are left out by way of trial: each trial makes all rules again.
 pub(super) const MAX_TRIALS: usize = 64;
 
 /// Compares what becomes of packets in a configuration and in another one, as long as there is work left.

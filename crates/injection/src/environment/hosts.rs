@@ -26,7 +26,7 @@ impl AllowedHost {
     }
 }
 
-/// Whether a Service may route a host: one of its own namespace, or an allowed one.
+/// Permission of a Service to route a host: one of its namespace, or an allowed one.
 pub(super) fn may_route(service: &Service, host: &str, allowed: &[AllowedHost]) -> bool {
     // `a.shop` may be a domain of the internet, and `a.shop.svc.example.com`, too.
     let is_own = match host.split('.').collect::<Vec<_>>()[..] {

@@ -19,11 +19,11 @@ impl fmt::Display for Network {
     }
 }
 
-/// How many items the list of an annotation may have, such as ports: far more than an application listens at, and few enough
+/// The most items of a list in an annotation, such as ports: far more than an application listens at, and few enough
 /// for each to become a rule. The API server limits annotations (to 256 KiB) only after it has called webhooks.
 const MAX_ITEMS: usize = 16_384;
 
-/// What is wrong with a list that is too long.
+/// The complaint about a list that is too long.
 pub(crate) fn excess(text: &str) -> Option<String> {
     let items = text.split(',').count();
     (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))

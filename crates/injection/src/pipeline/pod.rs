@@ -67,7 +67,7 @@ pub(crate) trait PodSpecItem {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often the name of an item was read: a measure of the work that searches in lists take.
+    /// The number of times that the name of an item was read, which measures the work of searches in lists.
     pub(super) static NAMES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

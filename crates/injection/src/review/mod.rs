@@ -37,7 +37,7 @@ pub struct WebhookCall<'a> {
     pub path: &'a str,
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],
-    /// Cancelled where nobody waits for the answer any more, which then says so.
+    /// Cancelled where the caller waits no longer for the answer, which then names the cancellation.
     pub cancellation: Cancellation,
 }
 

@@ -253,7 +253,7 @@ mod tests {
         let elsewhere = many.replace("object", "options");
         assert!(
             read(elsewhere.as_bytes(), Depth::Whole, &Cancellation::default()).is_ok(),
-            "nobody asks for it"
+            "it is not in the object"
         );
         assert!(
             read(b"{} x", Depth::Whole, &Cancellation::default())

@@ -41,7 +41,7 @@ pub(super) struct Acceptor {
     pub(super) metrics: Arc<ServeMetrics>,
     /// How long a client may take for a handshake, for a head, and for a body.
     pub(super) timeout: Duration,
-    /// How many connections may be open; for further ones, those with incomplete requests are closed, then idle ones.
+    /// The most open connections; for further ones, those with incomplete requests are closed, then idle ones.
     pub(super) max_connections: usize,
 }
 

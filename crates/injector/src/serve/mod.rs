@@ -145,7 +145,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many threads read and write, and as many answer short reviews.
+/// The number of threads that read and write; as many answer short reviews.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }

@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::{task::spawn_blocking, time::timeout_at};
 
-/// How long an API server waits for an answer where its request does not say: the default of `timeoutSeconds`.
+/// The time for which an API server waits for an answer where its request states none: the default of `timeoutSeconds`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct WebhookServer {
@@ -235,7 +235,7 @@ impl WebhookServer {
     }
 }
 
-/// Cancels a review when nobody waits for it any more.
+/// Cancels a review whose caller has gone or waits no longer.
 struct CancelledOnDrop(Cancellation);
 
 impl Drop for CancelledOnDrop {
@@ -244,7 +244,7 @@ impl Drop for CancelledOnDrop {
     }
 }
 
-/// How long the caller waits for an answer, which the API server states as `?timeout=10s`.
+/// The time for which the caller waits for an answer; the API server states it as `?timeout=10s`.
 fn call_timeout(query: Option<&str>) -> Duration {
     let given = query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("timeout="));
     let seconds = given.and_then(|text| text.strip_suffix('s')?.parse().ok());

@@ -1,5 +1,5 @@
-//! What requests share, by the lengths of their bodies: memory, and turns to be answered. Long ones take nothing from short
-//! ones.
+//! The memory that requests share, and their turns to be answered, by the lengths of their bodies. Long ones take nothing from
+//! short ones.
 //!
 //! A body takes memory as it arrives, not as it was announced. Where its class has none left, the body that has been incomplete
 //! for the longest time gives way; where all of them are complete, it waits until one is answered.
@@ -35,12 +35,12 @@ struct Incomplete {
     evict: Arc<Notify>,
 }
 
-/// What one body has of them, until it is dropped.
+/// One body's part of them, until it is dropped.
 pub(super) struct Share {
     classes: Arc<SizeClasses>,
     id: u64,
     class: usize,
-    /// What a complete body holds; that of an incomplete one is in [`Ledger`].
+    /// The memory of a complete body; that of an incomplete one is in [`Ledger`].
     length: usize,
     evict: Arc<Notify>,
 }

@@ -12,7 +12,7 @@ macro_rules! of_injection {
         pub const OF_INJECTION: &[&str] =
             &[$($name,)* $($other,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
 
-        /// Those of them that control nothing but the proxy's container.
+        /// Annotations of injection that control only the proxy's container.
         const OF_CONTAINER: &[&str] =
             &[$($other,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
     };

@@ -23,7 +23,7 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub host_network: bool,
-    /// How containers are run (`runtimeClassName`); empty for the node's default.
+    /// The runtime of its containers (`runtimeClassName`); empty for the node's default.
     pub runtime_class: String,
     /// The user and group of containers that do not set them.
     pub run_as_user: Option<String>,

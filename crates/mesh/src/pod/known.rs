@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// There is no third kind: a value that counts upstream and that nothing here reads.
+    /// A third kind would be a value that counts upstream and that nothing here reads.
     #[test]
     fn a_known_annotation_decides_about_capture_or_has_no_meaning_for_it() {
         const VALUES: [&str; 11] = [

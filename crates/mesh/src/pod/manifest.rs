@@ -27,7 +27,7 @@ pub struct ManifestObject {
     pub pod: Pod,
     /// What has not the form that Kubernetes wants.
     pub problems: Vec<InputProblem>,
-    /// What is written where nothing reads it.
+    /// Remarks about keys in places where nothing reads them.
     pub remarks: Vec<Remark>,
     /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
     pub enforced: Option<Standard>,

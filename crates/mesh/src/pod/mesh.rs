@@ -19,11 +19,11 @@ pub(crate) type Word = (&'static str, &'static [&'static str]);
 /// The source of a key of a configuration.
 pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
 
-/// What an argument of an init container holds beside settings.
+/// The content of an argument of an init container beside settings.
 pub(crate) enum Argument {
     /// A configuration as text: its settings, and what is wrong with it.
     Settings(Vec<(Setting, Given)>, Vec<InputProblem>),
-    /// What is not read, for this reason.
+    /// Content that is not read, with the reason.
     Unread(&'static str),
 }
 

@@ -111,7 +111,7 @@ pub fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]>
     found.map(|row| row.template)
 }
 
-/// Where an object describes a pod, as far as it can be seen, and what is there; `None` if it does not.
+/// The path at which an object describes a pod, as far as it can be seen, and the description; `None` if it has none.
 pub(super) fn describes<'a>(
     object: &'a ManifestNode,
     kind: &str,
