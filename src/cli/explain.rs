@@ -326,9 +326,11 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
     };
     let explain::PacketQuery { packet, endpoint_names, no_route } = &**question;
     let kernel = KernelRoutes::of(if no_route.is_some() && is_live { all } else { &[] });
-    let no_route = &rule_views.iter().find_map(|rule_view| {
+    // NAT in PREROUTING may give it another destination, for which the rules are walked once more.
+    let by_rules = |rule_view: &&RuleView| {
         question.no_route_by(explain(&rule_view.view, &rule_view.routing, packet).outcome(), &kernel)
-    });
+    };
+    let no_route = &no_route.as_ref().and_then(|_| rule_views.iter().find_map(by_rules));
     if let Some(no_route) = no_route {
         let note = format!("{no_route}; by the rules alone:\n");
         match form {

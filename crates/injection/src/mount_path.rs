@@ -1,6 +1,7 @@
 //! Paths of volume mounts. The kubelet and the runtime clean a path before they mount, the API server compares texts.
 
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// The key of a mount in a list of them.
 pub(crate) const MOUNT_PATH: &str = "mountPath";
@@ -26,9 +27,9 @@ pub(crate) fn clean(path: &str) -> String {
 }
 
 /// The value by which an item of a keyed list is identified: a mount by its clean path, any other by its field as it is.
-pub(crate) fn identity(item: &Value, key: &str) -> Option<Value> {
+pub(crate) fn identity<'a>(item: &'a Value, key: &str) -> Option<Cow<'a, Value>> {
     match item.get(key)? {
-        Value::String(path) if key == MOUNT_PATH => Some(clean(path).into()),
-        value => Some(value.clone()),
+        Value::String(path) if key == MOUNT_PATH => Some(Cow::Owned(clean(path).into())),
+        value => Some(Cow::Borrowed(value)),
     }
 }

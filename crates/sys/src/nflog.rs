@@ -62,10 +62,10 @@ impl NflogListener {
     /// # Errors
     /// The kernel's error; `ENOBUFS` when reports were lost.
     pub fn take(&mut self) -> io::Result<Vec<NflogMessage>> {
-        let mut reports = Vec::new();
+        let (mut reports, ids) = (Vec::new(), OwnerIds::here());
         self.0.events(|kind, payload| {
             if kind == PACKET {
-                reports.extend(body(payload).map(report));
+                reports.extend(body(payload).map(|bytes| report(&ids, bytes)));
             }
         })?;
         Ok(reports)
@@ -73,10 +73,10 @@ impl NflogListener {
 
     /// Takes the reports that have come already.
     pub fn take_so_far(&mut self) -> io::Result<Vec<NflogMessage>> {
-        let mut reports = Vec::new();
+        let (mut reports, ids) = (Vec::new(), OwnerIds::here());
         self.0.events_so_far(|kind, payload| {
             if kind == PACKET {
-                reports.extend(body(payload).map(report));
+                reports.extend(body(payload).map(|bytes| report(&ids, bytes)));
             }
         })?;
         Ok(reports)
@@ -90,8 +90,7 @@ impl AsFd for NflogListener {
 }
 
 /// A report. Users and groups are numbered as rules number them.
-fn report(bytes: &[u8]) -> NflogMessage {
-    let ids = OwnerIds::here();
+fn report(ids: &OwnerIds, bytes: &[u8]) -> NflogMessage {
     let mut report = NflogMessage::default();
     for (kind, payload) in attributes(bytes) {
         match kind {
@@ -153,7 +152,7 @@ mod tests {
             gid: Some(7),
             packet: vec![0x45, 0],
         };
-        assert_eq!(report(&messages.bytes()[20..]), expected);
-        assert_eq!(report(&[9, 0, 1]), NflogMessage::default());
+        assert_eq!(report(&OwnerIds::default(), &messages.bytes()[20..]), expected);
+        assert_eq!(report(&OwnerIds::default(), &[9, 0, 1]), NflogMessage::default());
     }
 }

@@ -3,10 +3,11 @@
 use super::{PATCH, SchemaKind, Unmergeable, merge, plain};
 use crate::mount_path::identity;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// Where each key of a list occurs first. Lists may have 100,000 items, so none is searched for each item of another.
-type KeyPlaces = HashMap<Option<Value>, usize>;
+type KeyPlaces<'a> = HashMap<Option<Cow<'a, Value>>, usize>;
 
 pub(super) fn merge_items(
     mut onto: Vec<Value>,
@@ -15,7 +16,7 @@ pub(super) fn merge_items(
     kind: SchemaKind,
 ) -> Result<Vec<Value>, Unmergeable> {
     let mut rest: Vec<&Value> = Vec::new();
-    let mut deleted: HashSet<Option<Value>> = HashSet::new();
+    let mut deleted: HashSet<Option<Cow<'_, Value>>> = HashSet::new();
     let mut replaces = false;
     for item in patch {
         match item.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
@@ -54,35 +55,34 @@ pub(super) fn merge_items(
 pub(super) fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
     let mut seen: HashSet<&Value> = HashSet::new();
     let merged = onto.iter().chain(patch).filter(|item| seen.insert(*item)).cloned().collect();
-    ordered(
-        merged,
-        &places(patch.iter().map(|item| Some(item.clone()))),
-        &places(onto.iter().map(|item| Some(item.clone()))),
-        None,
-    )
+    ordered(merged, &places_in(patch, None), &places_in(onto, None), None)
 }
 
 /// Brings items into the order of a list of their keys, or scalars into that of a list of the same (`key` is `None`).
 pub(super) fn order_items(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
-    let in_patch = places(order.iter().map(|item| key_of(item, key)));
+    let in_patch = places_in(order, key);
     let before = keys(items, key);
     *items = ordered(std::mem::take(items), &in_patch, &places(before.into_iter()), key);
 }
 
 /// What identifies an item: its field `key`, or the scalar itself where there is no such field.
-fn key_of(item: &Value, key: Option<&str>) -> Option<Value> {
+fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
     match key {
         Some(key) => identity(item, key),
-        None => Some(item.clone()),
+        None => Some(Cow::Borrowed(item)),
     }
 }
 
 /// The items' keys, which are still known when the items have moved.
-fn keys(items: &[Value], key: Option<&str>) -> Vec<Option<Value>> {
-    items.iter().map(|item| key_of(item, key)).collect()
+fn keys(items: &[Value], key: Option<&str>) -> Vec<Option<Cow<'static, Value>>> {
+    items.iter().map(|item| key_of(item, key).map(|key| Cow::Owned(key.into_owned()))).collect()
 }
 
-fn places(keys: impl Iterator<Item = Option<Value>>) -> KeyPlaces {
+fn places_in<'a>(items: &'a [Value], key: Option<&str>) -> KeyPlaces<'a> {
+    places(items.iter().map(|item| key_of(item, key)))
+}
+
+fn places<'a>(keys: impl Iterator<Item = Option<Cow<'a, Value>>>) -> KeyPlaces<'a> {
     let mut places = KeyPlaces::new();
     for (place, key) in keys.enumerate() {
         places.entry(key).or_insert(place);
@@ -92,7 +92,12 @@ fn places(keys: impl Iterator<Item = Option<Value>>) -> KeyPlaces {
 
 /// The items that the patch names, in its order, and the others in the order that they had before. One of the others precedes
 /// one of the patch only if it preceded it before (`normalizeElementOrder`).
-fn ordered(items: Vec<Value>, in_patch: &KeyPlaces, before: &KeyPlaces, key: Option<&str>) -> Vec<Value> {
+fn ordered(
+    items: Vec<Value>,
+    in_patch: &KeyPlaces<'_>,
+    before: &KeyPlaces<'_>,
+    key: Option<&str>,
+) -> Vec<Value> {
     let in_patch = |item: &Value| in_patch.get(&key_of(item, key)).copied();
     let before = |item: &Value| before.get(&key_of(item, key)).copied();
     let (mut listed, mut alone): (Vec<Value>, Vec<Value>) =

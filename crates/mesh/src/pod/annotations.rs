@@ -5,15 +5,14 @@ use super::form;
 use super::given::GivenSettings;
 use super::mesh;
 use super::proxy_config;
-use crate::Problems;
 use crate::istio::annotations::STATUS_PORT;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::{Feature, Mesh};
 use crate::settings::mapping::{AnnotationRow, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use crate::sources::{Raw, Source};
-use rules::{Port, PortRange};
-use std::collections::BTreeMap;
+use rules::Port;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads a pod by the table of [`crate::settings::mapping`]. What it leaves open is taken from `defaults`, setting by setting, and
 /// then from the table's own defaults.
@@ -69,19 +68,13 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
                 (None, Some((_, meaning))) => (*meaning).to_owned(),
                 (None, None) => value.clone(),
             };
+            let source = Source::Annotation(name.to_owned());
             if row.kind == SettingKind::Value("PORT,..") && !row.features.contains(&Feature::Ranges) {
-                for item in
-                    value.split(',').map(str::trim).filter(|item| is_range(item)).take(Problems::MAX_ITEMS)
-                {
-                    own.fault(
-                        Some(row.setting),
-                        Source::Annotation(name.to_owned()),
-                        Some(item),
-                        form::range(of.ownership().name),
-                    );
+                for (item, text) in form::ranges(&value, of.ownership().name) {
+                    own.fault(Some(row.setting), source.clone(), Some(item), text);
                 }
             }
-            own.set(row.setting, value, Source::Annotation(name.to_owned()));
+            own.set(row.setting, value, source);
         }
     }
     let mut presets = GivenSettings::by(title);
@@ -152,11 +145,6 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
     }
 }
 
-/// Whether a text is a range of ports, and not a single one.
-fn is_range(item: &str) -> bool {
-    item.parse::<Port>().is_err() && item.parse::<PortRange>().is_ok()
-}
-
 /// Variables and fields of the proxy's container.
 fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
@@ -200,12 +188,9 @@ fn presets(title: &str) -> GivenSettings {
 /// Adds the items that a list always has, and another one, each once.
 fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&str>) {
     let Some(given) = settings.raw.get(row.setting).cloned() else { return };
-    let mut items: Vec<&str> = Vec::new();
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
-    for item in listed.chain(row.always.iter().copied()).chain(other) {
-        if !items.contains(&item) {
-            items.push(item);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let all = listed.chain(row.always.iter().copied()).chain(other);
+    let items: Vec<&str> = all.filter(|item| seen.insert(*item)).collect();
     settings.set(row.setting, items.join(","), given.source);
 }

@@ -3,9 +3,10 @@
 //! Init containers are apart, as they may well run as the proxy's user: where a plugin sets the rules, that is how they
 //! reach the network before there is a proxy.
 
-use super::facts::{Container, Pod, Spec, Status};
+use super::facts::{Container, Pod, Spec};
 use crate::mesh::Mesh;
 use crate::settings::mapping::PROXY;
+use std::collections::BTreeSet;
 
 /// A container that is not a proxy, with its user and its group where the manifest has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,16 +29,16 @@ pub(super) fn applications(pod: &Pod) -> Vec<Application> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let sidecars = spec.init_containers.iter().filter(|container| container.always_restarts);
     let running = spec.containers.iter().chain(sidecars);
-    let others = running.filter(|container| !is_injected(pod, &container.name));
+    let injected = injected(pod);
+    let others = running.filter(|container| !injected.contains(&container.name));
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Whether a container is a proxy, or another one that the injector has added by its own record: a template may name it.
-pub(super) fn is_injected(pod: &Pod, name: &str) -> bool {
-    let added =
-        |status: Status| status.containers.iter().chain(&status.init_containers).any(|one| one == name);
-    let mut proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]);
-    proxies.any(|proxy| proxy == name) || pod.status().is_some_and(added)
+/// The names of proxies, and of the containers that the injector has added by its own record: a template may name them.
+pub(super) fn injected(pod: &Pod) -> BTreeSet<String> {
+    let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
+    let added = pod.status().into_iter().flat_map(|status| [status.containers, status.init_containers]);
+    proxies.chain(added.flatten()).collect()
 }
 
 /// A container with the ids that it runs as.

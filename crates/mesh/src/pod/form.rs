@@ -5,7 +5,7 @@
 
 use crate::Problems;
 use crate::settings::mapping::AnnotationForm;
-use rules::{Cidr, PortRange};
+use rules::{Cidr, Port, PortRange};
 
 /// What is wrong: the item, and the complaint.
 type FormFault<'a> = (&'a str, String);
@@ -30,8 +30,15 @@ impl AnnotationForm {
     }
 }
 
+/// The ranges in a list of ports of a mesh that takes none. Of many, the first.
+pub(super) fn ranges<'a>(value: &'a str, mesh: &str) -> Vec<FormFault<'a>> {
+    let is_range = |item: &&str| item.parse::<Port>().is_err() && item.parse::<PortRange>().is_ok();
+    let found = value.split(',').map(str::trim).filter(is_range).take(Problems::MAX_ITEMS);
+    found.map(|item| (item, range(mesh))).collect()
+}
+
 /// The complaint about a range of ports where a mesh takes none.
-pub(super) fn range(mesh: &str) -> String {
+fn range(mesh: &str) -> String {
     format!(
         "is not a port; {mesh} refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
     )

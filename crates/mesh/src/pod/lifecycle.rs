@@ -1,7 +1,7 @@
 //! Containers of a pod by when they run and where: those that need the network before there is a proxy, proxies that outlive
 //! their Job, and runtimes whose pods have a network stack of their own.
 
-use super::applications::{Application, application, is_injected};
+use super::applications::{Application, application, injected};
 use super::facts::{Container, Pod};
 use super::init::{Init, VALIDATION};
 use super::manifest::ManifestObject;
@@ -9,6 +9,7 @@ use super::reading::{CaptureMethod, Reading};
 use crate::finding::{Code, Level, Remark};
 use crate::mesh::Mesh;
 use crate::settings::mapping::PROXY;
+use std::collections::BTreeSet;
 
 /// Init containers of injectors that test the rules of a plugin.
 const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
@@ -26,13 +27,12 @@ pub(super) fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Applica
     let is_setter =
         |one: &Container| matches!(&reading.way, CaptureMethod::InitContainer(name) if *name == one.name);
     let start = spec.init_containers.iter().position(is_setter).map_or(0, |at| at + 1);
-    let is_proxy = |one: &&Container| one.always_restarts && is_injected(pod, &one.name);
+    let injected = injected(pod);
+    let is_proxy = |one: &&Container| one.always_restarts && injected.contains(&one.name);
     let before_proxy = spec.init_containers[start..].iter().take_while(|one| !is_proxy(one));
-    let is_of_mesh = |one: &Container| {
-        let name = one.name.as_str();
-        VALIDATORS.contains(&name) || is_injected(pod, name) || inits.iter().any(|init| init.name == name)
-    };
-    let others = before_proxy.filter(|one| !one.always_restarts && !is_of_mesh(one));
+    let setters: BTreeSet<&str> = inits.iter().map(|init| init.name.as_str()).chain(VALIDATORS).collect();
+    let is_of_mesh = |name: &String| setters.contains(name.as_str()) || injected.contains(name);
+    let others = before_proxy.filter(|one| !one.always_restarts && !is_of_mesh(&one.name));
     others.map(|container| application(spec, container)).collect()
 }
 

@@ -4,14 +4,15 @@
 use super::node::{ManifestNode, ManifestValue};
 use crate::finding::{Code, Level, Remark};
 use crate::settings::{ANNOTATIONS, nearest};
+use std::collections::BTreeSet;
 
-/// How names begin by which a pod controls its injection or its capture; our own have [`ANNOTATIONS`].
+/// The beginnings of names by which a pod controls its injection or its capture; our own have [`ANNOTATIONS`].
 const OF_PODS: &str = "\
     config.alpha.linkerd.io/ config.beta.linkerd.io/ config.linkerd.io/ inject.istio.io/ istio.io/dataplane-mode \
     istio.io/reroute-virtual-interfaces istio.io/rev kuma.io/ linkerd.io/inject proxy.istio.io/ \
     readiness.status.sidecar.istio.io/ sidecar.istio.io/ status.sidecar.istio.io/ traffic.kuma.io/ traffic.sidecar.istio.io/";
 
-/// Those that are read as labels.
+/// The beginnings of names that are read as labels.
 const LABELS: [&str; 4] = ["istio.io/dataplane-mode", "istio.io/rev", "kuma.io/", "sidecar.istio.io/inject"];
 
 // The fields of `k8s.io/api/core/v1` in Kubernetes 1.36; of security contexts, those of pods and of containers.
@@ -31,20 +32,21 @@ const SECURITY: &str = "\
     runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy seLinuxOptions seccompProfile supplementalGroups supplementalGroupsPolicy \
     sysctls windowsOptions";
 
-/// Where annotations and labels are put by mistake, from each level of an object.
+/// Places of annotations and labels by mistake, from each level of an object.
 const PLACES: &str = " metadata annotations labels metadata.annotations metadata.labels";
 
 /// Remarks about annotations and labels of meshes that are in an object, or in the template of its pods at `path`, but not in
 /// the metadata of the template.
 pub(super) fn metadata(object: &ManifestNode, path: &[&str]) -> Vec<Remark> {
-    let has = |list: &str, name: &str| {
-        let own = object.at(path).and_then(|template| template.at(&["metadata", list])?.get(name));
-        own.is_some()
-    };
+    let [annotations, labels] = ["annotations", "labels"].map(|list| {
+        let own = object.at(path).and_then(|template| template.at(&["metadata", list]));
+        own.map(names).unwrap_or_default()
+    });
     let is_label = |name: &str| LABELS.iter().any(|start| name.starts_with(start));
     // Istio's own workloads have their revision as a mark.
-    let is_mark = |name: &str| name == "istio.io/rev" && has("labels", "sidecar.istio.io/inject");
-    let own = |name: &str| has("annotations", name) || is_label(name) && has("labels", name) || is_mark(name);
+    let is_mark = |name: &str| name == "istio.io/rev" && labels.contains("sidecar.istio.io/inject");
+    let own =
+        |name: &str| annotations.contains(name) || is_label(name) && labels.contains(name) || is_mark(name);
     let below = [path, &["spec"]].concat();
     let mut remarks = Vec::new();
     for (depth, tail) in (0..=below.len()).flat_map(|depth| PLACES.split(' ').map(move |tail| (depth, tail)))
@@ -66,6 +68,12 @@ pub(super) fn metadata(object: &ManifestNode, path: &[&str]) -> Vec<Remark> {
     remarks
 }
 
+/// The keys with a value.
+fn names(node: &ManifestNode) -> BTreeSet<&str> {
+    let ManifestValue::Map(entries) = &node.value else { return BTreeSet::new() };
+    entries.iter().filter(|(_, node)| !node.is_null()).map(|(name, _)| name.as_str()).collect()
+}
+
 /// Remarks about fields of a pod, or of the template of pods at `path` in an object, that Kubernetes does not know.
 pub(super) fn fields(template: &ManifestNode, path: &[&str]) -> Vec<Remark> {
     let mut remarks = Vec::new();
@@ -83,7 +91,7 @@ pub(super) fn fields(template: &ManifestNode, path: &[&str]) -> Vec<Remark> {
     remarks
 }
 
-/// Whose fields a misplaced one may be.
+/// The owners of fields, as hints for misplaced ones.
 const OWNERS: [(&str, &str); 4] = [
     ("annotations labels", "metadata"),
     (SPEC, "the pod's spec"),

@@ -9,6 +9,7 @@ use crate::mount_path::{MOUNT_PATH, identity};
 use crate::template::{context::TemplateContext, opentelemetry};
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
@@ -234,7 +235,7 @@ fn with_users(
     key: &str,
 ) -> Vec<Value> {
     items.extend_from_slice(users);
-    let mut counts: HashMap<Option<Value>, usize> = HashMap::new();
+    let mut counts: HashMap<Option<Cow<'_, Value>>, usize> = HashMap::new();
     items.iter().for_each(|item| *counts.entry(identity(item, key)).or_default() += 1);
     for item in users {
         if counts.get(&identity(item, key)).is_some_and(|count| *count > 1) {
