@@ -157,11 +157,8 @@ pub fn each<'a, S: 'a, T>(
     for subject in subjects {
         match prepare(subject) {
             Ok(done) => prepared.push(done),
-            Err(Problems(found)) => {
-                let new = found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>();
-                problems.extend(new);
-            }
+            Err(Problems(found)) => problems.extend(found),
         }
     }
-    if problems.is_empty() { Ok(prepared) } else { Err(Problems(problems)) }
+    Problems::check(problems).map(|()| prepared)
 }

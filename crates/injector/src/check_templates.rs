@@ -73,9 +73,7 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
             Err(Problems(found)) => problems.extend(found),
         }
     }
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
+    Problems::check(problems)?;
     let mut namespaces = Namespaces::new("default", None, BTreeMap::new());
     documents.iter().for_each(|document| namespaces.describe(document));
     let pods: Vec<&Value> =

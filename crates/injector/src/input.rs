@@ -90,7 +90,7 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, Problems> {
             )),
         }
     }
-    if problems.is_empty() { Ok(labels) } else { Err(Problems(problems)) }
+    Problems::check(problems).map(|()| labels)
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

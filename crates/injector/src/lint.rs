@@ -85,9 +85,7 @@ fn findings(flags: &LintFlags) -> Result<ClusterFindings, Problems> {
             Err(Problems(found)) => problems.extend(found),
         }
     }
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
+    Problems::check(problems)?;
     // What comes by standard input has no file.
     for object in &mut objects {
         if object.place.as_ref().is_some_and(|place| flags.input.is_standard_input(&place.file)) {

@@ -193,9 +193,7 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
         text.map_err(|problem| problems.push(problem)).ok()
     };
     let (config, values, mesh) = (take(&CONFIG, true), take(&VALUES, false), take(&MESH, true));
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
+    Problems::check(problems)?;
     let texts = Texts {
         config: config.as_ref().map(NamedText::as_text),
         values: values.as_ref().map(NamedText::as_text),

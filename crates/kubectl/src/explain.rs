@@ -74,14 +74,8 @@ fn targets(
         true => others.filter(|given| !given.contains(|c: char| c.is_ascii_alphabetic())).cloned().collect(),
         false => found.iter().map(|target| target.address.clone()).collect(),
     };
-    for problem in addresses.iter().flat_map(|address| packet.problems(address)) {
-        if !problems.contains(&problem) {
-            problems.push(problem);
-        }
-    }
-    if !problems.is_empty() {
-        return Err(Problems(problems).into());
-    }
+    problems.extend(addresses.iter().flat_map(|address| packet.problems(address)));
+    Problems::check(problems)?;
     Ok(found)
 }
 

@@ -1,10 +1,10 @@
 //! Problems of the input, which stop a command.
 
 use crate::visible::visible;
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 /// One problem, described so that its author can fix it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InputProblem {
     /// The flag, variable or argument.
     pub name: String,
@@ -51,6 +51,31 @@ pub struct Problems(pub Vec<InputProblem>);
 impl Problems {
     /// How many items of one list are reported at most: a value of some megabytes can have millions of wrong ones.
     pub const MAX_ITEMS: usize = 32;
+
+    /// How many problems are reported at most: a manifest of some megabytes can have that many wrong containers.
+    pub const MAX: usize = 100;
+
+    /// The first of them, each once, and how many more there are.
+    pub fn first(found: impl IntoIterator<Item = InputProblem>) -> Vec<InputProblem> {
+        let mut seen = HashSet::new();
+        let mut found: Vec<_> = found.into_iter().filter(|problem| seen.insert(problem.clone())).collect();
+        let more = found.len().saturating_sub(Self::MAX);
+        if more > 0 {
+            found.truncate(Self::MAX);
+            let text = format!("{more} more are not listed; correct these first");
+            found.push(InputProblem::of("further problems", text));
+        }
+        found
+    }
+
+    /// Nothing, where nothing was found.
+    ///
+    /// # Errors
+    /// The first problems.
+    pub fn check(found: impl IntoIterator<Item = InputProblem>) -> Result<(), Self> {
+        let found = Self::first(found);
+        if found.is_empty() { Ok(()) } else { Err(Self(found)) }
+    }
 
     /// The problems as a command reports them that would have changed something.
     pub fn unchanged(&self) -> String {
@@ -101,6 +126,16 @@ mod tests {
             assert!(!shown.contains(char::is_control), "{shown:?}");
             assert!(shown.starts_with("Pod a\\u{1b}[2J\\n::error::b: "), "{shown}");
         }
+    }
+
+    #[test]
+    fn of_many_problems_the_first_are_reported_each_once() {
+        let numbered =
+            (0..16_000).flat_map(|at| [at, at]).map(|at| InputProblem::of(&at.to_string(), "is wrong"));
+        let Problems(found) = Problems::check(numbered).expect_err("problems");
+        assert_eq!(found[Problems::MAX - 1].to_string(), "99: is wrong");
+        let last = "further problems: 15900 more are not listed; correct these first";
+        assert_eq!((found.len(), &*found[Problems::MAX].to_string()), (Problems::MAX + 1, last));
     }
 
     #[test]

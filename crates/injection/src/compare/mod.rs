@@ -114,13 +114,11 @@ pub fn try_templates(configuration: &Configuration) -> Vec<TriedTemplate> {
         for pod in plain_pods(template) {
             for native_sidecars in [false, true] {
                 let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };
-                if let Err(Problems(found)) = inject(&pod, &admission, &configuration) {
-                    let new = found.into_iter().filter(|problem| !problems.contains(problem));
-                    problems.extend(new.collect::<Vec<_>>());
-                }
+                let refused = inject(&pod, &admission, &configuration).err();
+                problems.extend(refused.into_iter().flat_map(|Problems(found)| found));
             }
         }
-        TriedTemplate { template: template.clone(), problems }
+        TriedTemplate { template: template.clone(), problems: Problems::first(problems) }
     });
     tried.collect()
 }

@@ -67,7 +67,7 @@ impl Configuration {
     /// Every problem in all three.
     pub fn read(texts: &Texts<'_>) -> Result<Self, Problems> {
         let (configuration, problems) = Self::read_in_part(texts);
-        if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
+        Problems::check(problems).map(|()| configuration)
     }
 
     /// Reads what can be read, and reports every problem in all three. Where there is one, the rest is good for

@@ -37,7 +37,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
             }
         }
     }
-    if problems.is_empty() { Ok(found) } else { Err(Problems(problems)) }
+    Problems::check(problems).map(|()| found)
 }
 
 /// Answers a call. `labels` are those of which the first that the pod has names its environment.

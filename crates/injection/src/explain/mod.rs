@@ -70,9 +70,7 @@ pub fn explain(
             Err(Problems(found)) => problems.extend(found),
         }
     }
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
+    Problems::check(problems)?;
     let mut found = Vec::new();
     for (name, documents) in &manifests {
         for (index, document) in documents.iter().enumerate() {

@@ -1,35 +1,41 @@
 //! The line of a document that a problem is about: an annotation, or a field by its path.
 
-use std::str::FromStr;
+use std::{collections::HashMap, str::FromStr};
 use yaml_edit::{MappingEntry, YamlFile, YamlNode};
 
-/// How many lines stand before what a problem's name is about, in the pod or the template at a JSON pointer; `None` if nothing
-/// of it is there.
-pub(super) fn line(document: &str, pod: &str, name: &str) -> Option<usize> {
-    let file = YamlFile::from_str(document).ok()?;
-    let root = YamlNode::Mapping(file.document()?.as_mapping()?);
-    let pod = pod.split('/').skip(1).try_fold(root, |node, step| match node {
-        YamlNode::Sequence(_) => node.get_item(step.parse().ok()?),
-        _ => node.get(step),
-    })?;
-    let at = annotation(&pod, name).or_else(|| field(pod, name.rsplit(": ").next()?))?;
-    Some(document.get(..at)?.matches('\n').count())
+/// The places of a pod's fields in its document.
+pub(super) struct PodLocations<'a> {
+    document: &'a str,
+    pod: YamlNode,
+    /// Those of annotations and labels.
+    keys: HashMap<String, usize>,
 }
 
-/// The annotation or label that the name speaks of: of several, the longest.
-fn annotation(pod: &YamlNode, name: &str) -> Option<usize> {
-    let metadata = pod.get("metadata")?;
-    let all = ["annotations", "labels"].into_iter().filter_map(|field| metadata.get(field));
-    let named = all.flat_map(|fields| entries(&fields));
-    let named = named.filter(|(key, ..)| key.contains('/') && has_word(name, key));
-    named.max_by_key(|(key, ..)| key.len()).map(|(_, at, _)| at)
-}
+impl<'a> PodLocations<'a> {
+    /// Reads the pod or the template at a JSON pointer; `None` if nothing is there.
+    pub(super) fn of(document: &'a str, pod: &str) -> Option<Self> {
+        let file = YamlFile::from_str(document).ok()?;
+        let root = YamlNode::Mapping(file.document()?.as_mapping()?);
+        let pod = pod.split('/').skip(1).try_fold(root, |node, step| match node {
+            YamlNode::Sequence(_) => node.get_item(step.parse().ok()?),
+            _ => node.get(step),
+        })?;
+        let metadata = pod.get("metadata");
+        let of = |field| metadata.as_ref().and_then(|metadata| metadata.get(field));
+        let all = ["annotations", "labels"].into_iter().filter_map(of).flat_map(|fields| entries(&fields));
+        let keys = all.map(|(key, at, _)| (key, at)).filter(|(key, _)| key.contains('/')).collect();
+        Some(Self { document, pod, keys })
+    }
 
-/// Whether a text has a key that is no part of a longer one.
-fn has_word(text: &str, key: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
-    let ends = |at: usize| !text[..at].ends_with(is_part) && !text[at + key.len()..].starts_with(is_part);
-    text.match_indices(key).any(|(at, _)| ends(at))
+    /// How many lines stand before what a problem's name is about; `None` if nothing of it is there.
+    pub(super) fn line(&self, name: &str) -> Option<usize> {
+        let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+        // Of several annotations or labels that it speaks of, the longest.
+        let named = name.split(|c| !is_part(c)).filter_map(|word| self.keys.get_key_value(word));
+        let named = named.max_by_key(|(key, _)| key.len()).map(|(_, at)| *at);
+        let at = named.or_else(|| field(self.pod.clone(), name.rsplit(": ").next()?))?;
+        Some(self.document.get(..at)?.matches('\n').count())
+    }
 }
 
 /// A field by a path such as `spec.containers[0].env`, as far as it leads.
@@ -76,7 +82,7 @@ fn start(node: &YamlNode) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use super::PodLocations;
 
     const LIST: &str = "\
 apiVersion: v1
@@ -132,9 +138,10 @@ items:
             ("", "pod: items[0].spec", Some(13)),
             ("/nothing", "pod: kind", None),
         ] {
-            assert_eq!(line(LIST, pod, name), expected, "{pod} {name}");
+            let found = PodLocations::of(LIST, pod).and_then(|locations| locations.line(name));
+            assert_eq!(found, expected, "{pod} {name}");
         }
-        assert_eq!(line("- kind\n", "", "kind"), None);
-        assert_eq!(line("", "", "kind"), None);
+        assert!(PodLocations::of("- kind\n", "").is_none());
+        assert!(PodLocations::of("", "").is_none());
     }
 }

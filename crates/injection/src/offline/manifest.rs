@@ -2,7 +2,7 @@
 
 use super::documents::split;
 use super::edit::edit;
-use super::{location, suspicious};
+use super::{location::PodLocations, suspicious};
 use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, DecisionReason, InjectionPolicy};
@@ -136,8 +136,8 @@ pub fn manifest(
             text: "holds no object; nothing is injected".to_owned(),
         });
     }
-    if !problems.is_empty() {
-        return Err(RefusedManifest { problems: Problems(problems), notes });
+    if let Err(problems) = Problems::check(problems) {
+        return Err(RefusedManifest { problems, notes });
     }
     let edited = edit(name, text, &values)?;
     let at = |number: &usize| format!("{name}: document {}", number + 1);
@@ -194,8 +194,9 @@ impl ManifestInjection<'_> {
                     self.warn(&at, &unknown);
                     let new =
                         problems.0.into_iter().filter(|problem| !is_reported(problem, &holder.problems));
-                    let located = new.map(|problem| located(problem, text, &holder.template, &at));
-                    self.problems.extend(located);
+                    let locations = text
+                        .and_then(|(text, first)| Some((PodLocations::of(text, &holder.template)?, first)));
+                    self.problems.extend(new.map(|problem| located(problem, locations.as_ref(), &at)));
                 }
                 Ok(InjectionOutcome::Skipped(decision)) => {
                     self.warn(&at, decision.warning.iter());
@@ -219,9 +220,9 @@ impl ManifestInjection<'_> {
     }
 }
 
-/// A problem of a pod with the line that it is about.
-fn located(problem: InputProblem, text: Option<(&str, usize)>, pod: &str, at: &str) -> InputProblem {
-    let line = text.and_then(|(text, first)| Some(first + location::line(text, pod, &problem.name)?));
+/// A problem of a pod with the line that it is about; the second of `locations` is the document's first line.
+fn located(problem: InputProblem, locations: Option<&(PodLocations<'_>, usize)>, at: &str) -> InputProblem {
+    let line = locations.and_then(|(locations, first)| Some(first + locations.line(&problem.name)?));
     let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
     InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
 }

@@ -59,8 +59,8 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
         Err(problems) => problems.0,
     };
     match strictness {
-        Strictness::BuiltIn if !found.is_empty() => Err(Problems(found)),
-        Strictness::BuiltIn | Strictness::Custom => Ok(found.iter().map(ToString::to_string).collect()),
+        Strictness::BuiltIn => Problems::check(found).map(|()| Vec::new()),
+        Strictness::Custom => Ok(found.iter().map(ToString::to_string).collect()),
     }
 }
 

@@ -148,9 +148,7 @@ pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<Str
         None => {}
     }
     let problems = given.problems(status_port);
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
+    Problems::check(problems)?;
     let Some(proxy) = pod.container_mut(PROXY) else { return Ok(warning) };
     if given != Scrape::default() {
         let json = serde_json::to_string(&given).expect("texts are JSON");

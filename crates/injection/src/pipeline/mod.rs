@@ -135,7 +135,7 @@ impl<'a> PreparedInjection<'a> {
         let chosen =
             templates::chosen(&original, configuration).map_err(|found| problems.extend(found.0)).ok();
         let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
-            return Err(Problems(problems));
+            return Err(Problems(Problems::first(problems)));
         };
         chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
         let context = TemplateContext { pod: &template_view, admission, sidecar: &sidecar, values, mesh };
@@ -147,9 +147,7 @@ impl<'a> PreparedInjection<'a> {
                 Err(found) => problems.extend(found.0),
             }
         }
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
+        Problems::check(problems)?;
         let built_in = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
         let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Custom };
         warnings.extend(sidecar.warnings.iter().cloned());

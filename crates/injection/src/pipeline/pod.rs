@@ -137,8 +137,7 @@ impl CheckedPod {
         }
         let mut reader = DocumentReader::of(title, &pod);
         check(&mut reader);
-        let problems = reader.finish();
-        if problems.is_empty() { Ok(Self(pod)) } else { Err(Problems(problems)) }
+        Problems::check(reader.finish()).map(|()| Self(pod))
     }
 
     pub(crate) fn value(&self) -> &Value {
@@ -299,8 +298,7 @@ fn check(reader: &mut DocumentReader<'_>) {
 pub(crate) fn check_changed(title: &str, list: PodSpecList, at: usize, item: &Value) -> Result<(), Problems> {
     let mut reader = DocumentReader::of(title, item);
     check_item(&mut reader, list, item, &|| format!("spec.{}[{at}]", list.field()));
-    let problems = reader.finish();
-    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+    Problems::check(reader.finish())
 }
 
 fn check_item(reader: &mut DocumentReader<'_>, list: PodSpecList, item: &Value, path: &dyn Fn() -> String) {

@@ -54,7 +54,7 @@ pub(super) fn chosen<'a>(
             }
         }
     }
-    if problems.is_empty() { Ok(found) } else { Err(Problems(problems)) }
+    Problems::check(problems).map(|()| found)
 }
 
 #[cfg(test)]

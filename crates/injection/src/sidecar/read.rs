@@ -129,7 +129,7 @@ impl Sidecar {
                 Err(found) => problems.extend(found),
             }
         }
-        if problems.is_empty() { Ok(Self { warnings, ..sidecar }) } else { Err(Problems(problems)) }
+        Problems::check(problems).map(|()| Self { warnings, ..sidecar })
     }
 }
 

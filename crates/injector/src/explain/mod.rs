@@ -99,9 +99,7 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     };
     injectors.iter().for_each(|injector| injector.configuration.warnings.iter().for_each(warn));
     problems.extend(found);
-    if !problems.is_empty() {
-        return Err(Problems(problems).into());
-    }
+    Problems::check(problems)?;
     let native_sidecars = native_sidecars || flags.native_sidecars;
     let question = InjectionQuestion { manifests: &manifests, namespaces, native_sidecars };
     let explained = explain(&question, &injectors)?;

@@ -125,7 +125,7 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
             }
         }
     }
-    if problems.is_empty() { Ok(files) } else { Err(Problems(problems)) }
+    Problems::check(problems).map(|()| files)
 }
 
 /// Whether it says that a template isn't there, or is wrong: it may be one that could not be read.

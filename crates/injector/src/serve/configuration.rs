@@ -72,10 +72,7 @@ impl ConfigurationFiles {
                 Ok(configuration)
             }
             Ok(_) => Err(Problems(problems)),
-            Err(others) => {
-                problems.extend(others.0);
-                Err(Problems(problems))
-            }
+            Err(Problems(others)) => Err(Problems([problems, others].concat())),
         }
     }
 }
@@ -96,7 +93,7 @@ pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problem
             }
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+    Problems::check(problems)
 }
 
 /// The files of a certificate and its key.

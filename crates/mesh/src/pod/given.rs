@@ -1,8 +1,8 @@
 //! The settings of a pod, and what is wrong with their form before they are understood.
 
-use crate::InputProblem;
 use crate::settings::Setting;
 use crate::sources::{Given, Raw, Source};
+use crate::{InputProblem, Problems};
 
 /// Settings that were given, and what is wrong with how they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,10 +40,7 @@ impl GivenSettings {
         item: Option<&str>,
         text: impl Into<String>,
     ) {
-        let fault = SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() };
-        if !self.faults.contains(&fault) {
-            self.faults.push(fault);
-        }
+        self.faults.push(SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() });
     }
 
     /// These words, and for every other setting those `below`.
@@ -81,7 +78,7 @@ impl GivenSettings {
                 None => InputProblem::of(&name, &fault.text),
             }
         };
-        self.before.iter().cloned().chain(self.faults.iter().map(problem)).collect()
+        Problems::first(self.before.iter().cloned().chain(self.faults.iter().map(problem)))
     }
 }
 

@@ -82,7 +82,7 @@ impl Document {
         };
         let mut shape = ObjectReader::new(title.trim_end());
         shape.pod(template, name, namespace);
-        let problems = shape.problems;
+        let problems = Problems::first(shape.problems);
         let steps: String = path.iter().map(|step| format!("/{step}")).collect();
         self.holders.push(Holder {
             template: format!("{}{steps}", met.pointer),

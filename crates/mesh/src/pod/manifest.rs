@@ -72,9 +72,7 @@ fn of_documents(name: &str, documents: &[Rc<ManifestNode>]) -> Result<Vec<Manife
     if found.count > MAX_OBJECTS {
         return Err(problem(format!("holds more than {MAX_OBJECTS} objects; give fewer at once")));
     }
-    if !found.problems.is_empty() {
-        return Err(Problems(found.problems));
-    }
+    Problems::check(found.problems)?;
     if found.objects.is_empty() {
         found.others.dedup();
         return Err(problem(match &found.others[..] {
@@ -139,7 +137,7 @@ impl Found {
         let full = format!("document {}, {title}", self.document);
         let mut shape = ObjectReader::new(&full);
         let pod = shape.pod(template, &name, namespace);
-        let problems = shape.problems;
+        let problems = Problems::first(shape.problems);
         let mut remarks = misplaced::metadata(node, path);
         if version.is_some_and(|version| template_of(kind, version).is_some()) {
             remarks.extend(misplaced::fields(template, path));

@@ -52,7 +52,7 @@ impl<'a> SettingReader<'a> {
     /// Every problem so far.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
         let warnings = self.warnings.iter().map(|text| self.rendered(text.as_str())).collect();
-        if self.problems.is_empty() { Ok(warnings) } else { Err(Problems(self.problems)) }
+        Problems::check(self.problems).map(|()| warnings)
     }
 
     /// How many problems there are so far: readers of a value compare it to see whether something was wrong.

@@ -139,9 +139,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
         reader.problem("spec.envLabel.defaultSubset", Some(value), text);
     }
     problems.extend(reader.finish());
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
+    Problems::check(problems)?;
     let splitter = only.unwrap_or(SPLITTER);
     Ok(EnvironmentSpec { header, auto_inject, aliases, label, splitter, default_subset })
 }

@@ -62,6 +62,6 @@ impl BuiltIn {
             Self::Envoy => envoy::parts(&mut context),
             Self::Linkerd => linkerd::parts(&mut context),
         };
-        if context.problems.is_empty() { Ok(context.patch(parts)) } else { Err(Problems(context.problems)) }
+        Problems::check(context.problems.iter().cloned()).map(|()| context.patch(parts))
     }
 }

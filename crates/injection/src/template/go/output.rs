@@ -25,9 +25,7 @@ pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Resul
             ))
         })
         .collect();
-    if !lacking.is_empty() {
-        return Err(Problems(lacking));
-    }
+    Problems::check(lacking)?;
     let (documents, remarks) = mesh::pod::values_of_later_keys(name, text)?;
     warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
     match documents.into_iter().next() {
