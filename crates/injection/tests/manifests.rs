@@ -15,6 +15,7 @@ const PLAIN: InstallOptions<'static> = InstallOptions {
     replicas: 2,
     environment_labels: None,
     operator: false,
+    allow_hosts: &[],
     proxy_image: Some("example/proxy:1"),
     init_image: None,
     priority_class: None,
@@ -48,6 +49,7 @@ fn shown(options: &InstallOptions<'_>) -> String {
 
 #[test]
 fn an_installation_is_what_its_file_tells() {
+    let hosts = ["shop.example.com", "*.example.org"].map(|host| host.parse().expect("a host"));
     let (tags, default) = (["stable".to_owned(), "default".to_owned()], ["default".to_owned()]);
     let everything = InstallOptions {
         revision: "r1",
@@ -56,6 +58,7 @@ fn an_installation_is_what_its_file_tells() {
         replicas: 1,
         environment_labels: Some("virtual-env"),
         operator: true,
+        allow_hosts: &hosts,
         init_image: Some("example/init:1"),
         priority_class: Some("system-cluster-critical"),
         network_policy: true,

@@ -42,6 +42,7 @@ impl InstalledFlags {
             replicas: 1,
             environment_labels: has_environment_tag.then_some("virtual-env"),
             operator: has_operator,
+            allow_hosts: &[],
             proxy_image: Some(ANY_IMAGE),
             init_image: None,
             priority_class: None,

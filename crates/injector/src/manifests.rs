@@ -1,5 +1,6 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
+use crate::environment::HostFlags;
 use crate::output::{document, print, report};
 use crate::replace;
 use clap::Args;
@@ -63,6 +64,8 @@ pub(crate) struct ManifestsFlags {
     /// Add the operator for routes of environments
     #[arg(long)]
     operator: bool,
+    #[command(flatten)]
+    hosts: HostFlags,
     /// Name webhook configurations as istiod does, istio-sidecar-injector and istio-revision-tag-TAG; then
     /// istiod's injector must be off
     #[arg(long)]
@@ -104,6 +107,7 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
         replicas: flags.replicas,
         environment_labels: flags.environment_tag.then_some(&*flags.environment_labels),
         operator: flags.operator,
+        allow_hosts: &flags.hosts.allow_hosts,
         proxy_image: flags.proxy_image.as_deref(),
         init_image: flags.init_image.as_deref(),
         priority_class: flags.priority_class.as_deref(),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Hosts that every namespace may route: a name of DNS, `*.` and a name for all below it, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowedHost(String);
+pub struct AllowedHost(pub(crate) String);
 
 impl FromStr for AllowedHost {
     type Err = &'static str;

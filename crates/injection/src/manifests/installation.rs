@@ -2,7 +2,7 @@
 
 use super::images;
 use crate::decision::SYSTEM_NAMESPACES;
-use crate::environment::tag;
+use crate::environment::{hosts::AllowedHost, tag};
 use crate::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 
@@ -18,6 +18,8 @@ pub struct InstallOptions<'a> {
     /// The list after `--environment-labels`, if the environment's tag is enabled.
     pub environment_labels: Option<&'a str>,
     pub operator: bool,
+    /// Hosts that the operator lets Services of any namespace route.
+    pub allow_hosts: &'a [AllowedHost],
     pub proxy_image: Option<&'a str>,
     pub init_image: Option<&'a str>,
     /// The PriorityClass of its pods.
@@ -44,6 +46,7 @@ pub struct Installation {
     /// The labels that name a pod's environment; empty where that is not enabled.
     pub(super) environment_labels: Vec<String>,
     pub(super) operator: bool,
+    pub(super) allow_hosts: Vec<AllowedHost>,
     pub(super) proxy_image: String,
     pub(super) init_image: String,
     pub(super) priority_class: Option<String>,
@@ -108,15 +111,11 @@ impl Installation {
             let text = "is for the default revision; add --tag default, or leave out --revision";
             problems.push(InputProblem::of("--auto", text));
         }
-        let environment_labels =
-            match options.environment_labels.map(|text| tag::labels("--environment-labels", text)) {
-                Some(Ok(labels)) => labels,
-                Some(Err(Problems(others))) => {
-                    problems.extend(others);
-                    Vec::new()
-                }
-                None => Vec::new(),
-            };
+        if !options.allow_hosts.is_empty() && !options.operator {
+            problems.push(InputProblem::of("--allow-hosts", "is for the operator; add --operator"));
+        }
+        let labels = options.environment_labels.map(|text| tag::labels("--environment-labels", text));
+        let labels = labels.transpose().map_err(|Problems(others)| problems.extend(others));
         let (Some(image), Some(proxy_image), []) = (options.image, options.proxy_image, &problems[..]) else {
             return Err(Problems(problems));
         };
@@ -127,8 +126,9 @@ impl Installation {
             tags: options.tags.to_vec(),
             auto: options.auto,
             replicas: options.replicas,
-            environment_labels,
+            environment_labels: labels.ok().flatten().unwrap_or_default(),
             operator: options.operator,
+            allow_hosts: options.allow_hosts.to_vec(),
             proxy_image: proxy_image.to_owned(),
             init_image: options.init_image.unwrap_or(proxy_image).to_owned(),
             priority_class: options.priority_class.map(str::to_owned),
@@ -179,6 +179,7 @@ pub(super) mod tests {
         replicas: 2,
         environment_labels: None,
         operator: false,
+        allow_hosts: &[],
         proxy_image: Some("mesh/proxy:1"),
         init_image: None,
         priority_class: None,
@@ -198,7 +199,8 @@ pub(super) mod tests {
             auto: true,
             replicas: 0,
             environment_labels: Some("a/b/c"),
-            operator: true,
+            operator: false,
+            allow_hosts: &["*".parse().expect("hosts")],
             proxy_image: Some("proxyv2"),
             init_image: Some("mesh/init 1"),
             priority_class: Some("High"),
@@ -217,12 +219,13 @@ pub(super) mod tests {
             "--tag: \"canary\" is named already",
             "--auto",
             "--environment-labels: \"a/b/c\"",
+            "--allow-hosts: is for the operator; add --operator",
             "--priority-class: \"High\"",
         ];
         for text in expected {
             assert!(refused.contains(text), "{text}: {refused}");
         }
-        assert!(refused.starts_with("11 problems"), "{refused}");
+        assert!(refused.starts_with("12 problems"), "{refused}");
     }
 
     #[test]

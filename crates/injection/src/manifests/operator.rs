@@ -16,15 +16,12 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
     objects.extend(roles::role(target, &name, component, &rules(Scope::Own, &name)));
     objects.extend(roles::cluster_role(target, &name, component, &rules(Scope::Watched, &name)));
     let address = format!("--metrics-address=[::]:{METRICS}");
-    let arguments = [
-        "environment",
-        "operator",
-        "--all-namespaces",
-        &format!("--lease={name}"),
-        &format!("--lease-namespace={}", target.namespace),
-        &address,
-        "--log_as_json",
-    ];
+    let (lease, namespace) = (format!("--lease={name}"), format!("--lease-namespace={}", target.namespace));
+    let mut arguments = vec!["environment", "operator", "--all-namespaces", &lease, &namespace, &address];
+    let hosts: Vec<&str> = target.allow_hosts.iter().map(|host| &*host.0).collect();
+    let hosts = format!("--allow-hosts={}", hosts.join(","));
+    arguments.extend((!target.allow_hosts.is_empty()).then_some(&*hosts));
+    arguments.push("--log_as_json");
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "metrics" } });
     let container = json!({
         "name": "operator", "image": target.image, "args": arguments,

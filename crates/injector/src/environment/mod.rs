@@ -9,6 +9,7 @@ use crate::input::namespace;
 use crate::output::{document, print};
 use clap::{Args, Subcommand, ValueEnum};
 use injection::environment::{crd, inventory};
+pub(crate) use operator::HostFlags;
 use std::{error::Error, process::ExitCode};
 
 #[derive(Args)]

@@ -31,7 +31,7 @@ pub(crate) struct RoutesFlags {
     #[arg(long, value_enum, default_value_t = EnvironmentFormat::Yaml, conflicts_with = "table")]
     format: EnvironmentFormat,
     #[command(flatten)]
-    hosts: super::operator::HostFlags,
+    hosts: super::HostFlags,
     /// Print a table of destinations, by environment and Service, instead
     #[arg(long)]
     table: bool,

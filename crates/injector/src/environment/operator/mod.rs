@@ -46,12 +46,12 @@ use tokio::{
     time::timeout,
 };
 
-#[derive(Args)]
-pub(super) struct HostFlags {
+#[derive(Args, Debug)]
+pub(crate) struct HostFlags {
     /// Hosts outside of a Service's namespace that its annotation kt-virtual-environment/hosts may name, such as
     /// shop.example.com, *.example.com or * [default: none]
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
-    pub(super) allow_hosts: Vec<AllowedHost>,
+    pub(crate) allow_hosts: Vec<AllowedHost>,
 }
 
 #[derive(Args)]

@@ -20,6 +20,10 @@ fn cases() -> Vec<(&'static [&'static str], Value)> {
         ),
         (&["--replicas", "3"], json!({ "replicas": 3 })),
         (&["--operator"], json!({ "operator": { "enabled": true } })),
+        (
+            &["--operator", "--allow-hosts", "shop.example.com,*.example.org"],
+            json!({ "operator": { "enabled": true, "allowHosts": ["shop.example.com", "*.example.org"] } }),
+        ),
         (&["--environment-tag"], json!({ "environmentLabels": ["virtual-env"] })),
         (
             &["--environment-tag", "--environment-labels", "virtual-env,example.org/team"],
