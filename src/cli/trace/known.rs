@@ -46,8 +46,8 @@ impl<'a> KnownRules<'a> {
             false => *block,
         });
         let sender = block.uid.zip(block.gid);
-        block.sender_here =
-            sender.and_then(|sender| OwnerIds::here().ours(sender).filter(|ours| *ours != sender));
+        let ours = sender.and_then(|sender| OwnerIds::here().ours(sender).filter(|ours| *ours != sender));
+        (block.uid_here, block.gid_here) = ours.unzip();
         block
     }
 

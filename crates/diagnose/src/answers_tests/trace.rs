@@ -143,6 +143,10 @@ fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
     let cases = [
         ("a call whose owner is unknown", with(walk(&call, 6, called.clone()), |walk| walk.uid = None)),
         ("it meets less than expected", walk(&call, 6, called[..1].to_vec())),
+        (
+            "it meets less because reports were lost",
+            with(walk(&call, 6, called[..1].to_vec()), |walk| walk.is_incomplete = true),
+        ),
         ("it meets nothing", walk(&call, 6, Vec::new())),
         ("a policy that accepts", walk(&call, 6, [&called[..], &[policy(false)]].concat())),
         ("dropped by a policy", walk(&call, 6, vec![policy(true)])),

@@ -34,6 +34,10 @@ pub struct Block {
     pub uid: Option<u32>,
     /// The sender's group.
     pub gid: Option<u32>,
+    /// The sender's user as the caller of trace numbers it, where rules have other numbers (`hostUsers: false`).
+    pub uid_here: Option<u32>,
+    /// The sender's group, likewise.
+    pub gid_here: Option<u32>,
     /// The rules, in order.
     pub rules: Vec<MetRule>,
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
@@ -42,9 +46,6 @@ pub struct Block {
     pub port: Option<u16>,
     /// The verdict and its reason, as text for people.
     pub sentence: String,
-    /// The sender's user and group as the caller numbers them, where rules have other numbers (`hostUsers: false`).
-    #[serde(skip)]
-    pub sender_here: Option<(u32, u32)>,
     #[serde(skip)]
     pub(super) style: Option<Style>,
 }
@@ -112,8 +113,7 @@ impl Block {
                 let _ = write!(header, " {word} {}", visible(interface));
             }
         }
-        let (uid, gid) = self.sender_here.unzip();
-        for (word, id, here) in [("uid", self.uid, uid), ("gid", self.gid, gid)] {
+        for (word, id, here) in [("uid", self.uid, self.uid_here), ("gid", self.gid, self.gid_here)] {
             if let Some(id) = id {
                 let _ = write!(header, " {word} {id}");
             }
@@ -163,6 +163,15 @@ fn end(address: Option<IpAddr>, port: Option<u16>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_numbers_of_a_user_are_shown() {
+        let (uid, uid_here) = (Some(1337), Some(101_337));
+        let block = Block { uid, uid_here, gid: Some(0), ..Block::default() };
+        assert!(block.text(80).contains("uid 1337 (101337 here) gid 0\n"), "{}", block.text(80));
+        let document = serde_json::to_value(&block).expect("a document");
+        assert_eq!((&document["uid_here"], &document["gid_here"]), (&101_337.into(), &().into()));
+    }
 
     #[test]
     fn names_move_no_cursor() {
