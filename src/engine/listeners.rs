@@ -262,20 +262,44 @@ mod tests {
     use super::*;
     use rules::finding::FindingLevel;
 
-    #[test]
-    fn a_proxy_without_a_user_is_known_by_its_group() {
-        let ports = vec![("inbound", 4143..=4143)];
-        let proxy = ProxyProfile { gids: vec![2102], ports, ..ProxyProfile::default() };
-        let listener = ListeningSocket {
+    fn listener(port: u16, device: Option<&str>) -> ListeningSocket {
+        ListeningSocket {
             transport: Transport::Tcp,
-            port: 4143,
+            port,
             address: Ipv4Addr::UNSPECIFIED.into(),
-            device: None,
+            device: device.map(str::to_owned),
             is_dual: false,
             uid: 5,
             inode: 1,
             is_transparent: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_listener_takes_what_arrives_at_its_interface_alone() {
+        let ports = vec![("outbound", 15001..=15001), ("inbound", 15006..=15006)];
+        let proxy = ProxyProfile { uids: vec![5], ports, ..ProxyProfile::default() };
+        let sent = PortTraffic { families: vec![Family::V4], is_tcp: true, ..PortTraffic::default() };
+        for (port, device, expected) in [
+            (15001, None, ["listens at tcp port 15001"].as_slice()),
+            (15001, Some("lo"), &["listens at tcp port 15001"]),
+            (15001, Some("eth0"), &["nothing listens at tcp port 15001"]),
+            (15006, None, &["listens at tcp port 15006"]),
+            (15006, Some("lo"), &["nothing listens at tcp port 15006"]),
+            (15006, Some("eth0"), &["accepts IPv4 at every address", "listens at tcp port 15006"]),
+        ] {
+            let found = at(port, &sent, &[&listener(port, device)], &BTreeMap::new(), &proxy);
+            let texts: Vec<&str> = found.iter().map(|one| one.text.as_str()).collect();
+            let is_as = texts.iter().zip(expected).all(|(text, part)| text.contains(part));
+            assert!(texts.len() == expected.len() && is_as, "{port} {device:?}: {texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_without_a_user_is_known_by_its_group() {
+        let ports = vec![("inbound", 4143..=4143)];
+        let proxy = ProxyProfile { gids: vec![2102], ports, ..ProxyProfile::default() };
+        let listener = listener(4143, None);
         let found = |gid| {
             let holder = SocketHolder { id: 7, name: "p".to_owned(), gid };
             whose(Transport::Tcp, "port 4143", &listener, Some(&holder), &proxy)

@@ -26,7 +26,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::{task::spawn_blocking, time::timeout_at};
+use tokio::{
+    task::{JoinError, spawn_blocking},
+    time::timeout_at,
+};
 
 /// The time for which an API server waits for an answer where its request states none: the default of `timeoutSeconds`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -176,9 +179,8 @@ impl WebhookServer {
     /// is up, ends soon.
     async fn in_turn(self: &Arc<Self>, subject: ReviewPurpose, head: Parts, body: RequestBody) -> Answer {
         let turn = body.turn().await;
-        let cancelled = CancelledOnDrop(Cancellation::default());
-        let (server, cancellation) = (Arc::clone(self), cancelled.0.clone());
-        let work = spawn_blocking(move || {
+        let server = Arc::clone(self);
+        let work = in_thread(move |cancellation| {
             let _turn = turn;
             server.reviewed(subject, &head, body.bytes(), cancellation)
         });
@@ -233,6 +235,15 @@ impl WebhookServer {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         reply(status, answer.content_type, answer.body)
     }
+}
+
+/// Works in a thread, and cancels that when the future is dropped.
+async fn in_thread<T: Send + 'static>(
+    work: impl FnOnce(Cancellation) -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let cancelled = CancelledOnDrop(Cancellation::default());
+    let cancellation = cancelled.0.clone();
+    spawn_blocking(move || work(cancellation)).await
 }
 
 /// Cancels a review whose caller has gone or waits no longer.
@@ -297,6 +308,19 @@ mod tests {
         {
             assert_eq!(call_timeout(query), Duration::from_secs(expected), "{query:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_review_that_nobody_waits_for_is_cancelled() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let work = in_thread(move |cancellation| {
+            sender.send(cancellation.clone()).expect("the test waits");
+            while !cancellation.is_cancelled() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), work).await.is_err());
+        assert!(receiver.recv().expect("it has begun").is_cancelled());
     }
 
     #[test]
