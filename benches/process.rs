@@ -29,8 +29,6 @@ mod cni;
 mod latency;
 #[path = "process/load.rs"]
 mod load;
-#[path = "process/messages.rs"]
-mod messages;
 #[path = "process/nftables.rs"]
 mod nftables;
 #[path = "process/peak.rs"]
@@ -186,9 +184,6 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
             title: "Start",
             rows: vec![
                 Row::timed("`/bin/true`", vec![program(Path::new("/bin/true"), &[])]),
-                Row::timed("`true` in C, static", vec![messages::nothing(scratch)?]).against("`/bin/true`"),
-                Row::timed("the same without the start of glibc", vec![messages::bare(scratch)?])
-                    .against("`/bin/true`"),
                 Row::timed("dry run, default flags", vec![init(&["--dry-run"])]).against("`/bin/true`"),
                 Row::timed("dry run, init container", vec![call(&["--dry-run"])]).against("`/bin/true`"),
             ],

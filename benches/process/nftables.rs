@@ -1,6 +1,6 @@
 //! Our own table of nf_tables, with lists of several lengths, against what else could set the same rules.
 
-use super::{Outcome, Row, Scratch, Table, in_fresh_namespace, messages, program, restore_files, stdout_of};
+use super::{Outcome, Row, Scratch, Table, in_fresh_namespace, program, restore_files, stdout_of};
 use std::{path::Path, process::Command};
 
 /// How many outbound ports are excluded in the tables about long lists.
@@ -37,15 +37,13 @@ fn table(
         vec![one("iptables", &v4), one("ip6tables", &v6)]
     };
     let floor = "`/bin/true`";
-    let messages = "the messages of a fresh apply, sent by a program in C";
     let change = apply(&["-q", "81", "--reconcile"]);
     let nft = vec![program(Path::new("nft"), &["-f", &script])];
     Ok(Table {
         title,
         rows: vec![
             Row::timed(floor, vec![program(Path::new("/bin/true"), &[])]),
-            Row::timed(messages, vec![messages::program(ports, scratch, &name("messages"))?]).against(floor),
-            Row::timed("fresh apply", apply(&[])).against(messages),
+            Row::timed("fresh apply", apply(&[])).against(floor),
             Row::timed("second run", apply(&[])).after(apply(&[])).against(floor),
             Row::timed("change", change).after(apply(&[])).against(floor),
             Row::timed("`nft -f` of the same rules", nft).against(floor),

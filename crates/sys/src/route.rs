@@ -186,16 +186,6 @@ impl NamespaceRouting {
     }
 }
 
-/// The message that adds an object as its owner makes it, for callers that send it otherwise.
-pub fn addition(owner: &Ownership, object: Object) -> Messages {
-    let entry = RoutingEntry { protocol: owner.protocol, ..object.into() };
-    let RouteMessage { kind, head, attributes } = RouteMessage::of(entry, NEW);
-    let mut message = Messages::default();
-    message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
-    fill(&mut message, &attributes);
-    message
-}
-
 /// The message of an address, a route or a policy rule.
 struct RouteMessage {
     kind: u16,

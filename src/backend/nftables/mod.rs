@@ -43,8 +43,8 @@ pub use removal::ListingGeneration;
 use tables::TableHeader;
 pub use tables::{BlockedTable, Obstacle, Tables};
 
-use crate::sys::{header::*, link, message::Messages, nfnetlink::nfproto};
-use batch::{Batch, BatchOperation};
+use crate::sys::{header::*, link, nfnetlink::nfproto};
+use batch::BatchOperation;
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;
 
@@ -190,9 +190,4 @@ impl Nftables {
             names.iter().map(|name| BatchOperation::Delete(NFPROTO_INET, name)).collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
     }
-}
-
-/// The messages that make a table where none is, for callers that send them by another way. The last but one is acknowledged.
-pub fn creation(table: &bytecode::EncodedTable) -> Messages {
-    Batch::new(&[BatchOperation::Create(table)], 1, None).messages
 }
