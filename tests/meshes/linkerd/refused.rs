@@ -5,27 +5,15 @@ use crate::{
     meshes::linkerd::{Namespace, call, listed},
     support::flags,
 };
+use mesh::Mesh;
+use mesh::settings::{SettingRow, Topic};
 
 const GOOD: [&str; 5] = ["linkerd-init", "-p", "4143", "-o", "4140"];
 
-/// For each flag, what it refuses and what it says then.
-const REFUSED: [(&str, &str, &str); 31] = [
+/// For each flag that is not of the capture, and for one that is, what it refuses and what it says then.
+const REFUSED: [(&str, &str, &str); 17] = [
     ("timeout", "soon", "is not a time limit; expected 100ms to 10m"),
-    ("incoming-proxy-port", "0", "is not a port; expected a number from 1 to 65535"),
-    ("incoming-proxy-port", "", "is not a port"),
-    ("outgoing-proxy-port", "65536", "is not a port; expected a number from 1 to 65535"),
-    ("outgoing-proxy-port", "4143", "the proxy needs a port for each"),
-    ("proxy-uid", "-2", "expected a number from 0 to 4294967294, or -1 for none"),
-    ("proxy-uid", "4294967295", "is not a user"),
-    ("proxy-gid", "linkerd", "is not a group; expected a number from 0 to 4294967294, or -1 for none"),
-    ("ports-to-redirect", "80-90", "is not a port to capture; expected a number from 1 to 65535"),
-    ("ports-to-redirect", "0", "is not a port to capture"),
-    ("inbound-ports-to-ignore", "9-1", "is a range whose end lies before its start; expected a port"),
-    ("inbound-ports-to-ignore", "80;443", "is not a port; expected a port from 1 to 65535 or a range"),
-    ("outbound-ports-to-ignore", "1-65536", "is not a port; expected a port from 1 to 65535 or a range"),
     ("subnets-to-ignore", "10.0.0.0", "expected a network such as 10.0.0.0/8"),
-    ("subnets-to-ignore", "10.0.0.0/33", "expected a network such as 10.0.0.0/8"),
-    ("ipv6", "2", "is not a boolean; expected true or false"),
     ("simulate", "maybe", "is not a boolean; expected true or false"),
     ("netns", "/nowhere/at/all", "expected a name of ip netns"),
     ("use-wait-flag", "5", "is not a boolean; expected true or false"),
@@ -83,7 +71,9 @@ fn no_flag_is_left_out_above() {
     let taken = flags::listed(&help.stdout);
     assert!(taken.len() >= 28, "{taken:?}");
     for (flag, _) in taken {
-        let is_tried = REFUSED.iter().any(|(tried, ..)| *tried == flag);
+        let is_of_capture = |row: &SettingRow| row.long == flag && row.topic == Topic::Capture;
+        let is_tried = REFUSED.iter().any(|(tried, ..)| *tried == flag)
+            || Mesh::Linkerd.settings().iter().any(is_of_capture);
         assert!(is_tried || NO_EFFECT.contains(&&*flag), "--{flag} refuses nothing");
     }
 }

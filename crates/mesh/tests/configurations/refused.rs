@@ -76,7 +76,7 @@ const REFUSED: &[(Mesh, Flags)] = &[
             ("dns-capture", "yes"),
             ("reroute-virtual-interfaces", "eth0,a b,a/b,waytoolonganinterface"),
             ("ipv6", "6"),
-            ("probe-address", "10.0.0.1,127.0.0.1,::,ff02::1,10.0.0.2,x"),
+            ("probe-address", "10.0.0.1,127.0.0.1,::,ff02::1,10.0.0.2,10.0.0.1/32,x"),
             ("HOST_PROBE_SNAT_IP", "fd00::1"),
             ("HOST_PROBE_SNAT_IPV6", "fd00::1,fd00::2"),
         ],
