@@ -2,10 +2,10 @@
 
 use crate::folder::Folder;
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     os::unix::fs::symlink,
-    path::Path,
     process::{Command, Stdio},
     thread,
 };
@@ -74,9 +74,6 @@ pub fn ended_with(command: &mut Command, input: &str) -> Ended {
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// What is completed before the last word of a line, and what is proposed for it.
-pub type Case = (&'static str, &'static [&'static str]);
-
 /// A program, by its path and its name.
 pub struct Program {
     pub path: &'static str,
@@ -108,76 +105,41 @@ impl Program {
         self.run(words).with(0).stdout
     }
 
-    /// Completes lines in bash, fish and zsh as their scripts do, each shell in a folder with a file `pod.yaml`.
-    pub fn completes(&self, cases: &[Case]) {
+    /// A shell that has read the program's script, in a folder with a file `pod.yaml` and a folder `folder`.
+    pub fn shell(&self, name: &'static str) -> Shell {
         let folder = Folder::new("completions");
-        fs::create_dir(folder.join("bin")).expect("a folder");
+        for inner in ["bin", "folder"] {
+            fs::create_dir(folder.join(inner)).expect("a folder in a folder of our own");
+        }
+        // Scripts ask the program, by its name.
         symlink(self.path, folder.join("bin").join(self.name)).expect("a link");
         folder.write("pod.yaml", "");
-        for shell in ["bash", "fish", "zsh"] {
-            let script = output(Command::new(self.path).args(["completions", shell]));
-            folder.write(&format!("script.{shell}"), &script);
-            for (line, expected) in cases {
-                let line = format!("{} {line}", self.name);
-                let mut found = self.proposed(shell, &line, &folder);
-                found.sort();
-                let mut expected: Vec<String> = expected.iter().map(|&word| word.to_owned()).collect();
-                expected.sort();
-                assert_eq!(found, expected, "{shell}: {line:?}");
-            }
-        }
-    }
-
-    fn proposed(&self, shell: &str, line: &str, folder: &Path) -> Vec<String> {
-        let function = self.name.replace('-', "_");
-        // bash takes words apart around an equals sign.
-        let words = if shell == "bash" { line.replace('=', " = ") } else { line.to_owned() };
-        let words = words + if line.ends_with(' ') { "''" } else { "" };
-        let call = match shell {
-            "bash" => format!(
-                "source ./script.bash; compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-                 _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-            ),
-            "fish" => format!("source ./script.fish; complete -C \"{line}\""),
-            // What the script would describe is what it proposes; files are those of the folder.
-            _ => format!(
-                "compdef() {{ :; }}; _files() {{ ls *.yaml; }}; \
-                 _describe() {{ print -rl -- ${{(@P)2%%:*}}; }}; compset() {{ :; }}; source ./script.zsh; \
-                 words=({words}); CURRENT=${{#words}}; _{}",
-                self.name
-            ),
-        };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new(shell);
-        command.args(if shell == "fish" { &["--no-config", "-c"][..] } else { &["-fc"] }).arg(call);
-        let path = format!("{}:{path}", folder.join("bin").display());
-        let text = output(command.env("PATH", path).env("HOME", folder).current_dir(folder));
-        let word = |line: &str| {
-            let word = line.split('\t').next().unwrap_or_default();
-            word.rsplit_once('=').map_or(word, |(_, value)| value).to_owned()
-        };
-        text.lines().map(word).filter(|word| !word.is_empty()).collect()
+        folder.write("setup", ZSH_SETUP);
+        folder.write("script", &self.printed(&["completions", name]));
+        Shell { name, folder, function: self.name.replace('-', "_") }
     }
 
     /// Writes the manual, which mandoc has to find correct, and returns its pages as they are shown, by name.
     pub fn manual(&self) -> Vec<(String, String)> {
         let folder = Folder::new("manual");
-        output(Command::new(self.path).arg("man").arg(&*folder));
-        let entries = fs::read_dir(&*folder).expect("the folder");
+        let folder = folder.join("share/man1");
+        output(Command::new(self.path).arg("man").arg(&folder));
+        let entries = fs::read_dir(&folder).expect("the folder is made");
         let mut names: Vec<String> =
             entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
         names.sort();
         let page = |name: String| {
             let lint = Command::new("mandoc")
                 .args(["-T", "lint", "-W", "warning", &name])
-                .current_dir(&*folder)
+                .current_dir(&folder)
                 .output()
                 .expect("mandoc");
             let lint = String::from_utf8_lossy(&lint.stdout).into_owned();
+            // A page that is made of what stands in the program has no date.
             let faults: Vec<&str> = lint.lines().filter(|line| !line.contains("missing date")).collect();
             assert_eq!(faults, [""; 0], "{name}");
             let mut show = Command::new("mandoc");
-            let shown = output(show.args(["-T", "ascii", "-O", "width=78", &name]).current_dir(&*folder));
+            let shown = output(show.args(["-T", "ascii", "-O", "width=78", &name]).current_dir(&folder));
             // Bold and underlined letters are printed over each other.
             let plain = shown.split('\u{8}').fold(String::new(), |mut text, part| {
                 text.pop();
@@ -195,3 +157,121 @@ fn output(command: &mut Command) -> String {
     assert!(output.status.success() || output.stderr.is_empty(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
+
+/// The shells that have a script.
+pub const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
+
+/// A shell that completes lines of a program.
+pub struct Shell {
+    name: &'static str,
+    folder: Folder,
+    /// The name of the script's function in bash, without the underscore before it.
+    function: String,
+}
+
+impl Shell {
+    /// Fails unless these words, and no others, are proposed for the last word of a line.
+    pub fn proposes(&self, line: &str, expected: impl IntoIterator<Item = impl Into<String>>) {
+        let expected: BTreeSet<String> = expected.into_iter().map(Into::into).collect();
+        assert_eq!(self.proposed(line), expected, "{}: {line:?}", self.name);
+    }
+
+    fn proposed(&self, line: &str) -> BTreeSet<String> {
+        // Behind the name of a folder, readline and zsh put the slash.
+        let slash = |word: &str| match self.folder.join(word).is_dir() {
+            true => format!("{word}/"),
+            false => word.to_owned(),
+        };
+        match self.name {
+            "bash" => {
+                // The words as bash takes them apart: at spaces, and around an equals sign.
+                let words = line.replace('=', " = ");
+                let last = if words.ends_with(' ') && !words.ends_with("= ") { "''" } else { "" };
+                let function = &self.function;
+                let call = format!(
+                    "source ./script; complete -p {} >/dev/null; compopt() {{ :; }}; COMP_WORDS=({words}{last}); \
+                     COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+                    line.split(' ').next().unwrap_or_default()
+                );
+                let printed = self.run(&["bash", "--norc", "--noprofile", "-uc", &call]);
+                printed.lines().filter(|word| !word.is_empty()).map(slash).collect()
+            }
+            "fish" => {
+                let call = format!("source ./script; complete -C \"{line}\"");
+                let printed = self.run(&["fish", "--no-config", "-c", &call]);
+                let words = printed.lines().filter_map(|line| line.split('\t').next());
+                // fish proposes the whole word.
+                words.map(|word| word.rsplit_once('=').map_or(word, |(_, value)| value).to_owned()).collect()
+            }
+            _ => {
+                let printed = self.run(&["zsh", "-f", "-c", ZSH, "zsh", line]);
+                let (_, printed) =
+                    printed.split_once("<<<").unwrap_or_else(|| panic!("no answer: {printed:?}"));
+                let printed = printed.split(">>>").next().unwrap_or_default();
+                printed.lines().map(str::trim).filter(|word| !word.is_empty()).map(slash).collect()
+            }
+        }
+    }
+
+    /// The shell's terminal after a line was typed in it, up to where this text is displayed.
+    pub fn displays(&self, typed: &str, until: &str) {
+        let (call, setup) = match self.name {
+            "bash" => ("bash --norc --noprofile -i", ""),
+            "fish" => ("fish --no-config -i", ""),
+            _ => ("zsh -f -i", "autoload -Uz compinit && compinit -u -C -d ./dump; "),
+        };
+        let setup = format!("{setup}source ./script");
+        let shown = self.run(&["zsh", "-f", "-c", TERMINAL, "zsh", call, &setup, typed, until]);
+        assert!(shown.contains(until), "{}: {shown}", self.name);
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", "60"]).args(words).current_dir(&*self.folder).env_clear();
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.folder.join("bin").display()));
+        ended(command.env("HOME", &*self.folder).env("LC_ALL", "C.UTF-8")).shown()
+    }
+}
+
+/// A shell with a terminal, in which a line is typed.
+const TERMINAL: &str = r#"
+export TERM=xterm
+zmodload zsh/zpty
+zpty shell "$1"
+zpty -w shell "$2; echo REA''DY"
+while zpty -r shell part; do [[ $part == *READY* ]] && break; done
+zpty -n -w shell "$3"
+while zpty -r shell part; do print -rn -- $part; [[ $part == *"$4"* ]] && break; done
+zpty -d shell
+"#;
+
+/// A zsh with a terminal of its own, in which what is added to the list is printed in place of being shown.
+const ZSH: &str = r#"
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "source ./setup"
+zpty -n -w shell "$1"$'\t'
+while zpty -r shell part; do print -rn -- $part; [[ $part == *'>>>'* ]] && break; done
+zpty -d shell
+"#;
+
+/// What that zsh is told first.
+const ZSH_SETUP: &str = r#"
+PROMPT= RPROMPT=
+autoload -Uz compinit && compinit -u -C -d ./dump
+source ./script
+compadd() {
+    # Some calls do not add but only ask what would fit.
+    if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
+    local -a found
+    builtin compadd -A found "$@"
+    proposed+=("${found[@]}")
+    builtin compadd "$@"
+}
+before() { proposed=() }
+after() { print -r -- "<<<"; print -rl -- "${proposed[@]}"; print -r -- ">>>"; exit }
+compprefuncs=(before)
+comppostfuncs=(after)
+bindkey "^I" complete-word
+"#;

@@ -1,10 +1,10 @@
-//! The program, and others that read what it prints.
+//! The program, and what its help lists.
 
-use crate::support::program::{Outcome, PATH, Run, binary};
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use crate::support::program::{BINARY, Outcome, Run, binary};
+use std::path::Path;
+use testkit::command_line::Program;
+
+pub(crate) const PROGRAM: Program = Program { path: BINARY, name: "sidecar-init" };
 
 /// The commands by their words, as help lists them.
 pub(crate) fn commands() -> Vec<String> {
@@ -39,18 +39,4 @@ pub(crate) fn stdout(arguments: &[&str]) -> String {
 
 pub(crate) fn output(arguments: &[&str], folder: &Path) -> Outcome {
     binary(arguments).current_dir(folder).outcome()
-}
-
-/// What another program says, in one piece.
-pub(crate) fn output_of(program: &str, arguments: &[&str], folder: &Path) -> String {
-    Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", PATH)
-        .env("HOME", folder)
-        .env("LC_ALL", "C.UTF-8")
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .outcome()
-        .text()
 }

@@ -1,6 +1,7 @@
 //! The command line: refusals, completions, the manual.
 
 use crate::PROGRAM;
+use testkit::command_line::SHELLS;
 
 #[test]
 fn a_refusal_has_the_style_of_all_programs() {
@@ -86,16 +87,20 @@ fn values_that_do_not_fit_are_refused_with_what_is_expected() {
 
 #[test]
 fn shells_complete() {
-    PROGRAM.completes(&[
-        ("inj", &["inject"]),
-        ("environment ", &["routes", "crd", "operator", "inspect", "help"]),
-        ("completions ", &["bash", "zsh", "fish"]),
-        ("explain --format ", &["text", "json", "yaml"]),
-        ("explain --format=j", &["json"]),
-        ("inject --fil", &["--filename"]),
-        ("inject -f pod", &["pod.yaml"]),
-        ("serve ", &[]),
-    ]);
+    for shell in SHELLS.map(|name| PROGRAM.shell(name)) {
+        for (line, expected) in [
+            ("inj", &["inject"][..]),
+            ("environment ", &["routes", "crd", "operator", "inspect", "help"]),
+            ("completions ", &["bash", "zsh", "fish"]),
+            ("explain --format ", &["text", "json", "yaml"]),
+            ("explain --format=j", &["json"]),
+            ("inject --fil", &["--filename"]),
+            ("inject -f pod", &["pod.yaml"]),
+            ("serve ", &[]),
+        ] {
+            shell.proposes(&format!("sidecar-injector {line}"), expected.iter().copied());
+        }
+    }
 }
 
 #[test]
