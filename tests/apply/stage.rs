@@ -9,22 +9,7 @@ use crate::support::setting::{Family, Variant};
 pub(crate) const VARIANTS: [Variant; 2] = [Variant::Legacy, Variant::Nft];
 
 /// One family, one table.
-pub(crate) const REDIRECT: &[&str] = &[
-    "--pod-ips",
-    "10.77.0.2",
-    "-m",
-    "REDIRECT",
-    "-u",
-    "1337",
-    "-g",
-    "1337",
-    "-b",
-    "*",
-    "-i",
-    "*",
-    "-d",
-    "15090,15021",
-];
+pub(crate) const REDIRECT: &[&str] = &["--pod-ips", "10.77.0.2", "-b", "*", "-i", "*", "-d", "15090,15021"];
 
 /// Everything: both families, three tables each, policy rules, routes, and the address.
 pub(crate) const FULL: &[&str] = &[
@@ -33,10 +18,6 @@ pub(crate) const FULL: &[&str] = &[
     "--dual-stack",
     "-m",
     "TPROXY",
-    "-u",
-    "1337",
-    "-g",
-    "1337",
     "-b",
     "*",
     "-i",
