@@ -1,7 +1,7 @@
-//! The dimensions that scenes are repeated over, and the macros that make one `#[test]` of each combination,
-//! named so that a failure says where it happened: `outbound::excluded_port::nft_v6_tproxy`.
+//! The dimensions that scenes are repeated over. A scene that fails is followed by its setting.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scope;
 
@@ -82,6 +82,8 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    pub(crate) const BOTH: [Mode; 2] = [Mode::Redirect, Mode::Tproxy];
+
     /// The name that `--istio-inbound-interception-mode` knows it by.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -105,74 +107,15 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Plays each scene, a `fn(Setting)`, in every variant, family and mode.
-macro_rules! in_every_setting {
-    ($($scene:ident),+ $(,)?) => {
-        $crate::support::setting::scenes! { ($($scene)+) (
-            legacy_v4_redirect: Legacy V4 Redirect, legacy_v4_tproxy: Legacy V4 Tproxy,
-            legacy_v6_redirect: Legacy V6 Redirect, legacy_v6_tproxy: Legacy V6 Tproxy,
-            nft_v4_redirect: Nft V4 Redirect, nft_v4_tproxy: Nft V4 Tproxy,
-            nft_v6_redirect: Nft V6 Redirect, nft_v6_tproxy: Nft V6 Tproxy,
-            native_v4_redirect: Native V4 Redirect, native_v4_tproxy: Native V4 Tproxy,
-            native_v6_redirect: Native V6 Redirect, native_v6_tproxy: Native V6 Tproxy,
-        ) }
-    };
-}
-
-/// Plays each scene in every variant and family in REDIRECT mode.
-macro_rules! in_every_redirect_setting {
-    ($($scene:ident),+ $(,)?) => {
-        $crate::support::setting::scenes! { ($($scene)+) (
-            legacy_v4: Legacy V4 Redirect, legacy_v6: Legacy V6 Redirect,
-            nft_v4: Nft V4 Redirect, nft_v6: Nft V6 Redirect,
-            native_v4: Native V4 Redirect, native_v6: Native V6 Redirect,
-        ) }
-    };
-}
-
-/// Plays each scene in every variant and family in TPROXY mode.
-macro_rules! in_every_tproxy_setting {
-    ($($scene:ident),+ $(,)?) => {
-        $crate::support::setting::scenes! { ($($scene)+) (
-            legacy_v4: Legacy V4 Tproxy, legacy_v6: Legacy V6 Tproxy,
-            nft_v4: Nft V4 Tproxy, nft_v6: Nft V6 Tproxy,
-            native_v4: Native V4 Tproxy, native_v6: Native V6 Tproxy,
-        ) }
-    };
-}
-
-macro_rules! scenes {
-    (($($scene:ident)+) $settings:tt) => {$(
-        mod $scene {
-            $crate::support::setting::tests! { $scene $settings }
-        }
-    )+};
-}
-
-macro_rules! tests {
-    ($scene:ident ($($name:ident: $variant:ident $family:ident $mode:ident,)+)) => {$(
-        $crate::support::setting::attributed! { $variant
-            fn $name() {
-                use $crate::support::setting::{Family, Mode, Setting, Variant};
-                super::$scene(Setting { variant: Variant::$variant, family: Family::$family, mode: Mode::$mode });
+/// Plays a scene in every variant that a test goes through, in both families and in these modes.
+pub(crate) fn in_each(modes: &[Mode], scene: impl Fn(Setting)) {
+    for &variant in Variant::tried() {
+        for family in Family::BOTH {
+            for &mode in modes {
+                let setting = Setting { variant, family, mode };
+                let played = catch_unwind(AssertUnwindSafe(|| scene(setting)));
+                assert!(played.is_ok(), "in {setting}");
             }
         }
-    )+};
+    }
 }
-
-/// One pass over the kernel's parts is of nf_tables and of one variant of iptables.
-macro_rules! attributed {
-    (Legacy $test:item) => {
-        #[test]
-        #[ignore = "packets meet the same rules by iptables-nft"]
-        $test
-    };
-    ($variant:ident $test:item) => {
-        #[test]
-        $test
-    };
-}
-
-pub(crate) use {
-    attributed, in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, scenes, tests,
-};

@@ -8,14 +8,15 @@ use std::net::SocketAddr;
 
 use crate::support::address::Place::Resolver;
 use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
-use crate::support::setting::{Setting, Variant, in_every_setting};
+use crate::support::rows::rows;
+use crate::support::setting::{Mode, Setting, Variant, in_each};
 use crate::support::traffic::Protocol::Udp;
 use crate::support::traffic::{Call, Identity};
 use crate::support::{address::Place, configurations::RESOLVERS};
 
-in_every_setting! {
-    same_client_port,
-    same_client_port_without_zones,
+rows! {
+    queries_of_one_client_port_are_told_apart: in_each(&Mode::BOTH, same_client_port);
+    without_zones_they_are_not: in_each(&Mode::BOTH, same_client_port_without_zones);
 }
 
 const LISTED: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];

@@ -15,30 +15,28 @@ use crate::support::case::Landing::{Agent, Inbound, Outbound, Passes};
 use crate::support::case::{Case, Landing, check};
 use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::pod;
-use crate::support::setting::{Family, Mode, Setting, Variant, in_every_redirect_setting, in_every_setting};
+use crate::support::rows::rows;
+use crate::support::setting::{Family, Mode, Setting, Variant, in_each};
 use crate::support::traffic::Protocol::{Tcp, Udp};
 
-/// Scenes that set rules by flags and make calls.
+/// Tests that set rules by flags and make calls.
 macro_rules! landings {
-    ($($scene:ident($setting:ident): $flags:expr => $calls:expr;)+) => {
-        in_every_setting! { $($scene),+ }
-        $(fn $scene($setting: Setting) {
-            lands($setting, $flags, &$calls);
-        })+
-    };
+    ($($scene:ident($setting:ident): $flags:expr => $calls:expr;)+) => {$(
+        #[test]
+        fn $scene() {
+            in_each(&Mode::BOTH, |$setting| lands($setting, $flags, &$calls));
+        }
+    )+};
 }
 
-in_every_setting! {
-    outbound_but_an_owner_group,
-    outbound_of_an_owner_group_only,
-    application_to_itself,
-    proxy_to_the_application,
-}
-
-// Rules for virtual machines are in nat, where TPROXY's rules in mangle have already given the connection to the inbound port.
-in_every_redirect_setting! {
-    all_of_a_virtual_machine,
-    a_cidr_of_a_virtual_machine_only,
+rows! {
+    all_but_an_owner_group: in_each(&Mode::BOTH, outbound_but_an_owner_group);
+    an_owner_group_only: in_each(&Mode::BOTH, outbound_of_an_owner_group_only);
+    the_application_s_calls_to_itself: in_each(&Mode::BOTH, application_to_itself);
+    the_proxy_s_calls_to_the_application: in_each(&Mode::BOTH, proxy_to_the_application);
+    // Rules for virtual machines are in nat, where TPROXY's rules in mangle have already given the connection to the inbound port.
+    calls_of_a_virtual_machine: in_each(&[Mode::Redirect], all_of_a_virtual_machine);
+    calls_of_a_virtual_machine_to_a_cidr: in_each(&[Mode::Redirect], a_cidr_of_a_virtual_machine_only);
 }
 
 const EVERYTHING: [&str; 4] = ["-i", "*", "-b", "*"];

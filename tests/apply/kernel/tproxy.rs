@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 
 use crate::support::address::Place;
 use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
-use crate::support::setting::{Setting, in_every_tproxy_setting};
+use crate::support::rows::rows;
+use crate::support::setting::{Mode, Setting, in_each};
 use crate::support::traffic::Protocol::Tcp;
 use crate::support::traffic::{Arrival, Call};
 
-in_every_tproxy_setting! {
-    client_address_is_preserved,
-    delivery_under_the_client_address,
+rows! {
+    the_proxy_sees_the_client_s_address: in_each(&[Mode::Tproxy], client_address_is_preserved);
+    the_application_is_called_under_it: in_each(&[Mode::Tproxy], delivery_under_the_client_address);
 }
 
 const EVERYTHING: [&str; 4] = ["-i", "*", "-b", "*"];
