@@ -166,14 +166,14 @@ impl Conditions {
             let value = interface_number(&name);
             let answers = self.answers(field, value);
             match classes.iter_mut().find(|(known, _)| *known == answers) {
-                Some((_, class)) if !class.names.contains(&label) => class.names.push(label),
-                Some(_) => {}
+                Some((_, class)) => class.names.push(label),
                 None => classes
                     .push((answers, Class { value, values: Intervals::one(value), names: vec![label] })),
             }
         }
         for (_, class) in &mut classes {
-            class.names.retain(|name| !name.is_empty());
+            let mut seen = BTreeSet::new();
+            class.names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
         }
         // Stable: the others keep their order.
         classes.sort_by_key(|(answers, _)| *answers != unnamed);

@@ -9,6 +9,7 @@ use mesh::reason::{About, Meaning};
 use rules::nft::{Field, Interval, Intervals, interface_number};
 use rules::simulate::{At, Direction, Packet};
 use rules::{ListedCondition, Match, Negatable, render};
+use std::collections::HashSet;
 
 /// How many items of a list a sentence names.
 const NAMED: usize = 5;
@@ -79,7 +80,7 @@ impl Explanation<'_> {
 /// The items of a list that are nearest to the packet's own value, and how many more there are; a range of ports counts as
 /// its ports. `None` where the list is empty.
 fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &Packet) -> Option<String> {
-    let mut listed: Vec<(u128, Interval, String)> = Vec::new();
+    let (mut listed, mut seen) = (Vec::new(), HashSet::new());
     let mut are_ports = false;
     for condition in conditions {
         let own = packet_value(condition, packet);
@@ -89,7 +90,7 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &P
             let distance =
                 own.map_or(u128::MAX, |own| first.saturating_sub(own).max(own.saturating_sub(last)));
             let text = if are_ports && first < last { format!("{first}-{last}") } else { item };
-            if !listed.iter().any(|(.., known)| *known == text) {
+            if seen.insert(text.clone()) {
                 listed.push((distance, values, text));
             }
         }
