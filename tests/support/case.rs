@@ -117,5 +117,8 @@ fn lands(mode: Mode, case: &Case, from: SocketAddr, to: SocketAddr, seen: &Arriv
         Landing::Agent => seen.original.is_none_or(|original| original == to),
         Landing::Passes => seen.local == to && seen.original.is_none_or(|original| original == to),
     };
-    seen.listener == expected && seen.peer == from && addressed
+    // The kernel gives a translated connection another port of its client where the listener has an earlier one from that
+    // port (`nf_nat_used_tuple`): clients may use a port for several destinations.
+    let is_caller = seen.peer == from || landing != Landing::Passes && seen.peer.ip() == from.ip();
+    seen.listener == expected && is_caller && addressed
 }
