@@ -154,44 +154,28 @@ struct Expression {
 }
 
 impl Expression {
-    /// Reads as much of PromQL as is needed: whatever is a name, and neither a function nor an operator, is a metric.
+    /// Reads the metrics of our programs, whose names start alike, and the labels after `by`.
     fn read(text: &str) -> Self {
-        let mut found = Self::default();
-        let mut rest = text.trim_start();
-        while let Some(first) = rest.chars().next() {
-            let length = match first {
-                '[' => rest.find(']').expect("a range that ends") + 1,
-                c if c.is_ascii_digit() => word(rest),
-                c if c.is_ascii_alphabetic() || c == '_' => {
-                    let (name, after) = rest.split_at(word(rest));
-                    rest = after.trim_start();
-                    let end = |close: char| rest.find(close).expect("what is opened ends");
-                    match (name, rest.chars().next()) {
-                        ("and" | "or" | "unless" | "bool", _) => 0,
-                        ("by", Some('(')) => {
-                            let labels = rest[1..end(')')].split(',').map(|label| label.trim().to_owned());
-                            found.grouped.extend(labels);
-                            end(')') + 1
-                        }
-                        // An aggregation, before or after its labels, or a function.
-                        (_, Some('(')) => 0,
-                        (_, Some(_)) if rest.starts_with("by ") => 0,
-                        (_, Some('{')) => {
-                            found.selectors.push((name.to_owned(), matchers(&rest[1..end('}')])));
-                            end('}') + 1
-                        }
-                        _ => {
-                            found.selectors.push((name.to_owned(), Vec::new()));
-                            0
-                        }
-                    }
-                }
-                c => c.len_utf8(),
-            };
-            rest = rest[length..].trim_start();
+        let selector = |(at, _)| {
+            let (name, rest) = text[at..].split_at(word(&text[at..]));
+            let matchers = rest.strip_prefix('{').map(|rest| matchers(inside(rest, '}')));
+            (name.to_owned(), matchers.unwrap_or_default())
+        };
+        let labels = |(at, start): (usize, &str)| inside(&text[at + start.len()..], ')').split(',');
+        Self {
+            selectors: text.match_indices("sidecar_").map(selector).collect(),
+            grouped: text
+                .match_indices("by (")
+                .flat_map(labels)
+                .map(|label| label.trim().to_owned())
+                .collect(),
         }
-        found
     }
+}
+
+/// The text up to what closes it.
+fn inside(text: &str, close: char) -> &str {
+    text.split_once(close).expect("what is opened ends").0
 }
 
 /// How long the word is with which a text begins.
