@@ -5,6 +5,7 @@ use crate::cli::sandbox::calls::{WORLD, accept, call, inbound, inside, listen};
 use crate::cli::sandbox::support::{EVERYBODY, RunAs};
 use crate::support::rows::rows;
 use crate::support::scope;
+use fastrand::Rng;
 use nix::sys::socket::{SockaddrIn, getsockopt, sockopt};
 use std::{
     io::{Read, Write},
@@ -17,19 +18,8 @@ const MEBIBYTE: usize = 1 << 20;
 
 /// The block of this number: no two are alike, and none looks like a part of another.
 fn block(number: u64) -> Vec<u8> {
-    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut block = Vec::with_capacity(MEBIBYTE);
-    let page: Vec<u8> = (0..512)
-        .flat_map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_ne_bytes()
-        })
-        .collect();
-    while block.len() < MEBIBYTE {
-        block.extend(&page);
-    }
+    let mut block = vec![0; MEBIBYTE];
+    Rng::with_seed(number).fill(&mut block);
     block
 }
 

@@ -1,9 +1,10 @@
 //! Documents by chance, written in every way that people write YAML, with comments wherever one can stand.
 
+use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 /// Numbers that look like chance and are the same for the same seed.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(Rng);
 
 /// A document's text, and for each of its lines the paths of the values that it is a part of.
 pub(crate) struct Written {
@@ -26,15 +27,11 @@ pub(crate) struct Touched {
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed ^ 0x9e37_79b9_7f4a_7c15)
+        Self(Rng::with_seed(seed))
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % end as u64).expect("it is small")
+        self.0.usize(..end)
     }
 
     fn one_in(&mut self, of: usize) -> bool {
