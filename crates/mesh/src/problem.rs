@@ -79,7 +79,7 @@ impl Problems {
 
     /// The problems as a command reports them that would have changed something.
     pub fn unchanged(&self) -> String {
-        self.headed("; nothing was changed")
+        self.headed("the input; nothing was changed")
     }
 
     /// The problems in one line, as part of a message.
@@ -87,16 +87,17 @@ impl Problems {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    fn headed(&self, addition: &str) -> String {
+    /// The problems on lines of their own, after how many there are in this place.
+    pub fn headed(&self, place: &str) -> String {
         let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
         let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();
-        format!("{count} {noun} in the input{addition}{problems}")
+        format!("{count} {noun} in {place}{problems}")
     }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.headed(""))
+        f.write_str(&self.headed("the input"))
     }
 }
 

@@ -188,10 +188,7 @@ impl ManifestInjection<'_> {
             match inject(as_texts.as_ref().unwrap_or(pod), &admission, self.configuration) {
                 Err(problems) => {
                     // An author who misspells one name may misspell another.
-                    let annotations = texts(pod, "annotations");
-                    let unknown: Vec<String> =
-                        annotations.keys().filter_map(|name| mesh::pod::unknown(name)).collect();
-                    self.warn(&at, &unknown);
+                    self.warn(&at, &mesh::pod::unknown_among(texts(pod, "annotations").keys()));
                     let new =
                         problems.0.into_iter().filter(|problem| !is_reported(problem, &holder.problems));
                     let locations = text

@@ -19,7 +19,7 @@ pub(super) struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     pub(super) fn of(pod: &'a Value) -> Self {
         let given: BTreeMap<&str, &str> = strings(pod, "annotations").collect();
-        let warnings = given.keys().filter_map(|name| pod::unknown(name)).collect();
+        let warnings = pod::unknown_among(given.keys());
         Self { given, problems: Vec::new(), warnings }
     }
 

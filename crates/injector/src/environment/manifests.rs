@@ -119,7 +119,7 @@ impl Manifests {
     /// The same of problems.
     pub(super) fn located(&self, problems: Vec<InputProblem>) -> Problems {
         let named = |problem: InputProblem| InputProblem { name: self.at(&problem.name), ..problem };
-        Problems(problems.into_iter().map(named).collect())
+        Problems(Problems::first(problems.into_iter().map(named)))
     }
 }
 

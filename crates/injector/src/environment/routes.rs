@@ -50,10 +50,7 @@ struct ManifestProblems(Problems);
 
 impl fmt::Display for ManifestProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Problems(problems)) = self;
-        let noun = if problems.len() == 1 { "problem" } else { "problems" };
-        write!(f, "{} {noun} in the manifests; nothing is printed", problems.len())?;
-        problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+        f.write_str(&self.0.headed("the manifests; nothing is printed"))
     }
 }
 

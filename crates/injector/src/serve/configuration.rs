@@ -64,16 +64,12 @@ impl ConfigurationFiles {
                 ConfigurationKey::Mesh => texts.mesh = text,
             }
         }
-        match Configuration::read(&texts) {
-            Ok(configuration) if problems.is_empty() => {
-                for warning in &configuration.warnings {
-                    tracing::warn!(warning, "the configuration has a likely mistake");
-                }
-                Ok(configuration)
-            }
-            Ok(_) => Err(Problems(problems)),
-            Err(Problems(others)) => Err(Problems([problems, others].concat())),
+        let (configuration, others) = Configuration::read_in_part(&texts);
+        Problems::check(problems.into_iter().chain(others))?;
+        for warning in &configuration.warnings {
+            tracing::warn!(warning, "the configuration has a likely mistake");
         }
+        Ok(configuration)
     }
 }
 

@@ -1,11 +1,21 @@
 //! Annotations that no mesh knows: most are misspelt, have no effect, and nothing else reports them.
 
 use super::mesh::is_within;
+use crate::Problems;
 use crate::mesh::Mesh;
 use crate::settings::nearest;
 
 /// The domains of the meshes' annotations.
 const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
+
+/// The first remarks about such names of a pod's annotations that are unknown, and how many more there are.
+pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 'a)>) -> Vec<String> {
+    let mut found: Vec<String> = names.into_iter().filter_map(|name| unknown(name.as_ref())).collect();
+    let more = found.len().saturating_sub(Problems::MAX_ITEMS);
+    found.truncate(Problems::MAX_ITEMS);
+    found.extend((more > 0).then(|| format!("{more} more annotations are not known and have no effect")));
+    found
+}
 
 /// The remark about an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
 /// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
@@ -81,6 +91,14 @@ mod tests {
         check("traffic.kuma.io/exclude-inbound-port", Some("traffic.kuma.io/exclude-inbound-ports"));
         check("kuma.io/exclude-outbound-ports", Some("traffic.kuma.io/exclude-outbound-ports"));
         check("ambient.istio.io/dns-captured", Some("ambient.istio.io/dns-capture"));
+    }
+
+    #[test]
+    fn of_many_names_the_first_are_reported() {
+        let names: Vec<String> = (0..16_000).map(|at| format!("traffic.sidecar.istio.io/{at}")).collect();
+        let found = unknown_among(&names);
+        let last = "15968 more annotations are not known and have no effect";
+        assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (Problems::MAX_ITEMS + 1, last));
     }
 
     #[test]

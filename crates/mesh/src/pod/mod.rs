@@ -73,7 +73,7 @@ pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use given::GivenSettings;
 pub use holders::{Document, Holder, holders};
 pub use init::VALIDATION;
-pub use known::{nearest_annotation, unknown};
+pub use known::{nearest_annotation, unknown, unknown_among};
 pub use manifest::{ManifestObject, objects, objects_in};
 pub use mesh::{MeshSign, signs};
 pub use reading::{CaptureMethod, Reading, read};

@@ -9,7 +9,7 @@ use super::applications::{Application, applications};
 use super::decision::{Skip, skip_unnamed};
 use super::given::GivenSettings;
 use super::init::{self, Init};
-use super::known::unknown;
+use super::known::unknown_among;
 use super::manifest::ManifestObject;
 use super::{lifecycle, networks};
 use crate::finding::{Code, Level, Remark};
@@ -88,7 +88,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     reading.interfaces = networks::interfaces(&pod.annotations);
     reading.warnings.extend(lifecycle::remarks(object, &reading));
     reading.warnings.extend(object.remarks.iter().cloned());
-    let unknown = pod.annotations.keys().filter_map(|name| unknown(name));
+    let unknown = unknown_among(pod.annotations.keys()).into_iter();
     let level = Level::Warning;
     reading.warnings.extend(unknown.map(|text| Remark { level, code: Code::UnknownAnnotation, text }));
     reading
