@@ -88,9 +88,8 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     reading.interfaces = networks::interfaces(&pod.annotations);
     reading.warnings.extend(lifecycle::remarks(object, &reading));
     reading.warnings.extend(object.remarks.iter().cloned());
-    let unknown = unknown_among(pod.annotations.keys()).into_iter();
-    let level = Level::Warning;
-    reading.warnings.extend(unknown.map(|text| Remark { level, code: Code::UnknownAnnotation, text }));
+    let remark = |text| Remark { level: Level::Warning, code: Code::UnknownAnnotation, text };
+    reading.warnings.extend(unknown_among(pod.annotations.keys()).into_iter().map(remark));
     reading
 }
 
