@@ -13,4 +13,4 @@ fn main() -> ExitCode {
 }
 
 #[global_allocator]
-static ALLOCATOR: sidecar_init::sys::allocator::Allocator = sidecar_init::sys::allocator::Allocator::new();
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

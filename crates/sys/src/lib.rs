@@ -4,7 +4,6 @@
 //! what comes before `main`, and the heap.
 
 pub mod address;
-pub mod allocator;
 mod child;
 pub mod conntrack;
 pub mod dial;
