@@ -1,5 +1,5 @@
 //! Containers of a pod by when they run and where: those that need the network before there is a proxy, proxies that outlive
-//! their Job, and runtimes whose pods have a network stack of their own.
+//! their Job, settings that injection adds, and runtimes whose pods have a network stack of their own.
 
 use super::applications::{Application, application, injected};
 use super::facts::{Container, Pod};
@@ -15,6 +15,9 @@ use std::collections::BTreeSet;
 const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
 /// The annotation of Istio that asks for a native sidecar, or refuses one.
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
+
+/// The annotation of Kuma that names a ConfigMap with settings, which its injector writes into the pod.
+const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
 /// The init containers that end before the proxy starts, and run when the rules are set: behind the init container that sets
 /// them, or any where a plugin does.
@@ -36,7 +39,8 @@ pub(super) fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Applica
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Remarks about a proxy that keeps a Job alive, and about a runtime class in which the rules have no effect.
+/// Remarks about a proxy that keeps a Job alive, about settings that only an injector reads, and about a runtime class in which
+/// the rules have no effect.
 pub(super) fn remarks(object: &ManifestObject, reading: &Reading) -> Vec<Remark> {
     let Some(spec) = &object.pod.spec else { return Vec::new() };
     let mut remarks = Vec::new();
@@ -57,6 +61,13 @@ pub(super) fn remarks(object: &ManifestObject, reading: &Reading) -> Vec<Remark>
              end the proxy with the last command of the Job"
         );
         remarks.push(Remark { level: Level::Warning, code: Code::JobKeptAlive, text });
+    }
+    if let Some(map) = object.pod.annotations.get(CONFIG_MAP).filter(|_| is_before) {
+        let text = format!(
+            "{CONFIG_MAP} is {map:?}, a ConfigMap that is not read, so that its settings are missing here; give them as flags, or \
+             show the injected pod"
+        );
+        remarks.push(Remark { level: Level::Warning, code: Code::AmbiguousManifest, text });
     }
     let class = spec.runtime_class.to_lowercase();
     let has_own_stack = ["kata", "gvisor", "runsc"].iter().any(|name| class.contains(name));
