@@ -8,18 +8,17 @@ use super::run::{self, Logging, Run};
 use super::{Exit, host::System, logging::Stdout, render, report, routes::KernelRoutes};
 use command_line::columns;
 use diagnose::explain::{
-    self, ApplicationUser, Case, Explanation, PodContext, QuestionContext, Routes, RuleView, explain, matrix,
+    self, Case, Explanation, PacketReport, PodContext, QuestionContext, Routes, RuleView, explain, matrix,
     packet, usual_cases,
 };
 use diagnose::picture::{self, Picture};
-use diagnose::{Basis, Style, basis, status};
+use diagnose::{Basis, Style, SubjectPacket, status};
 use mesh::settings::Topic;
-use mesh::sources::{Given, Raw, SettingReader, Source};
+use mesh::sources::{Raw, SettingReader, Source};
 use mesh::{Capture, CapturePolicy};
 use mesh::{Problems, Setting};
 use rules::Family;
-use rules::simulate::{Direction, Packet};
-use serde::Serialize;
+use rules::simulate::Packet;
 use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,45 +55,6 @@ impl NameCache {
 /// The value of `--expect`: whether the packet is to be captured.
 type Expected = Option<bool>;
 
-/// A subject with one of the packets, sent by one of its users.
-struct SubjectPacket {
-    subject: Subject,
-    /// The heading of its answer, where there are several.
-    title: Option<String>,
-    user: Option<ApplicationUser>,
-    /// Whether it is the first packet of its subject.
-    is_first: bool,
-}
-
-impl SubjectPacket {
-    fn all(subject: &Subject, destinations: &[String]) -> Vec<Self> {
-        let users = ApplicationUser::all(subject.applications());
-        let users = || match &users[..] {
-            [] => vec![None],
-            users => users.iter().cloned().map(Some).collect(),
-        };
-        let one = |subject: Subject, title: Option<String>| {
-            let with =
-                move |user| Self { subject: subject.clone(), title: title.clone(), user, is_first: false };
-            users().into_iter().map(with)
-        };
-        let requested = |destination: &String| {
-            let mut subject = subject.clone();
-            let source = Source::Flag(Setting::Destination.row().long);
-            let given = Given { value: destination.clone(), source };
-            subject.raw = Raw::of([(Setting::Destination, given)]).over(subject.raw);
-            let of = subject.title.iter().map(|title| format!("{title}: ")).collect::<String>();
-            one(subject, Some(of + destination))
-        };
-        let mut all: Vec<Self> = match destinations {
-            [_, _, ..] => destinations.iter().flat_map(requested).collect(),
-            _ => one(subject.clone(), subject.title.clone()).collect(),
-        };
-        all[0].is_first = true;
-        all
-    }
-}
-
 /// A question with its settings, resolved.
 struct ExplainRequest {
     run: Run,
@@ -116,13 +76,8 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
     let requests = manifest::each(&requested, read_request)?;
-    let mut requested: Vec<(SubjectPacket, ExplainRequest)> = requested.into_iter().zip(requests).collect();
-    // Where the user makes no difference to the packet, one answer is enough.
-    requested.dedup_by(|(next, of_next), (before, of_before)| {
-        !next.is_first
-            && next.title == before.title
-            && of_next.question.packet().is_some_and(|next| Some(next) == of_before.question.packet())
-    });
+    let requested: Vec<(SubjectPacket, ExplainRequest)> = requested.into_iter().zip(requests).collect();
+    let requested = SubjectPacket::distinct(requested, |request| request.question.packet());
     let Some((_, first)) = requested.first() else { return Ok(Exit::Done) };
     let of_each = requested.iter().filter(|(requested, _)| requested.is_first);
     let warnings = of_each.map(|(_, request)| &request.warnings);
@@ -135,12 +90,8 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
     let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    let titles: Vec<Option<String>> = requested.iter().map(|(one, _)| one.title.clone()).collect();
     for (SubjectPacket { subject, title, user, .. }, request) in requested {
         let subject = &subject;
-        let is_of_several = titles.iter().filter(|other| **other == title).count() > 1;
-        let of = title.iter().map(|title| format!("{title}: ")).collect::<String>();
-        let title = user.filter(|_| is_of_several).map(|user| format!("{of}{user}")).or(title);
         let rule_views = match rule_views(subject, &request) {
             Ok(rule_views) => rule_views,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
@@ -149,7 +100,9 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         let answer = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &=
             request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
-        sections.push(SubjectSection { title, body: answer.body });
+        let user = user.filter(|_| request.question.packet().is_none());
+        let app = user.map(|user| format!("app is {user}\n")).unwrap_or_default();
+        sections.push(SubjectSection { title, body: answer.body + &app });
     }
     let printed = match form {
         ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
@@ -303,7 +256,6 @@ struct ExplainAnswer {
 
 fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alone: bool) -> ExplainAnswer {
     let ExplainRequest { question, form, basis, capture, file, .. } = request;
-    let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
     let is_empty =
@@ -320,11 +272,11 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
     let question = match question {
         ExplainQuestion::Packet(question) => question,
         ExplainQuestion::Matrix(cases) => {
-            let body = text + &matrix(&rule_views, cases, &dialect, columns::of_terminal());
+            let body = text + &matrix(&rule_views, cases, &subject.dialect(), columns::of_terminal());
             return ExplainAnswer { body, captured: Vec::new() };
         }
     };
-    let explain::PacketQuery { packet, endpoint_names, no_route } = &**question;
+    let explain::PacketQuery { packet, no_route, .. } = &**question;
     let kernel = KernelRoutes::of(if no_route.is_some() && is_live { all } else { &[] });
     // NAT in PREROUTING may give it another destination, for which the rules are walked once more.
     let by_rules = |rule_view: &&RuleView| {
@@ -335,11 +287,8 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
         let note = format!("{no_route}; by the rules alone:\n");
         match form {
             ExplainFormat::Text => {
-                text.push_str(&diagnose::fold(
-                    &Style::Dropped.paint(note).to_string(),
-                    2,
-                    report::line_width(),
-                ));
+                let note = Style::Dropped.paint(note).to_string();
+                text.push_str(&diagnose::fold(&note, 2, report::line_width()));
             }
             ExplainFormat::Picture => text.push_str(&note),
             ExplainFormat::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),
@@ -348,10 +297,7 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
     }
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for rule_view in &rule_views {
-        let explained = explain(&rule_view.view, &rule_view.routing, packet)
-            .with_endpoint_names(endpoint_names)
-            .of_empty(is_empty);
-        let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
+        let explained = subject.explain(rule_view, question).of_empty(is_empty);
         match form {
             ExplainFormat::Picture => {
                 text.push_str(&path(subject, request, &explained).text(columns::of_terminal()));
@@ -362,7 +308,7 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
         }
         // A packet that is not sent has no verdict.
         captured.push(explained.is_captured().filter(|_| no_route.is_none()));
-        reports.push(ExplainReport::new(basis, question, no_route.as_deref(), explained.report()));
+        reports.push(PacketReport::new(basis, question, no_route.as_deref(), explained.report()));
     }
     // A packet has one family, so there is one report of it.
     let body = match (form, reports.first()) {
@@ -371,57 +317,6 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
         | (ExplainFormat::Text | ExplainFormat::Picture | ExplainFormat::Svg, _) => text,
     };
     ExplainAnswer { body, captured }
-}
-
-/// The answer as programs read it.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct ExplainReport<'a> {
-    /// The rules on which the answer is based.
-    basis: basis::BasisReport,
-    /// The source; null for an unknown address.
-    source: Option<IpAddr>,
-    /// The destination; null for an unknown address of the pod.
-    destination: Option<IpAddr>,
-    destination_port: u16,
-    /// The inbound interface; null for outbound packets, or if unknown.
-    in_interface: Option<&'a str>,
-    /// The outbound interface; null for inbound packets, or if unknown.
-    out_interface: Option<&'a str>,
-    /// The user that sends it; null for inbound packets, or if the manifest sets none.
-    uid: Option<u32>,
-    /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
-    unsent: Option<&'a str>,
-    #[serde(flatten)]
-    explained: explain::ExplanationReport,
-}
-
-impl<'a> ExplainReport<'a> {
-    fn new(
-        basis: &Basis,
-        question: &'a explain::PacketQuery,
-        unsent: Option<&'a str>,
-        explained: explain::ExplanationReport,
-    ) -> Self {
-        let explain::PacketQuery { packet, endpoint_names, .. } = question;
-        let (source, destination) = endpoint_names.addresses(packet);
-        let interface = endpoint_names.interface(packet);
-        let (in_interface, out_interface) = match &packet.direction {
-            Direction::Inbound { .. } => (interface, None),
-            Direction::Outbound { .. } => (None, interface),
-        };
-        Self {
-            basis: basis.report(),
-            source,
-            destination,
-            destination_port: packet.destination.port(),
-            in_interface,
-            out_interface,
-            uid: endpoint_names.user(packet),
-            unsent,
-            explained,
-        }
-    }
 }
 
 /// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.

@@ -154,6 +154,30 @@ fn a_pod_is_asked_about_as_its_own_users() {
     assert!(none.code == Some(0) && !none.stdout.contains("user"), "{}", none.stdout);
     let unset = explain("{name: a}", "192.0.2.1:80").stdout;
     assert!(unset.contains("from user 1000 (assumed: the manifest sets no runAsUser)"), "{unset}");
+    let matrix = bare(&["explain", "-f", "-", "--matrix"]).write_stdin(pod("{name: a}")).outcome().stdout;
+    assert!(matrix.contains("app is user 1000 (assumed: the manifest sets no runAsUser)"), "{matrix}");
+}
+
+#[test]
+fn what_the_manifest_does_not_tell_is_said() {
+    let pod = |about: &str, spec: &str| {
+        format!("{{kind: Pod, metadata: {{name: web, {about}}}, spec: {{{spec} containers: [{{name: a}}]}}}}")
+    };
+    let kata = pod("annotations: {sidecar.istio.io/status: '{}'}", "runtimeClassName: kata-qemu,");
+    let ran = bare(&["explain", "-f", "-", "8080", "--expect", "captured"]).write_stdin(kata).outcome();
+    let text = ran.stdout.replace("\n  ", " ");
+    assert!(ran.code == Some(3) && text.contains("; not sure: runtimeClassName kata-qemu gives"), "{text}");
+    let named = "kuma.io/sidecar-injection: enabled, traffic.kuma.io/transparent-proxy-configmap-name: own";
+    let kuma = pod(&format!("annotations: {{{named}}}"), "");
+    for words in [&["explain", "8080"][..], &["render"], &["lint"]] {
+        let ran = bare(&[words, &["-f", "-"]].concat()).write_stdin(kuma.as_str()).outcome();
+        let all = ran.stdout.replace("\n  ", " ") + &ran.stderr;
+        assert_eq!(
+            all.matches("configmap-name is \"own\", a ConfigMap that is not read").count(),
+            1,
+            "{all}"
+        );
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod random;
 pub mod status;
 pub mod style;
 pub mod subject;
+mod subject_packet;
 pub mod trace;
 mod unnamed;
 
@@ -29,3 +30,4 @@ pub use basis::Basis;
 pub use fold::{columns, fold, plain};
 pub use style::Style;
 pub use subject::Subject;
+pub use subject_packet::{Prepared, SubjectPacket};

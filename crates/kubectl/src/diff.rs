@@ -116,10 +116,8 @@ impl CheckDocument {
     }
 
     fn text(&self, width: usize) -> String {
-        let head = match (
-            self.equal,
-            self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty(),
-        ) {
+        let has_none = self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty();
+        let head = match (self.equal, has_none) {
             (true, _) => {
                 format!("The rules are as the manifest describes them ({}).", visible(&self.backend))
             }
@@ -160,11 +158,8 @@ fn titled(title: &str, rules: &[SidedRule], width: usize) -> String {
             _ => continue,
         };
         let reason = reason.as_ref().map(|reason| format!("   # {}", visible(reason))).unwrap_or_default();
-        text.push_str(&fold(
-            &format!("{}{reason}\n", style.paint(format!("{mark} {}", visible(rule)))),
-            2,
-            width,
-        ));
+        let line = format!("{}{reason}\n", style.paint(format!("{mark} {}", visible(rule))));
+        text.push_str(&fold(&line, 2, width));
     }
     text
 }

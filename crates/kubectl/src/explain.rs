@@ -1,19 +1,21 @@
 //! `kubectl capture explain`: what becomes of packets, by the kernel and by the manifest.
 
+use crate::CommandOutcome;
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm};
 use crate::error::CaptureFailure;
 use crate::explanation::{ExplainedPacket, PacketVerdict};
 use crate::failure::{CallCause, visible, visible_lines};
 use crate::kernel::{PodKernel, Reached, RemoteDocument, versioned};
 use crate::kubectl::Kubectl;
+use crate::manifest::{self, ManifestAnswer};
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
-use crate::{CommandOutcome, manifest};
 use command_line::columns;
-use diagnose::{Style, fold};
-use mesh::Problems;
+use diagnose::{Style, explain::ApplicationUser, fold};
+use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, CaptureFailure> {
     let ExplainArguments { packet, connection, kernel, output, .. } = arguments;
@@ -26,18 +28,30 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
         true => Err("--manifest is given".to_owned()),
         false => PodKernel::find(&kubectl, kernel, &pod)?,
     };
-    let by_kernel = match &reached {
-        Ok(kernel) => {
-            let words = [vec!["--live".to_owned()], packet.words(), addresses.clone()].concat();
-            Some(answers(&kubectl, kernel, &words, addresses.len(), width)?)
+    let by_manifest = manifest::explained(&pod, packet, &addresses, width);
+    let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
+    let (mut packets, problems): (Vec<AnsweredPacket<'_>>, _) = match by_manifest {
+        Err(problems) if reached.is_err() => return Err(problems.into()),
+        Err(problems) => ((0..targets.len()).map(|at| of((at, None))).collect(), problems.0),
+        Ok(answers) => {
+            let answers = answers.into_iter().map(|(packet, answer)| of((packet.destination, Some(answer))));
+            (answers.collect(), Vec::new())
         }
-        Err(_) => None,
     };
-    let by_manifest = match manifest::explained(&pod, packet, &addresses, width) {
-        Err(problems) if by_kernel.is_none() => return Err(problems.into()),
-        by_manifest => by_manifest,
-    };
-    let answer = PodAnswer { pod: &pod, targets: &targets, reached: &reached, by_kernel, by_manifest };
+    if let Ok(kernel) = &reached {
+        // Packets that the same words describe take one call.
+        let mut by_words: BTreeMap<Vec<String>, Vec<&mut AnsweredPacket<'_>>> = BTreeMap::new();
+        for one in &mut packets {
+            by_words.entry(packet.words(one.user())).or_default().push(one);
+        }
+        for (words, of) in by_words {
+            let to = of.iter().map(|one| one.target.address.clone()).collect();
+            let words = [vec!["--live".to_owned()], words, to].concat();
+            let found = answers(&kubectl, kernel, &words, of.len(), width)?;
+            of.into_iter().zip(found).for_each(|(one, found)| one.kernel = Some(found));
+        }
+    }
+    let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
     match output {
         OutputForm::Text => print(&answer.text(width))?,
         OutputForm::Json => print(&format!("{:#}\n", answer.document()))?,
@@ -98,39 +112,46 @@ fn answers(
         let why = format!("printed {} answers to {count} questions", documents.len());
         return Err(failed(CallCause::unread(why)));
     }
-    let read = |document| ExplainedPacket::read_for(versioned(document)?, width).map_err(CallCause::unread);
+    let read = |document| ExplainedPacket::read(versioned(document)?, width).map_err(CallCause::unread);
     documents.into_iter().map(|document| read(document).map_err(failed)).collect()
+}
+
+/// A packet with the answers about it.
+struct AnsweredPacket<'a> {
+    target: &'a PacketTarget,
+    kernel: Option<ExplainedPacket>,
+    manifest: Option<ManifestAnswer>,
+}
+
+impl AnsweredPacket<'_> {
+    /// The application's user, if it sends the packet.
+    fn user(&self) -> Option<&ApplicationUser> {
+        self.manifest.as_ref()?.user.as_ref()
+    }
+
+    fn by_manifest(&self) -> Option<&ExplainedPacket> {
+        self.manifest.as_ref().map(|answer| &answer.explained)
+    }
+
+    /// The answer that counts.
+    fn answer(&self) -> Option<&ExplainedPacket> {
+        self.kernel.as_ref().or(self.by_manifest())
+    }
 }
 
 /// The answers about a pod.
 struct PodAnswer<'a> {
     pod: &'a TargetPod,
-    targets: &'a [PacketTarget],
     reached: &'a Reached,
-    by_kernel: Option<Vec<ExplainedPacket>>,
-    by_manifest: Result<Vec<ExplainedPacket>, Problems>,
+    packets: Vec<AnsweredPacket<'a>>,
+    /// Why the manifest has no answer.
+    problems: Vec<InputProblem>,
 }
 
 impl PodAnswer<'_> {
-    /// Each destination with the answers of the kernel and of the manifest.
-    fn pairs(
-        &self,
-    ) -> impl Iterator<Item = (&PacketTarget, Option<&ExplainedPacket>, Option<&ExplainedPacket>)> {
-        self.targets.iter().enumerate().map(|(at, target)| {
-            let kernel = self.by_kernel.as_ref().and_then(|answers| answers.get(at));
-            let manifest = self.by_manifest.as_ref().ok().and_then(|answers| answers.get(at));
-            (target, kernel, manifest)
-        })
-    }
-
     fn is_as(&self, expected: ExpectedVerdict) -> bool {
-        let expected = match expected {
-            ExpectedVerdict::Captured => Some(true),
-            ExpectedVerdict::NotCaptured => Some(false),
-        };
-        self.pairs().all(|(_, kernel, manifest)| {
-            kernel.or(manifest).is_some_and(|answer| answer.is_captured() == expected)
-        })
+        let expected = Some(expected == ExpectedVerdict::Captured);
+        self.packets.iter().all(|one| one.answer().is_some_and(|answer| answer.is_captured() == expected))
     }
 
     fn basis(&self) -> String {
@@ -142,36 +163,38 @@ impl PodAnswer<'_> {
 
     fn text(&self, width: usize) -> String {
         let mut text = basis_line(&self.basis(), self.pod, width);
-        let is_several = self.targets.len() > 1;
-        for (at, (target, kernel, manifest)) in self.pairs().enumerate() {
-            if is_several {
+        for (at, packet) in self.packets.iter().enumerate() {
+            let AnsweredPacket { target, kernel, .. } = packet;
+            if self.packets.len() > 1 {
                 let gap = if at > 0 { "\n" } else { "" };
                 text.push_str(&format!("{gap}== {}\n", target.given));
             }
-            if let Some(note) = &target.note {
+            let sender = packet.user().map(|user| format!("sent by {user}"));
+            for note in target.note.iter().chain(&sender) {
                 text.push_str(&fold(&format!("{}\n", Style::Quiet.paint(visible(note))), 2, width));
             }
-            let (first, rest) = kernel.or(manifest).map_or(("", ""), |answer| {
+            let (first, rest) = packet.answer().map_or(("", ""), |answer| {
                 // The verdict may be several lines long; the rules follow an empty one.
                 answer.text.split_once("\n\n").unwrap_or((answer.text.trim_end(), ""))
             });
             text.push_str(&format!("{first}\n"));
-            if let (Some(kernel), Some(manifest)) = (kernel, manifest) {
+            if let (Some(kernel), Some(manifest)) = (kernel, packet.by_manifest()) {
                 text.push_str(&compared(kernel, manifest, width));
             }
             if !rest.is_empty() {
                 text.push_str(&format!("\n{rest}"));
             }
         }
-        if let (Some(_), Err(problems)) = (&self.by_kernel, &self.by_manifest) {
-            let problems = visible_lines(&problems.to_string());
+        if !self.problems.is_empty() {
+            let problems = visible_lines(&Problems(self.problems.clone()).to_string());
             text.push_str(&format!("\nThe manifest can't be compared: {problems}\n"));
         }
         text
     }
 
     fn document(&self) -> Value {
-        let answers = self.pairs().map(|(target, kernel, manifest)| {
+        let answers = self.packets.iter().map(|packet| {
+            let (target, kernel, manifest) = (packet.target, packet.kernel.as_ref(), packet.by_manifest());
             json!({
                 "object": target.given,
                 "address": target.address,
@@ -180,18 +203,13 @@ impl PodAnswer<'_> {
                 "manifest": manifest.map(|answer| &answer.document),
             })
         });
-        let problems = self
-            .by_manifest
-            .as_ref()
-            .err()
-            .map(|problems| problems.0.iter().map(ToString::to_string).collect::<Vec<_>>());
         json!({
             "version": 1,
             "pod": self.pod.title(),
             "node": self.pod.node,
             "basis": self.basis(),
             "kernel_unknown": self.reached.as_ref().err(),
-            "manifest_problems": problems.unwrap_or_default(),
+            "manifest_problems": self.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "answers": answers.collect::<Vec<_>>(),
         })
     }

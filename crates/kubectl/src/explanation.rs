@@ -71,19 +71,11 @@ struct LimitInDocument {
 const RULE: usize = 6;
 
 impl ExplainedPacket {
-    /// Reads a document, with lines as long as they are.
-    ///
-    /// # Errors
-    /// Where it has another form.
-    pub(crate) fn read(document: Value) -> Result<Self, String> {
-        Self::read_for(document, usize::MAX)
-    }
-
     /// Reads a document for a screen of so many columns.
     ///
     /// # Errors
     /// Where it has another form.
-    pub(crate) fn read_for(document: Value, width: usize) -> Result<Self, String> {
+    pub(crate) fn read(document: Value, width: usize) -> Result<Self, String> {
         let read = ExplanationDocument::deserialize(&document);
         let read = read.map_err(|error| format!("printed an explanation of another form ({error})"))?;
         let verdict = match (&read.unsent, &*read.verdict) {
@@ -156,11 +148,8 @@ impl ExplanationDocument {
         let line = format!("{}, because {}\n", style.paint(self.head()), visible(self.reason()));
         text.push_str(&fold(&line, 2, width));
         for LimitInDocument { text: limit, remedy } in &self.limits {
-            text.push_str(&fold(
-                &format!("{}: {}\n", Style::Strong.paint("note"), visible(limit)),
-                RULE,
-                width,
-            ));
+            let note = format!("{}: {}\n", Style::Strong.paint("note"), visible(limit));
+            text.push_str(&fold(&note, RULE, width));
             text.push_str(&fold(&format!("{:RULE$}-> {}\n", "", visible(remedy)), RULE + 3, width));
         }
         if self.trace.is_empty() {
@@ -221,7 +210,7 @@ mod tests {
 
     #[test]
     fn texts_of_others_can_not_move_the_cursor() {
-        let read = ExplainedPacket::read(document()).expect("it is read");
+        let read = ExplainedPacket::read(document(), 80).expect("it is read");
         assert!(!read.sentence.contains('\u{1b}'), "{}", read.sentence);
         assert!(diagnose::plain(&read.text).contains("captures \\u{1b}[2Jit"), "{}", read.text);
         assert_eq!(read.verdict, PacketVerdict::Captured(Some(15006)));
@@ -236,7 +225,7 @@ mod tests {
         ] {
             let mut document = document();
             document[field] = value;
-            let error = ExplainedPacket::read(document).expect_err(field);
+            let error = ExplainedPacket::read(document, 80).expect_err(field);
             assert!(error.contains(part), "{error}");
         }
     }

@@ -2,14 +2,25 @@
 
 use crate::arguments::PacketArguments;
 use crate::explanation::ExplainedPacket;
+use crate::failure::visible_lines;
 use crate::pod::TargetPod;
-use diagnose::Subject;
-use diagnose::explain::{self, PodContext, QuestionContext, RuleView, explain};
-use mesh::sources::{RemoteHost, SettingReader};
+use crate::print::remark;
+use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, RuleView};
+use diagnose::{Basis, Prepared, Subject, SubjectPacket, subject};
+use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// The answers by the manifest, one for each destination.
+/// The answer by the manifest about a packet.
+pub(crate) struct ManifestAnswer {
+    question: PacketQuery,
+    /// The application's user, if it sends the packet.
+    pub(crate) user: Option<ApplicationUser>,
+    pub(crate) explained: ExplainedPacket,
+    warnings: Vec<String>,
+}
+
+/// The answers by the manifest: for each destination one, or one for each user of the pod's containers.
 ///
 /// # Errors
 /// What is wrong with the settings of the pod.
@@ -18,54 +29,41 @@ pub(crate) fn explained(
     packet: &PacketArguments,
     destinations: &[String],
     width: usize,
-) -> Result<Vec<ExplainedPacket>, Problems> {
-    let text = pod.object.to_string();
-    let answer = |destination: &String| {
-        let raw = packet.settings(destination);
-        let subjects =
-            Subject::of_manifest(&raw, &[], &format!("pod/{}", pod.name), &text, RemoteHost::host)?;
-        match &subjects[..] {
-            [subject] => one(subject, width),
-            // A pod is one.
-            _ => Err(Problems(vec![InputProblem::of("POD", "is not one pod")])),
-        }
+) -> Result<Vec<(SubjectPacket, ManifestAnswer)>, Problems> {
+    let (text, name) = (pod.object.to_string(), format!("pod/{}", pod.name));
+    let raw = packet.settings(&destinations[0]);
+    let subjects = Subject::of_manifest(&raw, &[], &name, &text, RemoteHost::host)?;
+    let [subject] = &subjects[..] else {
+        // A pod is one.
+        return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
     };
-    diagnose::subject::each(destinations, answer)
+    let requested = SubjectPacket::all(subject, destinations);
+    let answers = subject::each(&requested, |requested| one(requested, width))?;
+    let of_form = subject.warnings_of_form().iter().map(|warning| warning.text.as_str());
+    let of_settings = answers[0].warnings.iter().map(String::as_str);
+    of_form.chain(of_settings).for_each(|text| remark(&visible_lines(text)));
+    Ok(SubjectPacket::distinct(requested.into_iter().zip(answers).collect(), |answer| {
+        Some(&answer.question.packet)
+    }))
 }
 
-fn one(subject: &Subject, width: usize) -> Result<ExplainedPacket, Problems> {
-    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-    let host = subject.host();
-    let capture = mesh::configure(&mut reader, &*host, false);
-    let pod = PodContext::from_settings(&subject.raw, Some(&*capture), Some(&*host));
-    let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
-    let question = explain::packet(&mut reader, &place);
-    reader.finish()?;
-    let question = question.expect("a question that could not be read is a problem");
+fn one(
+    SubjectPacket { subject, user, .. }: &SubjectPacket,
+    width: usize,
+) -> Result<ManifestAnswer, Problems> {
+    let Prepared { capture, pod, packet, warnings } = Prepared::of(subject, user.as_ref(), true)?;
+    let question = packet.expect("a question that could not be read is a problem");
     let rule_view = RuleView::of_config(&*capture, question.packet.family(), &pod);
-    let explained = explain(&rule_view.view, &rule_view.routing, &question.packet)
-        .with_endpoint_names(&question.endpoint_names);
-    let explained = explained.in_words_of(&subject.dialect()).of_skipped(subject.skip());
-    let report = serde_json::to_value(explained.report()).expect("our own data has text keys");
-    let (source, destination) = question.endpoint_names.addresses(&question.packet);
-    let mut document = json!({
-        "version": 1,
-        "basis": subject.described().map(|basis| basis.report()),
-        "source": source,
-        "destination": destination,
-        "destination_port": question.packet.destination.port(),
-        "unsent": question.no_route,
-    });
-    if let (Value::Object(document), Value::Object(report)) = (&mut document, report) {
-        document.extend(report);
-    }
-    let no_route = question
-        .no_route
-        .as_ref()
-        .map(|no_route| format!("{no_route}; by the rules alone:\n"))
-        .unwrap_or_default();
-    let mut found = ExplainedPacket::read(document).expect("our own report has the form that is read");
+    let explained = subject.explain(&rule_view, &question);
+    let basis = subject.described().unwrap_or(Basis::Flags);
+    let report = PacketReport::new(&basis, &question, question.no_route.as_deref(), explained.report());
+    let mut document = json!(report);
+    document["version"] = json!(1);
+    let no_route: String =
+        question.no_route.iter().map(|why| format!("{why}; by the rules alone:\n")).collect();
+    let mut found = ExplainedPacket::read(document, width).expect("our own report has the form that is read");
     found.sentence = explained.sentence();
     found.text = no_route + &explained.text(width);
-    Ok(found)
+    let user = user.clone().filter(|_| question.is_apps);
+    Ok(ManifestAnswer { question, user, explained: found, warnings })
 }

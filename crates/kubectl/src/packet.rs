@@ -2,7 +2,7 @@
 
 use crate::arguments::PacketArguments;
 use diagnose::Subject;
-use diagnose::explain::{PodContext, QuestionContext, packet};
+use diagnose::explain::{ApplicationUser, PodContext, QuestionContext, packet};
 use mesh::sources::{Given, Raw, RemoteHost, SettingReader, Source};
 use mesh::{InputProblem, Setting};
 
@@ -31,10 +31,16 @@ impl PacketArguments {
         Raw::of(given.chain([(Setting::Destination, to)]))
     }
 
-    /// The words by which `sidecar-init explain` takes the same.
-    pub(crate) fn words(&self) -> Vec<String> {
+    /// The words by which `sidecar-init explain` takes the same, from this user of the application.
+    pub(crate) fn words(&self, user: Option<&ApplicationUser>) -> Vec<String> {
         let given = self.given().into_iter();
-        given.map(|(setting, _, value)| format!("--{}={value}", setting.row().long)).collect()
+        let mut words: Vec<_> =
+            given.map(|(setting, _, value)| format!("--{}={value}", setting.row().long)).collect();
+        if let Some(user) = user.filter(|user| !user.is_default()) {
+            words.extend(user.uid.map(|uid| format!("--uid={uid}")));
+            words.extend(self.gid.is_none().then(|| format!("--gid={}", user.gid)));
+        }
+        words
     }
 
     /// What is wrong with the packet, whatever the pod.

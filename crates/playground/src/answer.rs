@@ -4,15 +4,15 @@ use crate::compared::{PodChanges, compared};
 use crate::fields::{FieldProblems, PageField};
 use crate::findings::{self, PageFinding};
 use crate::link::{Link, link};
-use crate::request::{MANIFEST, PageRequest, Prepared, prepare};
+use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::styles::{Span, spans};
 use crate::tables::{PageCases, cases, kind};
 use crate::words::FieldSettings;
-use diagnose::Subject;
-use diagnose::explain::{Explanation, PacketQuery, RuleView, explain};
+use diagnose::explain::{ApplicationUser, Explanation, PacketQuery, RuleView};
 use diagnose::lint::{Item, Level, items, lint, of_subject};
 use diagnose::picture::{DrawnRow, DrawnRows, FlowDisposition, Picture};
 use diagnose::subject::each;
+use diagnose::{Prepared, Subject};
 use mesh::preview::{self, Preview};
 use mesh::sources::RemoteHost;
 use serde::Serialize;
@@ -165,6 +165,9 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
     let remarks = subject.warnings_of_form().iter().filter(|remark| remark.level == Level::Note);
     notes.extend(remarks.map(|remark| remark.text.clone()));
+    let users = ApplicationUser::all(subject.applications());
+    notes.extend(users.first().map(|user| format!("the application is {user}")));
+    notes.extend(users.iter().skip(1).map(|user| format!("another application is {user}; ask with --uid")));
     let iptables = preview::print(&**capture, Preview::Restore);
     notes.extend(iptables.warning.map(str::to_owned));
     let is_captured =
@@ -179,11 +182,8 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     items.retain(Item::is_warning);
     let rule_view =
         packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
-    let explained = packet.as_ref().zip(rule_view.as_ref()).map(|(requested, rule_view)| {
-        let explained = explain(&rule_view.view, &rule_view.routing, &requested.packet)
-            .with_endpoint_names(&requested.endpoint_names);
-        explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
-    });
+    let explained = packet.as_ref().zip(rule_view.as_ref());
+    let explained = explained.map(|(requested, rule_view)| subject.explain(rule_view, requested));
     let picture = subject.traffic(capture);
     let picture = match &explained {
         Some(explained) => picture.with_path(explained),
@@ -305,6 +305,15 @@ mod tests {
         let (findings, notes) = shown(&pod("image: web"));
         assert!(findings.is_empty(), "{findings:?}");
         assert!(notes.iter().any(|note| note.starts_with("nothing of it is captured yet")), "{notes:?}");
+        assert!(notes.iter().any(|note| note.contains("user 1000 (assumed: ")), "{notes:?}");
+        let (_, notes) =
+            shown(&pod("securityContext: {runAsUser: 5}}, {name: b, securityContext: {runAsUser: 6}"));
+        for note in [
+            "the application is user 5, group 0 (web)",
+            "another application is user 6, group 0 (b); ask with --uid",
+        ] {
+            assert!(notes.iter().any(|shown| shown == note), "{notes:?}");
+        }
         let (findings, _) = shown(&pod("securityContext: {runAsUser: 1337}"));
         let [PageFinding { code: "SI028", fix: None, .. }] = &findings[..] else { panic!("{findings:?}") };
     }

@@ -1,12 +1,12 @@
 //! Two configurations side by side: the packets whose verdict changes.
 
 use crate::fields::PageField;
-use crate::request::{MANIFEST, PageRequest, Prepared, prepare};
+use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
-use diagnose::Subject;
 use diagnose::compare::{self, Change, ComparedSide, PacketOutcome};
 use diagnose::explain::{PodContext, written};
 use diagnose::subject::each;
+use diagnose::{Prepared, Subject};
 use mesh::Problems;
 use mesh::sources::RemoteHost;
 use serde::Serialize;

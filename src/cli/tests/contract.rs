@@ -5,8 +5,8 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
-use crate::cli::{ambient_host, change, check, diff, doctor, explain, lint, probe, render, report};
-use diagnose::{overview::Overview, status, trace};
+use crate::cli::{ambient_host, change, check, diff, doctor, lint, probe, render, report};
+use diagnose::{explain::PacketReport, overview::Overview, status, trace};
 use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -42,7 +42,7 @@ const OUTPUTS: &[Output] = &[
     Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
     Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::DoctorReport<'_>> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
-    Output { name: "explain", commands: &["explain"], schema: schema::<explain::ExplainReport<'_>> },
+    Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport<'_>> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },
     Output { name: "probe", commands: &["probe"], schema: schema::<probe::ProbeReport<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::RenderedRules> },

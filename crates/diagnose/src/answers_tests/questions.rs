@@ -103,8 +103,12 @@ fn a_redirected_call_needs_no_route_to_where_it_was_sent() {
     let pod = PodContext::new([address("192.0.2.7")], None);
     let to = "192.0.2.7:80".parse().expect("an address");
     let packet = usual_packet(Sender::External, &pod, &pod, Protocol::Tcp, to).expect("a packet");
-    let query =
-        PacketQuery { packet, endpoint_names: EndpointNames::default(), no_route: Some("none".to_owned()) };
+    let query = PacketQuery {
+        packet,
+        endpoint_names: EndpointNames::default(),
+        no_route: Some("none".to_owned()),
+        is_apps: false,
+    };
     let no_route = |verdict, routes: &dyn Routes| {
         let outcome = Outcome { verdict, decided_by: None, translated: None, stays: false, is_tie: false };
         query.no_route_by(&outcome, routes)

@@ -87,7 +87,7 @@ impl Explanation<'_> {
 
     /// Why it is so.
     pub fn reason(&self) -> String {
-        visible(&self.reason_as_read())
+        visible(&(self.reason_as_read() + &self.doubt))
     }
 
     /// The same with names and texts of rules as they were read.

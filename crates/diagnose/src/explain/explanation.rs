@@ -17,6 +17,8 @@ pub struct Explanation<'a> {
     pub(super) dialect: Dialect,
     /// Why nothing is captured at all, where that is so.
     pub(super) nothing: Option<String>,
+    /// Why the rules may have no effect, as a further clause of the reason; else empty.
+    pub(super) doubt: String,
     pub(super) endpoint_names: EndpointNames,
 }
 
@@ -35,12 +37,14 @@ impl Explanation<'_> {
 
     /// States why nothing of the pod is captured at all.
     pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
-        match reason {
-            Some(reason) => {
-                Self { nothing: Some(format!("nothing of the pod is captured: {reason}")), ..self }
-            }
-            None => self,
-        }
+        let nothing = reason.map(|reason| format!("nothing of the pod is captured: {reason}"));
+        Self { nothing: nothing.or(self.nothing), ..self }
+    }
+
+    /// States why the rules that capture the packet may have no effect, where that is so.
+    pub fn in_doubt(self, why: Option<&impl std::fmt::Display>) -> Self {
+        let why = why.filter(|_| self.is_captured() == Some(true));
+        Self { doubt: why.map(|why| format!("; not sure: {why}")).unwrap_or_default(), ..self }
     }
 
     /// States that there are no rules, where that is so.
@@ -64,7 +68,16 @@ impl Explanation<'_> {
         trace: Trace,
     ) -> Explanation<'a> {
         let (dialect, endpoint_names) = (Dialect::default(), EndpointNames::default());
-        Explanation { view, packet, outcome, trace, dialect, nothing: None, endpoint_names }
+        Explanation {
+            view,
+            packet,
+            outcome,
+            trace,
+            dialect,
+            nothing: None,
+            doubt: String::new(),
+            endpoint_names,
+        }
     }
 
     /// The style of the verdict.
@@ -76,10 +89,10 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown.
+    /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt.
     pub fn is_captured(&self) -> Option<bool> {
         match self.outcome.verdict {
-            Verdict::Redirect(_) | Verdict::Tproxy(_) => Some(true),
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => self.doubt.is_empty().then_some(true),
             Verdict::Pass => Some(false),
             Verdict::Drop | Verdict::Unknown => None,
         }

@@ -1,10 +1,63 @@
 //! An explanation for programs.
 
-use super::{Explanation, Limited};
+use super::{Explanation, Limited, PacketQuery};
+use crate::basis::{Basis, BasisReport};
 use rules::Origin;
 use rules::render::listed;
-use rules::simulate::{At, Matched, Verdict};
+use rules::simulate::{At, Direction, Matched, Verdict};
 use serde::Serialize;
+use std::net::IpAddr;
+
+/// The answer as programs read it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PacketReport<'a> {
+    /// The rules on which the answer is based.
+    basis: BasisReport,
+    /// The source; null for an unknown address.
+    source: Option<IpAddr>,
+    /// The destination; null for an unknown address of the pod.
+    destination: Option<IpAddr>,
+    destination_port: u16,
+    /// The inbound interface; null for outbound packets, or if unknown.
+    in_interface: Option<&'a str>,
+    /// The outbound interface; null for inbound packets, or if unknown.
+    out_interface: Option<&'a str>,
+    /// The user that sends it; null for inbound packets, or if the manifest sets none.
+    uid: Option<u32>,
+    /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
+    unsent: Option<&'a str>,
+    #[serde(flatten)]
+    explained: ExplanationReport,
+}
+
+impl<'a> PacketReport<'a> {
+    pub fn new(
+        basis: &Basis,
+        question: &'a PacketQuery,
+        unsent: Option<&'a str>,
+        explained: ExplanationReport,
+    ) -> Self {
+        let PacketQuery { packet, endpoint_names, .. } = question;
+        let (source, destination) = endpoint_names.addresses(packet);
+        let interface = endpoint_names.interface(packet);
+        let (in_interface, out_interface) = match &packet.direction {
+            Direction::Inbound { .. } => (interface, None),
+            Direction::Outbound { .. } => (None, interface),
+        };
+        Self {
+            basis: basis.report(),
+            source,
+            destination,
+            destination_port: packet.destination.port(),
+            in_interface,
+            out_interface,
+            uid: endpoint_names.user(packet),
+            unsent,
+            explained,
+        }
+    }
+}
 
 /// What becomes of a packet.
 #[derive(Debug, Serialize)]

@@ -23,7 +23,7 @@ mod written;
 pub(crate) use cases::PLAIN_PORTS;
 pub use cases::{Case, CaseRow, List, usual_cases};
 pub use explanation::{Explanation, explain};
-pub use json::{DecidedBy, ExplanationReport, TraceEntry};
+pub use json::{DecidedBy, ExplanationReport, PacketReport, TraceEntry};
 pub use limits::Limited;
 pub(crate) use lists::item_texts;
 pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};

@@ -51,18 +51,23 @@ impl ApplicationUser {
         }
         all
     }
+
+    /// Whether it is the user and the group of an application that nothing describes.
+    pub fn is_default(&self) -> bool {
+        self.uid.is_none_or(|uid| uid.number() == APPLICATION) && self.gid.number() == APPLICATION
+    }
 }
 
 /// The user and its containers, as a heading.
 impl fmt::Display for ApplicationUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.uid {
-            Some(uid) => write!(f, "user {uid}, group {}", self.gid)?,
-            None => f.write_str("the user of the image")?,
-        }
-        write!(f, " ({})", self.containers.join(", "))
+        let (uid, remark) = self.uid.map_or((APPLICATION, ASSUMED), |uid| (uid.number(), ""));
+        write!(f, "user {uid}{remark}, group {} ({})", self.gid, self.containers.join(", "))
     }
 }
+
+/// The remark about a user that a manifest leaves to the image.
+const ASSUMED: &str = " (assumed: the manifest sets no runAsUser)";
 
 /// Who sends a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +131,7 @@ impl PodContext {
     /// The same of a pod whose containers run as this user.
     #[must_use]
     pub fn with_application(self, user: &ApplicationUser) -> Self {
-        let user_remark = if user.uid.is_some() { "" } else { " (assumed: the manifest sets no runAsUser)" };
+        let user_remark = if user.uid.is_some() { "" } else { ASSUMED };
         Self { application: (user.uid.unwrap_or(self.application.0), user.gid), user_remark, ..self }
     }
 
@@ -223,7 +228,14 @@ mod tests {
             [of("a", id(5), None), of("b", None, None), of("c", id(5), id(0)), of("d", id(5), id(7))];
         let users = ApplicationUser::all(&applications);
         let titles: Vec<String> = users.iter().map(ToString::to_string).collect();
-        assert_eq!(titles, ["user 5, group 0 (a, c)", "the user of the image (b)", "user 5, group 7 (d)"]);
+        assert_eq!(
+            titles,
+            [
+                "user 5, group 0 (a, c)",
+                "user 1000 (assumed: the manifest sets no runAsUser), group 1000 (b)",
+                "user 5, group 7 (d)"
+            ]
+        );
         let pod = |user: usize| PodContext::new([], None).with_application(&users[user]);
         assert_eq!(pod(0).owner(Sender::App).0.number(), 5);
         assert!(pod(1).owner(Sender::App).0.number() == APPLICATION && !pod(1).user_remark.is_empty());

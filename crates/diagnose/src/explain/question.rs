@@ -28,6 +28,8 @@ pub struct PacketQuery {
     pub endpoint_names: EndpointNames,
     /// Why no such packet is sent or taken in, as a clause; `None` where it has a route.
     pub no_route: Option<String>,
+    /// Whether the application of the pod sends it, as its own user.
+    pub is_apps: bool,
 }
 
 /// The names of a packet's ends, where they are not shown by their addresses.
@@ -151,18 +153,20 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
     };
-    let is_app = matches!(sender, None | Some(Sender::App)) && reader.raw.get(Setting::SenderUid).is_none();
+    let is_apps = !inbound
+        && matches!(sender, None | Some(Sender::App))
+        && reader.raw.get(Setting::SenderUid).is_none();
     let endpoint_names = EndpointNames {
         source: source.1.map(str::to_owned),
         destination: destination.name,
         stands_in: (source.1.is_some(), destination.stands_in),
         interface_unknown: no_route.is_some() && question.given_interface.is_none(),
-        user_remark: if is_app { context.pod.user_remark } else { "" },
+        user_remark: if is_apps { context.pod.user_remark } else { "" },
     };
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
-    Some(PacketQuery { packet, endpoint_names, no_route })
+    Some(PacketQuery { packet, endpoint_names, no_route, is_apps })
 }
 
 impl PacketQuery {

@@ -1,6 +1,6 @@
 //! `explain`: answers by the kernel, by the manifest, and where both disagree.
 
-use crate::fake::{CONTAINER, Fake, explanation, pod, several};
+use crate::fake::{CONTAINER, Fake, agent, explanation, pod, several};
 use serde_json::json;
 use testkit::command_line::Ended;
 
@@ -104,6 +104,30 @@ fn packets_are_described_to_both() {
     let calls = fake.calls();
     let expected = "--live --as=proxy --direction=outbound --proto=tcp --source=10.1.2.3 --uid=1337 --gid=1337 10.0.0.5:443";
     assert!(calls[2].ends_with(expected), "{calls:?}");
+}
+
+#[test]
+fn packets_are_those_of_the_pods_own_users() {
+    let mut pod = pod("web-0");
+    pod["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "-u", "1337", "-i", "*", "--bogus"]);
+    pod["spec"]["containers"].as_array_mut().expect("a list").push(json!(
+        { "name": "b", "securityContext": { "runAsUser": 1337, "runAsGroup": 7 } }
+    ));
+    let mut fake = Fake::with(&pod, &[agent()]);
+    fake.object("exec *", &explanation("redirect", Some(15001), REASON));
+    let ran = fake.run(&["explain", "web-0", "10.0.0.5:443"]).with(0);
+    ran.clone().tells("its init container istio-init is not read: --bogus");
+    for part in [
+        "sent by user 1000 (assumed: the manifest sets no runAsUser), group 1000 (web)\ncaptured: ",
+        "sent by user 1337, group 7 (b)\ncaptured: ",
+        "the manifest disagrees: not captured: ",
+    ] {
+        assert!(plain(&ran).contains(part), "{part} {}", ran.stdout);
+    }
+    let calls = fake.calls().join("\n");
+    for words in ["--live 10.0.0.5:443", "--live --uid=1337 --gid=7 10.0.0.5:443"] {
+        assert!(calls.contains(words), "{words} {calls}");
+    }
 }
 
 #[test]
