@@ -9,11 +9,10 @@ use crate::kernel::{PodKernel, RemoteDocument};
 use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
-use crate::print::{basis_line, print, remark};
-use command_line::columns;
+use crate::print::{print_answer, remark};
 use diagnose::{Style, fold};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
 struct CheckDocument {
@@ -73,19 +72,8 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     })?;
     let is_new = |text: &&String| *output == OutputForm::Json || !read.says(text);
     remarks.iter().filter(is_new).for_each(|text| remark(text));
-    let width = columns::of_terminal();
-    match output {
-        OutputForm::Text => {
-            let basis = format!("{}, against its manifest", kernel.basis());
-            print(&(basis_line(&basis, &pod, width) + &read.text(width)))?;
-        }
-        OutputForm::Json => {
-            let all = json!({
-                "version": 1, "pod": pod.title(), "node": pod.node, "basis": kernel.basis(), "kernel": document,
-            });
-            print(&format!("{all:#}\n"))?;
-        }
-    }
+    let basis = format!("{}, against its manifest", kernel.basis());
+    print_answer(&basis, &pod, &document, *output, |width| read.text(width))?;
     Ok(if read.equal { CommandOutcome::Done } else { CommandOutcome::Different })
 }
 

@@ -1,9 +1,11 @@
 //! What is printed: answers on standard output, everything else on standard error.
 
+use crate::arguments::OutputForm;
 use crate::failure::{visible, visible_lines};
 use crate::pod::TargetPod;
 use command_line::columns;
 use diagnose::{Style, fold};
+use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Prints an answer. A reader that has enough is not an error.
@@ -28,6 +30,23 @@ pub(crate) fn basis_line(basis: &str, pod: &TargetPod, width: usize) -> String {
         several => format!(" (one of {several} pods)"),
     };
     fold(&format!("{}\n", Style::Quiet.paint(format!("{}{of}:", visible(basis)))), 2, width)
+}
+
+/// Prints what the kernel of a pod answers: `text`, in lines of so many columns after the basis, or the document.
+pub(crate) fn print_answer(
+    basis: &str,
+    pod: &TargetPod,
+    document: &Value,
+    output: OutputForm,
+    text: impl FnOnce(usize) -> String,
+) -> io::Result<()> {
+    let width = columns::of_terminal();
+    let all =
+        json!({ "version": 1, "pod": pod.title(), "node": pod.node, "basis": basis, "kernel": document });
+    match output {
+        OutputForm::Text => print(&(basis_line(basis, pod, width) + &text(width))),
+        OutputForm::Json => print(&format!("{all:#}\n")),
+    }
 }
 
 /// What `sidecar-init` remarked in the cluster.

@@ -1,17 +1,15 @@
 //! `kubectl capture status`: what the kernel of a pod captures, from the document of `sidecar-init status`.
 
-use crate::arguments::{OutputForm, PodArguments};
+use crate::arguments::PodArguments;
 use crate::error::CaptureFailure;
 use crate::failure::visible;
 use crate::kernel::{PodKernel, RemoteDocument};
 use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
-use crate::print::{basis_line, print, remark};
-use command_line::columns;
+use crate::print::{print_answer, remark};
 use diagnose::{Style, fold};
 use serde::Deserialize;
-use serde_json::json;
 
 #[derive(Debug, Deserialize)]
 struct StatusDocument {
@@ -65,16 +63,7 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
         let why = format!("printed a status of another form ({error})");
         kubectl.unread(&kernel.call("status", &[], None), why)
     })?;
-    let width = columns::of_terminal();
-    match output {
-        OutputForm::Text => print(&(basis_line(&kernel.basis(), &pod, width) + &read.text(width)))?,
-        OutputForm::Json => {
-            let all = json!({
-                "version": 1, "pod": pod.title(), "node": pod.node, "basis": kernel.basis(), "kernel": document,
-            });
-            print(&format!("{all:#}\n"))?;
-        }
-    }
+    print_answer(&kernel.basis(), &pod, &document, *output, |width| read.text(width))?;
     Ok(CommandOutcome::Done)
 }
 
