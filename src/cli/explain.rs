@@ -8,8 +8,8 @@ use super::run::{self, Logging, Run};
 use super::{Exit, host::System, logging::Stdout, render, report, routes::KernelRoutes};
 use command_line::columns;
 use diagnose::explain::{
-    self, Case, Explanation, PacketReport, PodContext, QuestionContext, Routes, RuleView, explain, matrix,
-    packet, usual_cases,
+    self, Case, Explanation, PacketReport, PodContext, QuestionContext, Routes, RuleView, matrix, packet,
+    usual_cases,
 };
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, Style, SubjectPacket, status};
@@ -97,12 +97,11 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
         let request = request.of(&rule_views, subject);
-        let answer = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
-        as_expected &=
-            request.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
+        let (body, captured) = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
+        as_expected &= request.expected.is_none_or(|expected| captured == Some(expected));
         let user = user.filter(|_| request.question.packet().is_none());
         let app = user.map(|user| format!("app is {user}\n")).unwrap_or_default();
-        sections.push(SubjectSection { title, body: answer.body + &app });
+        sections.push(SubjectSection { title, body: body + &app });
     }
     let printed = match form {
         ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
@@ -247,14 +246,13 @@ fn warn_of_ipv6(raw: &Raw, question: &ExplainQuestion, config: &dyn CapturePolic
     }
 }
 
-/// The explanation of one packet or of several.
-struct ExplainAnswer {
-    body: String,
-    /// Whether a listener gets the packet, by the rules of its family: one item, and none for a matrix.
-    captured: Vec<Option<bool>>,
-}
-
-fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alone: bool) -> ExplainAnswer {
+/// The explanation, and whether a listener gets the packet; `None` for several packets, too.
+fn answer(
+    all: &[RuleView],
+    subject: &Subject,
+    request: &ExplainRequest,
+    is_alone: bool,
+) -> (String, Option<bool>) {
     let ExplainRequest { question, form, basis, capture, file, .. } = request;
     let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
@@ -263,7 +261,7 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
     let rule_views: Vec<&RuleView> =
         all.iter().filter(|rule_view| families.contains(&rule_view.family)).collect();
     // One of several subjects has a title instead.
-    let mut text = match form {
+    let head = match form {
         _ if !is_alone => String::new(),
         ExplainFormat::Text | ExplainFormat::Picture => basis.line(report::line_width()),
         ExplainFormat::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
@@ -272,51 +270,36 @@ fn answer(all: &[RuleView], subject: &Subject, request: &ExplainRequest, is_alon
     let question = match question {
         ExplainQuestion::Packet(question) => question,
         ExplainQuestion::Matrix(cases) => {
-            let body = text + &matrix(&rule_views, cases, &subject.dialect(), columns::of_terminal());
-            return ExplainAnswer { body, captured: Vec::new() };
+            let tables = matrix(&rule_views, cases, &subject.dialect(), columns::of_terminal());
+            return (head + &tables, None);
         }
     };
-    let explain::PacketQuery { packet, no_route, .. } = &**question;
-    let kernel = KernelRoutes::of(if no_route.is_some() && is_live { all } else { &[] });
-    // NAT in PREROUTING may give it another destination, for which the rules are walked once more.
-    let by_rules = |rule_view: &&RuleView| {
-        question.no_route_by(explain(&rule_view.view, &rule_view.routing, packet).outcome(), &kernel)
-    };
-    let no_route = &no_route.as_ref().and_then(|_| rule_views.iter().find_map(by_rules));
-    if let Some(no_route) = no_route {
-        let note = format!("{no_route}; by the rules alone:\n");
-        match form {
-            ExplainFormat::Text => {
-                let note = Style::Dropped.paint(note).to_string();
-                text.push_str(&diagnose::fold(&note, 2, report::line_width()));
-            }
-            ExplainFormat::Picture => text.push_str(&note),
-            ExplainFormat::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),
-            ExplainFormat::Data(_) => {}
+    let rule_view = rule_views.first().expect("every source of rules has a view of each family");
+    let explained = subject.explain(rule_view, question).of_empty(is_empty);
+    // NAT in PREROUTING may give it another destination, to which there is a route.
+    let kernel = KernelRoutes::of(if question.no_route.is_some() && is_live { all } else { &[] });
+    let no_route = question.no_route_by(explained.outcome(), &kernel);
+    let note = no_route.as_ref().map(|no_route| format!("{no_route}; by the rules alone:\n"));
+    let width = report::line_width();
+    let body = match form {
+        ExplainFormat::Text => {
+            let note = note.map(|note| diagnose::fold(&Style::Dropped.paint(note).to_string(), 2, width));
+            note.unwrap_or_default() + &explained.text(width)
         }
-    }
-    let (mut reports, mut captured) = (Vec::new(), Vec::new());
-    for rule_view in &rule_views {
-        let explained = subject.explain(rule_view, question).of_empty(is_empty);
-        match form {
-            ExplainFormat::Picture => {
-                text.push_str(&path(subject, request, &explained).text(columns::of_terminal()));
-            }
-            ExplainFormat::Svg => text.push_str(&path(subject, request, &explained).svg()),
-            ExplainFormat::Text => text.push_str(&explained.text(report::line_width())),
-            ExplainFormat::Data(_) => {}
+        ExplainFormat::Picture => {
+            note.unwrap_or_default() + &path(subject, request, &explained).text(columns::of_terminal())
         }
-        // A packet that is not sent has no verdict.
-        captured.push(explained.is_captured().filter(|_| no_route.is_none()));
-        reports.push(PacketReport::new(basis, question, no_route.as_deref(), explained.report()));
-    }
-    // A packet has one family, so there is one report of it.
-    let body = match (form, reports.first()) {
-        (ExplainFormat::Data(_), Some(report)) => data::document(Encoding::Json, report),
-        (ExplainFormat::Data(_), None)
-        | (ExplainFormat::Text | ExplainFormat::Picture | ExplainFormat::Svg, _) => text,
+        ExplainFormat::Svg => {
+            let note = note.map(|note| format!("{}\n", render::as_comment(note.trim_end())));
+            note.unwrap_or_default() + &path(subject, request, &explained).svg()
+        }
+        ExplainFormat::Data(_) => {
+            let report = PacketReport::new(basis, question, no_route.as_deref(), explained.report());
+            data::document(Encoding::Json, &report)
+        }
     };
-    ExplainAnswer { body, captured }
+    // A packet that is not sent has no verdict.
+    (head + &body, explained.is_captured().filter(|_| no_route.is_none()))
 }
 
 /// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.

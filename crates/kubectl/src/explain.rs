@@ -77,20 +77,13 @@ fn targets(
         let text = "is needed, because the pod declares no port: give where packets go, such as 10.0.0.5:443";
         return Err(CaptureFailure::input("DESTINATION", None, text));
     }
-    let (found, mut problems) = match service::targets(kubectl, pod, &given)? {
-        Ok(found) => (found, Vec::new()),
-        Err(problems) => (Vec::new(), problems),
-    };
-    // What is wrong with names is known; the others are read as packets.
-    let others =
-        given.iter().filter(|given| !problems.iter().any(|problem| problem.item.as_ref() == Some(given)));
-    let addresses: Vec<String> = match found.is_empty() {
-        true => others.filter(|given| !given.contains(|c: char| c.is_ascii_alphabetic())).cloned().collect(),
-        false => found.iter().map(|target| target.address.clone()).collect(),
-    };
-    problems.extend(addresses.iter().flat_map(|address| packet.problems(address)));
-    Problems::check(problems)?;
-    Ok(found)
+    let (found, mut problems) = service::targets(kubectl, pod, &given)?;
+    for problem in found.iter().flat_map(|target| packet.problems(&target.address)) {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    if problems.is_empty() { Ok(found) } else { Err(Problems(problems).into()) }
 }
 
 /// The kernel's answers, one for each destination.

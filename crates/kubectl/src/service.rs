@@ -29,7 +29,7 @@ struct NamedTarget {
     port: Option<String>,
 }
 
-/// Resolves destinations, and returns what is wrong with all of them at once.
+/// Resolves destinations, and returns what is wrong with the others, all at once.
 ///
 /// # Errors
 /// A failed call, other than for a Service that is not there.
@@ -37,7 +37,7 @@ pub(crate) fn targets(
     kubectl: &Kubectl,
     pod: &TargetPod,
     given: &[String],
-) -> Result<Result<Vec<PacketTarget>, Vec<InputProblem>>, CaptureFailure> {
+) -> Result<(Vec<PacketTarget>, Vec<InputProblem>), CaptureFailure> {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for given in given {
         let resolved = match named(given) {
@@ -50,7 +50,7 @@ pub(crate) fn targets(
             Err(text) => problems.push(InputProblem::with_item("DESTINATION", given, text)),
         }
     }
-    Ok(if problems.is_empty() { Ok(found) } else { Err(problems) })
+    Ok((found, problems))
 }
 
 /// The name of a destination; `None` for an address, and for anything else.

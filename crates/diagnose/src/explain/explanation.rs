@@ -49,10 +49,8 @@ impl Explanation<'_> {
 
     /// States that there are no rules, where that is so.
     pub fn of_empty(self, is_empty: bool) -> Self {
-        match is_empty {
-            true => Self { nothing: Some("there are no rules here".to_owned()), ..self },
-            false => self,
-        }
+        let nothing = is_empty.then(|| "there are no rules here".to_owned());
+        Self { nothing: nothing.or(self.nothing), ..self }
     }
 
     /// Shows the packet's ends by these names.

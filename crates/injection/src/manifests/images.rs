@@ -14,18 +14,13 @@ pub(super) fn problems(options: &InstallOptions<'_>) -> Vec<InputProblem> {
         ("--proxy-image", options.proxy_image, proxy, true),
         ("--init-image", options.init_image, "registry.example/sidecar-init:0.1.0", false),
     ] {
-        match image {
-            None if is_required => {
-                let text = format!("is missing; expected an image with a tag or a digest, such as {example}");
-                problems.push(InputProblem::of(flag, text));
-            }
-            None => {}
-            Some(image) => {
-                let text = fault(image, flag != "--image");
-                problems.extend(text.map(|text| {
-                    InputProblem::with_item(flag, image, format!("{text}; expected a name such as {example}"))
-                }));
-            }
+        if let Some(image) = image {
+            let text = fault(image, flag != "--image");
+            let text = text.map(|text| format!("{text}; expected a name such as {example}"));
+            problems.extend(text.map(|text| InputProblem::with_item(flag, image, text)));
+        } else if is_required {
+            let text = format!("is missing; expected an image with a tag or a digest, such as {example}");
+            problems.push(InputProblem::of(flag, text));
         }
     }
     problems
