@@ -46,6 +46,12 @@ fn gone(made: &BTreeSet<String>, what: &str) {
     });
 }
 
+/// When a process has started, in ticks since the machine has; 0 for one that has ended.
+fn start(id: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19)?.parse().ok()).unwrap_or(0)
+}
+
 fn links() -> Vec<String> {
     let links = if_nameindex().expect("links");
     links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
@@ -80,7 +86,8 @@ fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
     let mut there;
     let victim = loop {
         there = marked(&mark);
-        there.sort_unstable();
+        // Numbers begin again from time to time.
+        there.sort_by_cached_key(|id| (*id != child.id().cast_signed(), start(*id), *id));
         made.extend(&namespaces(&there) - &own);
         // The first one, which the caller knows, or that within, which is process 1 there.
         let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
