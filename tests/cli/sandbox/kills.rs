@@ -46,10 +46,15 @@ fn gone(made: &BTreeSet<String>, what: &str) {
     });
 }
 
-/// When a process has started, in ticks since the machine has; 0 for one that has ended.
+/// A field of a process behind its name in `/proc/PID/stat`; `None` for one that has ended.
+fn stat(id: i32, field: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(field).map(str::to_owned)
+}
+
+/// The start of a process, in ticks since that of the machine; 0 for one that has ended.
 fn start(id: i32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19)?.parse().ok()).unwrap_or(0)
+    stat(id, 19).and_then(|start| start.parse().ok()).unwrap_or(0)
 }
 
 fn links() -> Vec<String> {
@@ -60,10 +65,7 @@ fn links() -> Vec<String> {
 /// Kills a process, and returns whether that ended it: one that was ending by itself, as helpers do, takes no notice.
 fn kill_running(id: i32) -> bool {
     let process = Pid::from_raw(id);
-    let state = || {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
-    };
+    let state = || stat(id, 0).and_then(|state| state.chars().next());
     // Stopped, it can't end otherwise.
     let _ = kill(process, Signal::SIGSTOP);
     until("it stops or ends", || matches!(state(), Some('T' | 'Z' | 'X') | None));
