@@ -16,7 +16,7 @@ pub struct SubjectPacket {
     /// The place of its destination in the list of all.
     pub destination: usize,
     pub user: Option<ApplicationUser>,
-    /// Whether it is the first packet of its subject.
+    /// True for the first packet of its subject.
     pub is_first: bool,
 }
 
@@ -91,7 +91,7 @@ impl Prepared {
 }
 
 impl Subject {
-    /// What becomes of a packet by its rules, in its words.
+    /// Explains a packet by the rules of the subject, in its words.
     pub fn explain<'a>(&self, rule_view: &'a RuleView, query: &'a PacketQuery) -> Explanation<'a> {
         let mut remarks = self.warnings_of_form().iter();
         explain(&rule_view.view, &rule_view.routing, &query.packet)

@@ -78,12 +78,9 @@ fn targets(
         return Err(CaptureFailure::input("DESTINATION", None, text));
     }
     let (found, mut problems) = service::targets(kubectl, pod, &given)?;
-    for problem in found.iter().flat_map(|target| packet.problems(&target.address)) {
-        if !problems.contains(&problem) {
-            problems.push(problem);
-        }
-    }
-    if problems.is_empty() { Ok(found) } else { Err(Problems(problems).into()) }
+    problems.extend(found.iter().flat_map(|target| packet.problems(&target.address)));
+    Problems::check(problems)?;
+    Ok(found)
 }
 
 /// The kernel's answers, one for each destination.

@@ -135,7 +135,7 @@ impl Program {
                 .output()
                 .expect("mandoc");
             let lint = String::from_utf8_lossy(&lint.stdout).into_owned();
-            // A page that is made of what stands in the program has no date.
+            // A page that the program generates has no date.
             let faults: Vec<&str> = lint.lines().filter(|line| !line.contains("missing date")).collect();
             assert_eq!(faults, [""; 0], "{name}");
             let mut show = Command::new("mandoc");
@@ -246,7 +246,7 @@ while zpty -r shell part; do print -rn -- $part; [[ $part == *"$4"* ]] && break;
 zpty -d shell
 "#;
 
-/// A zsh with a terminal of its own, in which what is added to the list is printed in place of being shown.
+/// A zsh in a separate terminal, which prints the proposed words in place of showing them.
 const ZSH: &str = r#"
 zmodload zsh/zpty
 zpty shell zsh -f -i
@@ -256,7 +256,7 @@ while zpty -r shell part; do print -rn -- $part; [[ $part == *'>>>'* ]] && break
 zpty -d shell
 "#;
 
-/// What that zsh is told first.
+/// The first commands of that zsh.
 const ZSH_SETUP: &str = r#"
 PROMPT= RPROMPT=
 autoload -Uz compinit && compinit -u -C -d ./dump

@@ -52,7 +52,7 @@ impl ApplicationUser {
         all
     }
 
-    /// Whether it is the user and the group of an application that nothing describes.
+    /// True for the user and the group of an application that nothing describes.
     pub fn is_default(&self) -> bool {
         self.uid.is_none_or(|uid| uid.number() == APPLICATION) && self.gid.number() == APPLICATION
     }

@@ -62,6 +62,6 @@ impl BuiltIn {
             Self::Envoy => envoy::parts(&mut context),
             Self::Linkerd => linkerd::parts(&mut context),
         };
-        Problems::check(context.problems.iter().cloned()).map(|()| context.patch(parts))
+        Problems::check(std::mem::take(&mut context.problems)).map(|()| context.patch(parts))
     }
 }
