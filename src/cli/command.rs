@@ -64,6 +64,9 @@ pub(super) struct CommandEntry {
     pub(super) mesh: Option<Mesh>,
     /// Whether it changes something that outlives it.
     pub(super) changes: bool,
+    /// Whether it accepts, without listing them, the flags of changes and of validations, so that a manifest's arguments
+    /// can be pasted.
+    pub(super) pasted: bool,
 }
 
 impl CommandEntry {
@@ -75,13 +78,19 @@ impl CommandEntry {
         }
     }
 
-    /// The settings that the command takes for a mesh.
+    /// The settings that the command lists for a mesh.
     pub(super) fn rows(&self, mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> {
-        settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.takes(row))
+        settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.lists(row))
     }
 
     /// Whether the command takes a setting when the mesh that has it is selected.
     pub(super) fn takes(&self, row: &SettingRow) -> bool {
+        let is_pasted = self.pasted && matches!(row.topic, Topic::Operation | Topic::Validation);
+        self.lists(row) || is_pasted && !self.without.contains(&row.setting)
+    }
+
+    /// Whether help lists a setting.
+    pub(super) fn lists(&self, row: &SettingRow) -> bool {
         let is_named =
             self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);
         is_named && !self.without.contains(&row.setting)
@@ -89,7 +98,8 @@ impl CommandEntry {
 
     /// The command's flags for a mesh.
     pub(super) fn flags(&self, mesh: Mesh) -> Flags {
-        Flags(self.rows(mesh).map(|row| (row, self.short(row))).collect())
+        let rows = settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.takes(row));
+        Flags(rows.map(|row| (row, self.short(row))).collect())
     }
 
     /// The settings of the positional arguments, in order.
@@ -143,7 +153,7 @@ mod tests {
         for (entry, mesh) in
             COMMANDS.iter().flat_map(|entry| Mesh::ALL.iter().map(move |mesh| (entry, *mesh)))
         {
-            let mut letters: Vec<char> = entry.rows(mesh).filter_map(|row| entry.short(row)).collect();
+            let mut letters: Vec<char> = entry.flags(mesh).0.iter().filter_map(|(_, short)| *short).collect();
             let count = letters.len();
             letters.sort_unstable();
             letters.dedup();
@@ -157,6 +167,26 @@ mod tests {
             ["clean", "trace", "apply", "check", "doctor"].map(short),
             [Some('o'), Some('o'), None, None, None]
         );
+    }
+
+    #[test]
+    fn commands_that_read_list_no_flag_of_a_change() {
+        let of_changes = [
+            Setting::DryRun,
+            Setting::Reconcile,
+            Setting::Replace,
+            Setting::CleanupOnly,
+            Setting::ForceApply,
+            Setting::LockWait,
+            Setting::RunValidation,
+        ];
+        for name in ["explain", "lint", "diff", "render", "status", "probe", "trace"] {
+            let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("a command");
+            for row in of_changes.map(Setting::row) {
+                let takes_rules = !["status", "trace"].contains(&name);
+                assert_eq!((entry.lists(row), entry.takes(row)), (false, takes_rules), "{name} {}", row.long);
+            }
+        }
     }
 
     #[test]

@@ -100,7 +100,8 @@ fn values(row: &SettingRow, before: &str, start: &str) -> Proposals {
 fn flags(parser: &Parser) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (row, short) in &parser.flags.0 {
-        if !row.long.is_empty() && row.topic != Topic::Compatibility {
+        let is_listed = parser.entry.is_none_or(|entry| entry.lists(row));
+        if is_listed && !row.long.is_empty() && row.topic != Topic::Compatibility {
             let about = row.help.split(" [default").next().unwrap_or(row.help).to_owned();
             found.extend(short.map(|short| (format!("-{short}"), about.clone())));
             found.push((row.option(), about));

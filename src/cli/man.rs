@@ -104,7 +104,7 @@ fn page(command: &CommandEntry) -> String {
         text.push_str(&option(command, row));
     }
     for mesh in Mesh::ALL.iter().filter(|mesh| command.mesh.is_none() && **mesh != Mesh::default()) {
-        let own = || mesh.settings().iter().filter(|row| command.takes(row) && !row.long.is_empty());
+        let own = || mesh.settings().iter().filter(|row| command.lists(row) && !row.long.is_empty());
         if own().next().is_some() {
             let flag = escaped(&format!("{} {mesh}", Setting::Mesh.row().option()));
             text.push_str(&format!(".SH CAPTURE WITH {flag}\n"));

@@ -12,15 +12,15 @@ const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];
 /// What to capture.
 const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
 
-/// Everything that a manifest may hold, so that its arguments can be pasted.
-const PASTED: &[Topic] = &[
-    Topic::Capture,
-    Topic::Manifest,
-    Topic::Operation,
-    Topic::Facts,
-    Topic::Validation,
-    Topic::Logging,
-    Topic::Compatibility,
+/// What commands that compare with the live rules also take.
+const COMPARING: &[Setting] = &[
+    Setting::NetworkNamespace,
+    Setting::CniMode,
+    Setting::ForceBinary,
+    Setting::NativeNftables,
+    Setting::Backend,
+    Setting::Timeout,
+    Setting::Format,
 ];
 
 /// The values of the columns that most rows leave out.
@@ -39,6 +39,7 @@ const NONE: CommandEntry = CommandEntry {
     trailing: None,
     mesh: None,
     changes: false,
+    pasted: false,
 };
 
 /// All commands, in the order of `--help`.
@@ -88,15 +89,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("3", "differences, rules of other programs come first, or another mesh captures too"),
         ],
         topics: &[CAPTURE, ANY],
-        also: &[
-            Setting::NetworkNamespace,
-            Setting::CniMode,
-            Setting::ForceBinary,
-            Setting::NativeNftables,
-            Setting::Backend,
-            Setting::Timeout,
-            Setting::Format,
-        ],
+        also: COMPARING,
         ..NONE
     },
     CommandEntry {
@@ -137,8 +130,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             user and mark. Names are resolved on this machine.\n\nEvery rule that the packet meets is shown: + for \
             those it matches, with the condition that failed for the others, and with the option that made the \
             rule.\n\nWhere a rule of another program is not understood and could decide, the verdict is unknown. \
-            Changes nothing. All flags of istio-iptables are taken, so that a manifest's arguments can be pasted; \
-            those of another mesh with --mesh.",
+            Changes nothing. Accepts all flags of istio-iptables, so that a manifest's arguments can be pasted; those \
+            of another mesh with --mesh.",
         examples: &[
             "sidecar-init explain 8080",
             "sidecar-init explain --network-namespace web --uid 1337 https://example.com/",
@@ -151,8 +144,10 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("2", "invalid input"),
             ("3", "a packet does not end as --expect says"),
         ],
-        topics: &[&[Topic::Packet, Topic::Explain], PASTED],
+        topics: &[&[Topic::Packet, Topic::Explain], CAPTURE, ANY],
+        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::Timeout],
         without: &[Setting::Format],
+        pasted: true,
         word: Some(Setting::Destination),
         repeats: true,
         ..NONE
@@ -200,8 +195,10 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             the findings of status. Touches nothing.",
         examples: &["sidecar-init lint -f pod.yaml", "sidecar-init lint --deny -i '*' -b '*' -d 15090"],
         exits: &[("0", "checked"), ("1", "warnings, with --deny"), ("2", "invalid input")],
-        topics: &[&[Topic::Lint], PASTED],
+        topics: &[&[Topic::Lint], CAPTURE, ANY],
+        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::Timeout],
         without: &[Setting::Format],
+        pasted: true,
         ..NONE
     },
     CommandEntry {
@@ -226,7 +223,9 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("2", "invalid input"),
             ("3", "a verdict changes, or a pod is in one file only"),
         ],
-        topics: &[PASTED],
+        topics: &[CAPTURE, ANY],
+        also: COMPARING,
+        pasted: true,
         ..NONE
     },
     CommandEntry {
@@ -238,8 +237,10 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             the terminal (picture) or as svg. Touches nothing.",
         examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format picture"],
         exits: &[("0", "printed"), ("2", "invalid input")],
-        topics: &[&[Topic::Render], PASTED],
+        topics: &[&[Topic::Render], CAPTURE, ANY],
+        also: &[Setting::NetworkNamespace, Setting::CniMode],
         without: &[Setting::Format],
+        pasted: true,
         ..NONE
     },
     CommandEntry {
@@ -308,6 +309,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             Setting::ProbePort,
             Setting::ProbeTimeout,
         ],
+        pasted: true,
         ..NONE
     },
     CommandEntry {
@@ -411,7 +413,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("3", "done, but rules of other programs come first"),
             ("126", "validation failed"),
         ],
-        topics: &[PASTED],
+        topics: &[CAPTURE, &[Topic::Operation, Topic::Validation], ANY],
         without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace],
         mesh: Some(Mesh::Istio),
         changes: true,
