@@ -4,6 +4,8 @@
 //! them all. Ranges that overlap become one; ranges that merely touch stay apart until [`Intervals::joined`],
 //! because two prefixes of names that touch are not one prefix.
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// All numbers from the first to the last.
@@ -36,28 +38,43 @@ impl Interval {
 
 /// Ranges in ascending order that do not overlap. Copies share them until one changes: lists get long, and rules
 /// and sets hold the same ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Intervals(Arc<Vec<Interval>>);
+#[derive(Clone, Debug)]
+pub struct Intervals(Ranges);
+
+/// One range needs no memory of its own: most conditions have one.
+#[derive(Clone, Debug)]
+enum Ranges {
+    One(Interval),
+    Several(Arc<Vec<Interval>>),
+}
 
 impl Intervals {
     /// The set of one number.
-    pub fn one(number: u128) -> Self {
-        Self(Arc::new(vec![Interval::one(number)]))
+    pub const fn one(number: u128) -> Self {
+        Self(Ranges::One(Interval::one(number)))
     }
 
     /// The ranges, ascending.
     pub fn ranges(&self) -> &[Interval] {
-        &self.0
+        match &self.0 {
+            Ranges::One(interval) => std::slice::from_ref(interval),
+            Ranges::Several(intervals) => intervals,
+        }
+    }
+
+    /// Whether no number is in it.
+    pub fn is_empty(&self) -> bool {
+        self.ranges().is_empty()
     }
 
     /// Every number, ascending. Only for sets whose ranges are known to be short.
     pub fn numbers(&self) -> impl Iterator<Item = u128> {
-        self.0.iter().flat_map(|interval| interval.first..=interval.last)
+        self.ranges().iter().flat_map(|interval| interval.first..=interval.last)
     }
 
     /// The only range, if there is just one.
     pub fn single(&self) -> Option<Interval> {
-        match self.0.as_slice() {
+        match self.ranges() {
             [interval] => Some(*interval),
             _ => None,
         }
@@ -67,31 +84,78 @@ impl Intervals {
     pub fn union(&mut self, other: &Self) {
         #[cfg(test)]
         steps::count(self.ranges().len() + other.ranges().len());
-        match (self.0.last(), other.0.first()) {
+        if let (Ranges::Several(own), Some(first)) = (&mut self.0, other.ranges().first())
+            && own.last().is_some_and(|last| last.last < first.first)
+        {
             // The usual case: rules are in the order of their lists.
-            (Some(last), Some(first)) if last.last < first.first => {
-                Arc::make_mut(&mut self.0).extend_from_slice(&other.0);
-            }
-            _ if self == other => {}
-            _ => *self = [self.ranges(), other.ranges()].concat().into_iter().collect(),
+            Arc::make_mut(own).extend_from_slice(other.ranges());
+        } else if self != other {
+            *self = [self.ranges(), other.ranges()].concat().into_iter().collect();
         }
+    }
+
+    /// Takes away all numbers of another set.
+    pub fn remove(&mut self, other: &Self) {
+        let cuts = |range: Interval| {
+            let at = other.ranges().partition_point(|o| o.last < range.first);
+            other.ranges()[at..].iter().take_while(move |o| o.first <= range.last)
+        };
+        let left = |range: &Interval| {
+            let mut first = Some(range.first);
+            let mut left: Vec<Interval> = Vec::new();
+            for cut in cuts(*range) {
+                let before = first.filter(|first| *first < cut.first);
+                left.extend(before.map(|first| Interval { first, last: cut.first - 1 }));
+                first = cut.last.checked_add(1);
+            }
+            left.extend(
+                first.filter(|first| *first <= range.last).map(|first| Interval { first, last: range.last }),
+            );
+            left
+        };
+        if let (Ranges::Several(own), Some(cut)) = (&mut self.0, other.single()) {
+            // One range of a long list is taken out in place.
+            let start = own.partition_point(|o| o.last < cut.first);
+            let end = own.partition_point(|o| o.first <= cut.last);
+            if start < end {
+                let left: Vec<Interval> = own[start..end].iter().flat_map(left).collect();
+                Arc::make_mut(own).splice(start..end, left);
+            }
+        } else {
+            *self = self.ranges().iter().flat_map(left).collect();
+        }
+    }
+
+    /// The numbers that are in both.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let (few, many) =
+            if self.ranges().len() <= other.ranges().len() { (self, other) } else { (other, self) };
+        let both = |range: &Interval| {
+            let Interval { first, last } = *range;
+            let at = many.ranges().partition_point(|o| o.last < first);
+            let meeting = many.ranges()[at..].iter().take_while(move |o| o.first <= last);
+            meeting.map(move |o| Interval { first: o.first.max(first), last: o.last.min(last) })
+        };
+        few.ranges().iter().flat_map(both).collect()
     }
 
     /// Whether each range lies in one of the other's. May deny it where only several of the other's ranges that
     /// touch cover a range; never claims it wrongly.
     pub fn within(&self, other: &Self) -> bool {
-        self.0.iter().all(|interval| {
-            let at = other.0.partition_point(|o| o.last < interval.first);
-            other.0.get(at).is_some_and(|o| o.first <= interval.first && interval.last <= o.last)
+        self.ranges().iter().all(|interval| {
+            let at = other.ranges().partition_point(|o| o.last < interval.first);
+            other.ranges().get(at).is_some_and(|o| o.first <= interval.first && interval.last <= o.last)
         })
     }
 
     /// Whether the sets have a number in common.
     pub fn meets(&self, other: &Self) -> bool {
-        let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
-        few.0.iter().any(|interval| {
-            let at = many.0.partition_point(|o| o.last < interval.first);
-            many.0.get(at).is_some_and(|o| o.first <= interval.last)
+        let (few, many) =
+            if self.ranges().len() <= other.ranges().len() { (self, other) } else { (other, self) };
+        few.ranges().iter().any(|interval| {
+            let at = many.ranges().partition_point(|o| o.last < interval.first);
+            many.ranges().get(at).is_some_and(|o| o.first <= interval.last)
         })
     }
 
@@ -99,11 +163,18 @@ impl Intervals {
     #[must_use]
     pub fn joined(&self) -> Self {
         let touch = |before: &Interval, next: &Interval| before.last.checked_add(1) == Some(next.first);
-        if !self.0.windows(2).any(|pair| touch(&pair[0], &pair[1])) {
+        if !self.ranges().windows(2).any(|pair| touch(&pair[0], &pair[1])) {
             return self.clone();
         }
         let whole = |run: &[Interval]| Interval { first: run[0].first, last: run[run.len() - 1].last };
-        Self(Arc::new(self.0.chunk_by(touch).map(whole).collect()))
+        Self::of(self.ranges().chunk_by(touch).map(whole).collect())
+    }
+
+    fn of(ranges: Vec<Interval>) -> Self {
+        match ranges[..] {
+            [interval] => Self(Ranges::One(interval)),
+            _ => Self(Ranges::Several(Arc::new(ranges))),
+        }
     }
 }
 
@@ -121,7 +192,39 @@ impl FromIterator<Interval> for Intervals {
             }
             overlaps
         });
-        Self(Arc::new(intervals))
+        Self::of(intervals)
+    }
+}
+
+impl Default for Intervals {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
+impl PartialEq for Intervals {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranges() == other.ranges()
+    }
+}
+
+impl Eq for Intervals {}
+
+impl PartialOrd for Intervals {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Intervals {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ranges().cmp(other.ranges())
+    }
+}
+
+impl Hash for Intervals {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ranges().hash(state);
     }
 }
 
@@ -172,6 +275,10 @@ mod tests {
         fn comparisons_agree_with_plain_sets(a in intervals(), b in intervals()) {
             let (set_a, set_b): (Intervals, Intervals) = (a.iter().copied().collect(), b.iter().copied().collect());
             prop_assert_eq!(set_a.meets(&set_b), !plain(&a).is_disjoint(&plain(&b)));
+            prop_assert!(set_a.common(&set_b).numbers().eq(plain(&a).intersection(&plain(&b)).copied()));
+            let mut rest = set_a.clone();
+            rest.remove(&set_b);
+            prop_assert!(rest.numbers().eq(plain(&a).difference(&plain(&b)).copied()));
             prop_assert_eq!(set_a.joined().within(&set_b.joined()), plain(&a).is_subset(&plain(&b)));
         }
     }

@@ -35,7 +35,6 @@ pub mod render;
 pub mod report;
 pub mod routing;
 pub mod saved;
-pub mod shadow;
 pub mod simulate;
 pub mod state;
 pub mod target;

@@ -1,5 +1,5 @@
 //! The matches of iptables. The meaning of each is defined once, as a condition on a field
-//! ([`crate::field`]): the simulator, shadowing and nf_tables read that.
+//! ([`crate::field`]): the walk and nf_tables read that.
 
 use crate::field::{Condition, Field, Interval, interface_interval, protocol_number, state_bit};
 use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};

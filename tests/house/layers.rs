@@ -37,7 +37,7 @@ const RULES: [&str; 14] = [
 ];
 
 /// These do not use each other, but for one that reports what another would do, and one that draws what another walks through.
-const APART: &str = "render parse plan drift simulate shadow";
+const APART: &str = "render parse plan drift simulate";
 
 const APART_BUT_FOR: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
 

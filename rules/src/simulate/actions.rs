@@ -1,177 +1,263 @@
-//! What rules do to a packet that fulfils them.
+//! What rules do to packets that fulfil them.
 
-use super::facts::{Connection, Owner, port_in, set_in};
-use super::trace::{At, Observer, Verdict};
-use super::walk::{End, Stop, Walker};
-use crate::{Action, Family, Hook, Port, PortRange, Target};
+use super::facts::{Binding, Connection, MarkNow, Owner, asked_values};
+use super::trace::{At, CaptureKind, Observer, Verdict};
+use super::walk::{NextStep, SetWalk, Stop, Walker};
+use crate::field::{Field, Intervals};
+use crate::{Action, Family, Hook, Mark, PortRange, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Depth of calls. The kernel's own limit depends on the number of chains.
-const MAX_CALLS: usize = 128;
-
 impl<O: Observer> Walker<'_, O> {
-    /// Does what a rule says; `None` if the next rule follows.
+    /// Does what a rule says. Each action asks what it must know before it writes.
     pub(super) fn act(
-        &mut self,
+        &self,
+        walk: &mut SetWalk,
         action: &Action,
         leads_to: Option<usize>,
         at: At,
-    ) -> Result<Option<End>, Stop> {
+    ) -> Result<NextStep, Stop> {
+        let decider = self.decider(walk, at);
+        let now = &mut walk.now;
         match action {
-            Action::Target(target) => return self.target(target, leads_to, at),
-            Action::Call { returns: true, .. } => {
-                if let End::Accepted = self.call(leads_to, at)? {
-                    return Ok(Some(End::Accepted));
-                }
-            }
-            Action::Goto(_) | Action::Call { returns: false, .. } => {
-                // The end of that chain is the end of this one.
-                return self.call(leads_to, at).map(Some);
-            }
+            Action::Target(target) => return self.target(walk, target, leads_to, at),
+            Action::Call { .. } | Action::Goto(_) => return self.call(walk, leads_to, at),
             Action::Continue(_) => {}
-            Action::Reject => return Err((Verdict::Drop, Some(self.decider(at)))),
+            Action::Reject => return Err(Stop::Over(Verdict::Drop, Some(decider))),
             Action::RedirectSamePort => {
-                let port = self.facts.destination_port.and_then(Port::new);
-                let port = port.ok_or((Verdict::Unknown, Some(at)))?;
-                return Ok(Some(self.redirect(port.into(), at)));
+                let capture = match now.destination_port {
+                    Binding::Sent => CaptureKind::SamePort,
+                    Binding::Is(ports) if ports.is_single() => CaptureKind::Redirect(ports),
+                    Binding::Is(_) | Binding::Unknown => return Err(Stop::Over(Verdict::Unknown, Some(at))),
+                };
+                self.redirect(walk, capture, at)?;
+                return Ok(NextStep::Accepted);
             }
             Action::Destination { ports: Some(ports), .. }
-                if self.hook == Hook::Output && action.redirects_to().is_some() =>
+                if now.hook == Hook::Output && action.redirects_to().is_some() =>
             {
-                return Ok(Some(self.redirect(*ports, at)));
+                self.redirect(walk, CaptureKind::Redirect(*ports), at)?;
+                return Ok(NextStep::Accepted);
             }
             Action::Destination { address, ports } => {
-                self.translate(*address, *ports, at);
-                return Ok(Some(End::Accepted));
+                self.translate(walk, *address, *ports, at)?;
+                return Ok(NextStep::Accepted);
             }
             Action::Source(_) => {
-                (self.facts.source, self.facts.source_port) = (None, None);
-                self.source_done = true;
-                return Ok(Some(End::Accepted));
+                now.source_sent = false;
+                now.source_done = true;
+                now.written.source = true;
+                return Ok(NextStep::Accepted);
             }
             // A packet with a connection, even only the template of a zone, keeps it (`nft_notrack_eval`).
-            Action::Notrack if self.facts.is_tracked || self.facts.is_zoned => {}
-            Action::Notrack if self.perhaps_zoned => return Err((Verdict::Unknown, Some(at))),
-            Action::Notrack => self.facts.state = None,
-            Action::UnknownMark(_) => {
-                self.facts.mark = None;
-                self.facts.connmark = None;
-            }
-            // Zones part connections from each other, never a packet from its rules.
-            Action::UnknownZone(_) => self.put_in_zone(at),
-            Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
-        }
-        Ok(None)
-    }
-
-    fn target(&mut self, target: &Target, leads_to: Option<usize>, at: At) -> Result<Option<End>, Stop> {
-        match target {
-            Target::Accept => {
-                self.let_go(at);
-                return Ok(Some(End::Accepted));
-            }
-            Target::Drop => return Err((Verdict::Drop, Some(self.decider(at)))),
-            Target::Return => {
-                self.let_go(at);
-                return Ok(Some(End::Returned));
-            }
-            // In a rule set alone, the foreign chain is absent, and what it decides is unknown.
-            Target::Jump(_) | Target::JumpForeign(_) => {
-                if let End::Accepted = self.call(leads_to, at)? {
-                    return Ok(Some(End::Accepted));
+            Action::Notrack => {
+                now.read.connection = true;
+                match now.is_tracked {
+                    Some(true) => {}
+                    _ if now.is_zoned => {}
+                    Some(false) if !now.perhaps_zoned => {
+                        now.state = None;
+                        now.written.connection = true;
+                    }
+                    Some(false) | None => return Err(Stop::Over(Verdict::Unknown, Some(at))),
                 }
             }
-            Target::Redirect(ports) => return Ok(Some(self.redirect(*ports, at))),
-            Target::Tproxy { port, mark } => {
-                self.captured = Some((Verdict::Tproxy(*port), self.decider(at)));
-                // The packet has the listener's socket from now on (`nf_tproxy_assign_sock`).
-                self.facts.owner = Owner::Unknown;
-                self.facts.mark = self.facts.mark.map(|before| mark.set_in(before));
-                return Ok(Some(End::Accepted));
+            Action::UnknownMark(_) => {
+                now.mark = None;
+                now.connmark = None;
+                now.written.mark = u32::MAX;
+                now.written.connmark = u32::MAX;
             }
-            Target::SetMark(mark) => self.facts.mark = set_in(self.facts.mark, *mark),
-            Target::SetConnmark(mark) => match self.facts.connection() {
-                Connection::Here(_) => self.facts.connmark = set_in(self.facts.connmark, *mark),
-                Connection::None(_) | Connection::Template => {}
-            },
-            Target::SaveMark => match self.facts.connection() {
-                Connection::Here(_) => self.facts.connmark = self.facts.mark,
-                Connection::None(_) | Connection::Template => {}
-            },
-            Target::RestoreMark => match self.facts.connection() {
-                Connection::Here(_) => self.facts.mark = self.facts.connmark,
-                Connection::Template => self.facts.mark = None,
-                Connection::None(_) => {}
-            },
-            Target::SetZone(_) => self.put_in_zone(at),
+            // Zones part connections from each other, never a packet from its rules.
+            Action::UnknownZone(_) => self.put_in_zone(walk, at),
+            Action::Unknown(_) => return Err(Stop::Over(Verdict::Unknown, Some(at))),
+        }
+        Ok(NextStep::Next)
+    }
+
+    fn target(
+        &self,
+        walk: &mut SetWalk,
+        target: &Target,
+        leads_to: Option<usize>,
+        at: At,
+    ) -> Result<NextStep, Stop> {
+        let decider = self.decider(walk, at);
+        let now = &mut walk.now;
+        match target {
+            Target::Accept => {
+                self.let_go(walk, at);
+                return Ok(NextStep::Accepted);
+            }
+            Target::Drop => return Err(Stop::Over(Verdict::Drop, Some(decider))),
+            Target::Return => {
+                self.let_go(walk, at);
+                return Ok(NextStep::Returned);
+            }
+            // In a rule set alone, the foreign chain is absent, and its decision is unknown.
+            Target::Jump(_) | Target::JumpForeign(_) => return self.call(walk, leads_to, at),
+            Target::Redirect(ports) => {
+                self.redirect(walk, CaptureKind::Redirect(*ports), at)?;
+                return Ok(NextStep::Accepted);
+            }
+            Target::Tproxy { port, mark } => {
+                now.captured = Some((CaptureKind::Tproxy(*port), decider));
+                // The packet has the listener's socket from now on (`nf_tproxy_assign_sock`).
+                now.owner = Owner::Unknown;
+                now.written.owner = true;
+                now.mark = set_in(now.mark, *mark);
+                now.written.mark |= mark.mask | mark.value;
+                now.read.mark |= mark.value & !mark.mask;
+                return Ok(NextStep::Accepted);
+            }
+            Target::SetMark(mark) => {
+                now.mark = set_in(now.mark, *mark);
+                now.written.mark |= mark.mask | mark.value;
+                // Bits outside of the mask are toggled.
+                now.read.mark |= mark.value & !mark.mask;
+            }
+            Target::SetConnmark(mark) => {
+                now.read.connection = true;
+                if let Connection::Here(_) = now.connection() {
+                    now.connmark = set_in(now.connmark, *mark);
+                    now.written.connmark |= mark.mask | mark.value;
+                    now.read.connmark |= mark.value & !mark.mask;
+                }
+            }
+            Target::SaveMark => {
+                now.read.connection = true;
+                if let Connection::Here(_) = now.connection() {
+                    now.read.mark = u32::MAX;
+                    now.connmark = now.mark;
+                    now.written.connmark = u32::MAX;
+                }
+            }
+            Target::RestoreMark => {
+                now.read.connection = true;
+                now.read.connmark = u32::MAX;
+                match now.connection() {
+                    Connection::Here(_) => now.mark = now.connmark,
+                    Connection::Template => now.mark = None,
+                    Connection::None(_) => return Ok(NextStep::Next),
+                }
+                now.written.mark = u32::MAX;
+            }
+            Target::SetZone(_) => self.put_in_zone(walk, at),
             Target::Nflog { .. } | Target::Log { .. } => {}
         }
-        Ok(None)
+        Ok(NextStep::Next)
     }
 
-    fn put_in_zone(&mut self, at: At) {
-        self.facts.put_in_zone(self.view.chains()[at.chain].is_nftables);
-    }
-
-    fn call(&mut self, leads_to: Option<usize>, at: At) -> Result<End, Stop> {
-        let unknown = (Verdict::Unknown, Some(at));
-        let chain = leads_to.ok_or(unknown)?;
-        if self.calls.len() >= MAX_CALLS {
-            return Err(unknown);
+    /// A rule puts packets in a zone, by a template of their connection. nf_tables makes one even of a packet that is not to be
+    /// tracked, which then is (`nft_ct_set_zone_eval`); iptables makes none of it (`xt_ct_target`).
+    fn put_in_zone(&self, walk: &mut SetWalk, at: At) {
+        let now = &mut walk.now;
+        let before = (now.state, now.is_zoned);
+        if self.view.chains()[at.chain].is_nftables {
+            now.state = Some(walk.set.state);
         }
-        self.calls.push(at);
-        let end = self.chain(chain)?;
-        self.calls.pop();
-        Ok(end)
+        now.is_zoned |= now.state.is_some();
+        now.read.connection = true;
+        now.written.connection |= before != (now.state, now.is_zoned);
+    }
+
+    fn call(&self, walk: &SetWalk, leads_to: Option<usize>, at: At) -> Result<NextStep, Stop> {
+        /// Depth of calls. The kernel's own limit depends on the number of chains.
+        const MAX_CALLS: usize = 128;
+        match leads_to.filter(|_| walk.rules.len() <= MAX_CALLS) {
+            Some(chain) => Ok(NextStep::Call(chain)),
+            None => Err(Stop::Over(Verdict::Unknown, Some(at))),
+        }
     }
 
     /// To this machine: in OUTPUT to loopback, else to the address of the interface (`nf_nat_redirect.c`).
-    fn redirect(&mut self, ports: PortRange, at: At) -> End {
-        if !matches!(self.captured, Some((Verdict::Tproxy(_), _))) {
-            self.captured = Some((Verdict::Redirect(ports), self.decider(at)));
-        }
-        self.facts.destination = match (self.hook, self.view.family()) {
-            (Hook::Output, Family::V4) => Some(Ipv4Addr::LOCALHOST.into()),
-            (Hook::Output, Family::V6) => Some(Ipv6Addr::LOCALHOST.into()),
-            (Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Postrouting, _) => None,
+    fn redirect(&self, walk: &mut SetWalk, capture: CaptureKind, at: At) -> Result<(), Stop> {
+        let port = match capture {
+            CaptureKind::Redirect(ports) => self.port_in(walk, ports)?,
+            CaptureKind::SamePort | CaptureKind::Tproxy(_) => walk.now.destination_port,
         };
-        self.facts.destination_port = port_in(ports, self.facts.destination_port);
-        self.facts.destination_local = true;
-        self.destination_done = true;
-        self.stays = true;
-        End::Accepted
+        let decider = self.decider(walk, at);
+        let now = &mut walk.now;
+        if !matches!(now.captured, Some((CaptureKind::Tproxy(_), _))) {
+            now.captured = Some((capture, decider));
+        }
+        now.destination = match (now.hook, self.view.family()) {
+            (Hook::Output, Family::V4) => Binding::Is(Ipv4Addr::LOCALHOST.into()),
+            (Hook::Output, Family::V6) => Binding::Is(Ipv6Addr::LOCALHOST.into()),
+            (Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Postrouting, _) => Binding::Unknown,
+        };
+        now.destination_port = port;
+        now.destination_local = true;
+        now.destination_done = true;
+        now.stays = true;
+        now.perhaps_taken = false;
+        now.written.destination = true;
+        Ok(())
     }
 
-    fn translate(&mut self, address: Option<IpAddr>, ports: Option<PortRange>, at: At) {
-        self.translated = Some(at);
-        self.destination_done = true;
-        if let Some(address) = address {
-            self.facts.destination = Some(address);
-            self.facts.destination_local = self.routing.takes_address(address);
-            // In OUTPUT it is routed again, also by its mark (`nf_nat_ipv4_local_fn`).
-            let mark = self.facts.mark.filter(|_| self.hook == Hook::Output);
-            self.stays =
-                self.facts.destination_local || mark.is_some_and(|mark| self.routing.takes_mark(mark));
-        }
-        if let Some(ports) = ports {
-            self.facts.destination_port = port_in(ports, self.facts.destination_port);
-        }
+    fn translate(
+        &self,
+        walk: &mut SetWalk,
+        address: Option<IpAddr>,
+        ports: Option<PortRange>,
+        at: At,
+    ) -> Result<(), Stop> {
+        let port = match ports {
+            Some(ports) => self.port_in(walk, ports)?,
+            None => walk.now.destination_port,
+        };
+        let local = address.map(|address| self.routing.takes_address(address));
+        // In OUTPUT it is routed again, also by its mark (`nf_nat_ipv4_local_fn`).
+        let stays = match local {
+            Some(false) if walk.now.hook == Hook::Output => match self.takes_mark(walk)? {
+                Some(stays) => Some(stays),
+                None => return Err(Stop::Over(Verdict::Unknown, Some(at))),
+            },
+            local => local,
+        };
+        let now = &mut walk.now;
+        now.translated = Some(at);
+        now.destination_done = true;
+        now.destination = address.map_or(now.destination, Binding::Is);
+        now.destination_local = local.unwrap_or(now.destination_local);
+        now.stays = stays.unwrap_or(now.stays);
+        now.perhaps_taken &= stays.is_none();
+        now.destination_port = port;
+        now.written.destination = true;
+        Ok(())
     }
 
-    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
-    fn decider(&self, at: At) -> At {
-        match self.calls.last() {
-            Some(caller) if self.view.chains()[at.chain].has_single_effect && self.view.returns(*caller) => {
-                *caller
+    /// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
+    fn port_in(&self, walk: &SetWalk, ports: PortRange) -> Result<Binding<PortRange>, Stop> {
+        if ports.is_single() {
+            return Ok(Binding::Is(ports));
+        }
+        let range = Intervals::from_iter([ports.interval()]);
+        match walk.now.destination_port {
+            Binding::Sent
+                if self.decides(walk, asked_values(&walk.set, Field::DestinationPort, &range, true))?
+                    == Some(true) =>
+            {
+                Ok(Binding::Sent)
             }
-            _ => at,
+            Binding::Is(before) if Intervals::from_iter([before.interval()]).within(&range) => {
+                Ok(Binding::Is(before))
+            }
+            Binding::Sent | Binding::Is(_) | Binding::Unknown => Ok(Binding::Is(ports)),
         }
     }
 
-    fn let_go(&mut self, at: At) {
-        let nat_has_spoken = matches!(self.passed, Some((true, _)));
-        if !self.is_source_nat() && (self.in_nat || !nat_has_spoken) {
-            self.passed = Some((self.in_nat, self.decider(at)));
+    fn let_go(&self, walk: &mut SetWalk, at: At) {
+        let decider = self.decider(walk, at);
+        let now = &mut walk.now;
+        let nat_has_spoken = matches!(now.passed, Some((true, _)));
+        if !now.is_source_nat() && (now.in_nat || !nat_has_spoken) {
+            now.passed = Some((now.in_nat, decider));
         }
     }
+}
+
+/// What setting a mark makes of one that is perhaps not known: a whole mark leaves nothing of it.
+fn set_in(before: Option<MarkNow>, mark: Mark) -> Option<MarkNow> {
+    let nothing = MarkNow { of_connection: false, keep: 0, xor: 0 };
+    before.or(mark.is_whole().then_some(nothing)).map(|before| before.set(mark))
 }

@@ -1,18 +1,24 @@
-//! What rules see of a packet at one moment, and whether it fulfils a condition.
+//! The packets of a set as rules see them at one moment, and whether they fulfil a condition.
 
-use super::packet::{Direction, LOOPBACK, Packet, Routing};
-use super::trace::Matched;
-use crate::field::{Field, UNTRACKED_BIT, family_number, interface_number, protocol_number, state_bit};
-use crate::{ConnState, Family, Gid, ListedCondition, Mark, Match, PortRange, Protocol, Uid};
+use super::marks::{SetPart, prefixes};
+use super::set::{By, Divider, PacketSet, Way, number};
+use super::touched::TouchedFields;
+use super::trace::{At, CaptureKind};
+use crate::field::{
+    Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
+    state_bit,
+};
+use crate::{ConnState, Hook, ListedCondition, Mark, PortRange, Protocol};
 use std::net::IpAddr;
 
 /// An interface as a match sees it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Interface<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interface {
     /// The hook has none; the kernel compares with the empty name.
     None,
-    /// This one.
-    Named(&'a str),
+    /// The one by which the packet is sent, or on which it arrives.
+    Sent,
+    Loopback,
     /// One that is not known.
     Unknown,
 }
@@ -22,7 +28,8 @@ pub(super) enum Interface<'a> {
 pub(super) enum Owner {
     /// It has none.
     None,
-    Is(Uid, Gid),
+    /// The sender's.
+    Sent,
     /// It has one, or may have one: that of the receiver.
     Unknown,
 }
@@ -34,210 +41,361 @@ pub(super) enum Connection {
     Here(ConnState),
     /// None: it counts as invalid, or, where it is `None`, as not tracked.
     None(Option<ConnState>),
-    /// What a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`). Its state is not known here.
+    /// What a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`), or one of which it is not known whether
+    /// conntrack has seen the packet. Its state is not known here.
     Template,
+}
+
+/// An address or a port after NAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binding<T> {
+    /// As it is sent.
+    Sent,
+    /// This one, or one of these.
+    Is(T),
+    Unknown,
+}
+
+/// A mark as rules have made it of one that was sent: `(mark & keep) ^ xor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MarkNow {
+    /// Whether it is made of the connection's mark.
+    pub(super) of_connection: bool,
+    pub(super) keep: u32,
+    pub(super) xor: u32,
+}
+
+impl MarkNow {
+    pub(super) const fn sent(of_connection: bool) -> Self {
+        Self { of_connection, keep: u32::MAX, xor: 0 }
+    }
+
+    pub(super) fn set(self, mark: Mark) -> Self {
+        Self { keep: self.keep & !mark.mask, xor: mark.set_in(self.xor), ..self }
+    }
+
+    /// The bits that the sent mark has where this one has the others; `None` if it never has them.
+    fn sent_bits(self, bits: Mark) -> Option<Mark> {
+        let value = (bits.value ^ self.xor) & bits.mask;
+        let mask = bits.mask & self.keep;
+        (value & !mask == 0 && bits.value & !bits.mask == 0).then_some(Mark { value, mask })
+    }
+
+    pub(super) fn constant(self) -> Option<u32> {
+        (self.keep == 0).then_some(self.xor)
+    }
+}
+
+/// The whole moment of a walk but for its place. `None` is a value that is not known, unless noted otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Now {
+    /// Whether source address and port are as they are sent; otherwise they are not known.
+    pub(super) source_sent: bool,
+    pub(super) destination: Binding<IpAddr>,
+    pub(super) destination_port: Binding<PortRange>,
+    pub(super) destination_local: bool,
+    pub(super) arrives_at: Interface,
+    pub(super) leaves_by: Interface,
+    pub(super) owner: Owner,
+    pub(super) mark: Option<MarkNow>,
+    pub(super) connmark: Option<MarkNow>,
+    /// `None` for a packet that conntrack does not see.
+    pub(super) state: Option<ConnState>,
+    /// Whether conntrack has seen it.
+    pub(super) is_tracked: Option<bool>,
+    /// Whether a rule has put it in a zone.
+    pub(super) is_zoned: bool,
+    /// Whether a rule has perhaps put it in a zone.
+    pub(super) perhaps_zoned: bool,
+    /// The hook that it passes.
+    pub(super) hook: Hook,
+    /// Whether the base chain being walked does NAT.
+    pub(super) in_nat: bool,
+    /// Whether the packet is for this machine.
+    pub(super) stays: bool,
+    /// A capture, and the rule that decided it.
+    pub(super) captured: Option<(CaptureKind, At)>,
+    /// The rule by which the packet was let go, and whether that was in `nat`, or else in another table.
+    pub(super) passed: Option<(bool, At)>,
+    /// The rule that changed the destination, where that is not a capture.
+    pub(super) translated: Option<At>,
+    /// Whether it is settled where the connection goes: a rule of NAT has decided, or none has in the first hook that
+    /// asks. Later chains are not asked (`nf_nat_initialized` in `nf_nat_inet_fn`).
+    pub(super) destination_done: bool,
+    /// The same of where it seems to come from.
+    pub(super) source_done: bool,
+    /// Whether a rule has written its type of service, or perhaps.
+    pub(super) tos_changed: bool,
+    /// Whether its route was looked up again, by what rules have changed.
+    pub(super) rerouted: bool,
+    /// Whether a mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
+    /// not known.
+    pub(super) taken_by_mark: bool,
+    /// Whether such a mark perhaps keeps it here.
+    pub(super) perhaps_taken: bool,
+    /// The fields that rules have read, and those that they have written, where the order of chains is not known.
+    pub(super) read: TouchedFields,
+    pub(super) written: TouchedFields,
+}
+
+impl Now {
+    pub(super) fn of(set: &PacketSet) -> Self {
+        let is_inbound = matches!(set.way, Way::Inbound { .. });
+        Self {
+            source_sent: true,
+            destination: Binding::Sent,
+            destination_port: Binding::Sent,
+            destination_local: set.way == Way::Inbound { local: true },
+            arrives_at: if is_inbound { Interface::Sent } else { Interface::None },
+            leaves_by: if is_inbound { Interface::None } else { Interface::Sent },
+            owner: if is_inbound { Owner::None } else { Owner::Sent },
+            mark: Some(MarkNow::sent(false)),
+            connmark: Some(MarkNow::sent(true)),
+            state: Some(set.state),
+            is_tracked: Some(false),
+            is_zoned: false,
+            perhaps_zoned: false,
+            hook: if is_inbound { Hook::Prerouting } else { Hook::Output },
+            in_nat: false,
+            stays: set.way == Way::Inbound { local: true },
+            captured: None,
+            passed: None,
+            translated: None,
+            destination_done: false,
+            source_done: false,
+            tos_changed: false,
+            rerouted: false,
+            taken_by_mark: false,
+            perhaps_taken: false,
+            read: TouchedFields::default(),
+            written: TouchedFields::default(),
+        }
+    }
+
+    /// What rules see of its connection.
+    pub(super) fn connection(&self) -> Connection {
+        match (self.state, self.is_tracked) {
+            (None, _) => Connection::None(None),
+            (Some(_), Some(false)) if self.is_zoned => Connection::Template,
+            (Some(_), Some(false)) => Connection::None(Some(ConnState::Invalid)),
+            (Some(_), None) => Connection::Template,
+            (Some(ConnState::Invalid), Some(true)) => Connection::None(Some(ConnState::Invalid)),
+            (Some(state), Some(true)) => Connection::Here(state),
+        }
+    }
+}
+
+/// A condition as it is asked, made once of each rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A field has one of these values. Whether it is a match of iptables: without a socket there is no owner, and "not this owner"
+    /// holds (`xt_owner.c`, `owner_mt`), while a rule of nf_tables ends there.
+    Field {
+        condition: Condition,
+        is_match: bool,
+    },
+    DestinationLocal {
+        negated: bool,
+    },
+    /// Whether the first segment of a connection fulfils it.
+    Syn(bool),
+    Constant(bool),
+    Unknown,
+}
+
+impl Asked {
+    pub(super) fn of(condition: &ListedCondition) -> Self {
+        let field = |condition: Condition, is_match| {
+            let values = condition.values.joined();
+            Self::Field { condition: Condition { values, ..condition }, is_match }
+        };
+        match condition {
+            ListedCondition::Known(known) => {
+                known.condition().map_or(Self::Constant(true), |condition| field(condition, true))
+            }
+            ListedCondition::Nft(condition) => field(condition.clone(), false),
+            ListedCondition::Protocol(operand) => match operand.value() {
+                Some(protocol) => {
+                    let values = Intervals::one(protocol_number(*protocol).into());
+                    field(Condition { field: Field::Protocol, negated: operand.is_negated(), values }, true)
+                }
+                // A protocol that no packet here has.
+                None => Self::Constant(operand.is_negated()),
+            },
+            ListedCondition::DestinationLocal(operand) => {
+                Self::DestinationLocal { negated: operand.is_negated() }
+            }
+            ListedCondition::TcpFlags { matches_syn, .. } => Self::Syn(*matches_syn),
+            ListedCondition::Always(_) => Self::Constant(true),
+            ListedCondition::Unknown(_) => Self::Unknown,
+        }
+    }
+}
+
+/// The answer of a set to a condition.
+pub(super) enum ConditionAnswer {
+    Yes,
+    No,
+    /// Some of its packets fulfil it.
+    Divided(Divider),
+    Unknown,
+}
+
+impl From<bool> for ConditionAnswer {
+    fn from(holds: bool) -> Self {
+        if holds { Self::Yes } else { Self::No }
+    }
 }
 
 /// A value of a packet, as `nf_tables` loads it.
 enum Loaded {
-    Value(u128),
+    /// As it is sent.
+    Sent,
+    /// One of these.
+    OneOf(Interval),
+    /// A mark under a mask.
+    Mark(MarkNow, u32),
     /// There is none, and a rule that tests it ends there (`NFT_BREAK`).
     Nothing,
     Unknown,
 }
 
-/// A packet's fields. `None` is a value that is not known, unless noted otherwise.
-pub(super) struct Facts<'a> {
-    family: Family,
-    pub(super) protocol: Protocol,
-    pub(super) source: Option<IpAddr>,
-    pub(super) source_port: Option<u16>,
-    pub(super) destination: Option<IpAddr>,
-    pub(super) destination_port: Option<u16>,
-    pub(super) destination_local: bool,
-    pub(super) arrives_at: Interface<'a>,
-    pub(super) leaves_by: Interface<'a>,
-    pub(super) owner: Owner,
-    pub(super) mark: Option<u32>,
-    pub(super) connmark: Option<u32>,
-    /// `None` for a packet that conntrack does not see.
-    pub(super) state: Option<ConnState>,
-    /// What its state is if conntrack sees it.
-    sent_as: ConnState,
-    /// Whether conntrack has seen it.
-    pub(super) is_tracked: bool,
-    /// Whether a rule has put it in a zone.
-    pub(super) is_zoned: bool,
+/// Whether the packets are sent with one of the values, or, not positive, with none of them.
+pub(super) fn asked_values(
+    set: &PacketSet,
+    field: Field,
+    values: &Intervals,
+    is_positive: bool,
+) -> ConditionAnswer {
+    answer(set.part(field, values), is_positive, || By::Values(field, values.clone()))
 }
 
-impl<'a> Facts<'a> {
-    pub(super) fn of(packet: &'a Packet, routing: &Routing) -> Self {
-        let (arrives_at, leaves_by, owner, local) = match &packet.direction {
-            Direction::Outbound { interface, uid, gid } => {
-                // The route was looked up with the socket's mark.
-                let by = if routing.takes_mark(packet.mark) { LOOPBACK } else { interface };
-                (Interface::None, Interface::Named(by), Owner::Is(*uid, *gid), interface == LOOPBACK)
-            }
-            Direction::Inbound { interface, local } => {
-                (Interface::Named(interface), Interface::None, Owner::None, *local)
-            }
-        };
-        Self {
-            family: packet.family(),
-            protocol: packet.protocol,
-            source: Some(packet.source.ip()),
-            source_port: Some(packet.source.port()).filter(|&port| port != 0),
-            destination: Some(packet.destination.ip()),
-            destination_port: Some(packet.destination.port()),
-            destination_local: local,
-            arrives_at,
-            leaves_by,
-            owner,
-            mark: Some(packet.mark),
-            connmark: Some(packet.connmark),
-            state: Some(packet.state),
-            sent_as: packet.state,
-            is_tracked: false,
-            is_zoned: false,
-        }
+fn answer(part: SetPart, is_positive: bool, by: impl FnOnce() -> By) -> ConditionAnswer {
+    match part {
+        SetPart::All => is_positive.into(),
+        SetPart::None => (!is_positive).into(),
+        SetPart::Some => ConditionAnswer::Divided(Divider { by: by(), is_positive }),
     }
+}
 
-    /// A rule puts it in a zone, by a template of its connection. nf_tables makes one even of a packet that is not to be tracked,
-    /// which then is (`nft_ct_set_zone_eval`); iptables makes none of it (`xt_ct_target`).
-    pub(super) fn put_in_zone(&mut self, by_nf_tables: bool) {
-        if by_nf_tables {
-            self.state = Some(self.sent_as);
+/// Whether the mark has the bits.
+pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: bool) -> ConditionAnswer {
+    match mark.sent_bits(bits) {
+        None => (!is_positive).into(),
+        Some(bits) if mark.of_connection => {
+            answer(set.connmark().part(bits), is_positive, || By::Connmark(bits))
         }
-        self.is_zoned |= self.state.is_some();
+        Some(bits) => answer(set.mark().part(bits), is_positive, || By::Mark(bits)),
     }
+}
 
-    /// What rules see of its connection.
-    pub(super) fn connection(&self) -> Connection {
-        match self.state {
-            None => Connection::None(None),
-            Some(_) if !self.is_tracked && self.is_zoned => Connection::Template,
-            Some(_) if !self.is_tracked => Connection::None(Some(ConnState::Invalid)),
-            Some(ConnState::Invalid) => Connection::None(Some(ConnState::Invalid)),
-            Some(state) => Connection::Here(state),
-        }
-    }
-
-    /// Compares with all conditions of a rule. One that fails decides, whatever is not known beside it.
-    pub(super) fn fulfil(&self, conditions: &[ListedCondition]) -> Matched {
-        let mut unsure = None;
-        for (index, condition) in conditions.iter().enumerate() {
-            match self.fulfils_one(condition) {
-                Some(true) => {}
-                Some(false) => return Matched::No(index),
-                None => unsure = unsure.or(Some(index)),
-            }
-        }
-        unsure.map_or(Matched::Yes, Matched::Unknown)
-    }
-
-    /// Whether the condition holds, if that is known.
-    fn fulfils_one(&self, condition: &ListedCondition) -> Option<bool> {
+impl Now {
+    /// Whether the packets fulfil a condition.
+    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> ConditionAnswer {
         match condition {
-            ListedCondition::Known(m) => self.matches(m),
-            ListedCondition::Protocol(operand) => {
-                Some(operand.holds(*operand.value() == Some(self.protocol)))
+            Asked::Field { condition, is_match } => self.has(set, condition, *is_match),
+            Asked::DestinationLocal { negated } => {
+                self.read.destination = true;
+                (self.destination_local != *negated).into()
             }
-            ListedCondition::DestinationLocal(operand) => Some(operand.holds(self.destination_local)),
-            ListedCondition::TcpFlags { matches_syn, .. } => match self.state {
-                _ if self.protocol != Protocol::Tcp => Some(false),
-                Some(ConnState::New | ConnState::Related) => Some(*matches_syn),
-                Some(ConnState::Established | ConnState::Invalid) | None => None,
-            },
-            ListedCondition::Nft(condition) => match self.load(condition.field) {
-                Loaded::Value(value) => Some(condition.holds(value)),
-                Loaded::Nothing => Some(false),
-                Loaded::Unknown => condition.constant_answer(),
-            },
-            ListedCondition::Always(_) => Some(true),
-            ListedCondition::Unknown(_) => None,
+            Asked::Syn(matches_syn) => {
+                let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
+                match (asked_values(set, Field::Protocol, &tcp, true), set.state) {
+                    (ConditionAnswer::Yes, ConnState::New | ConnState::Related) => (*matches_syn).into(),
+                    (ConditionAnswer::Yes, ConnState::Established | ConnState::Invalid) => {
+                        ConditionAnswer::Unknown
+                    }
+                    (other, _) => other,
+                }
+            }
+            Asked::Constant(holds) => (*holds).into(),
+            Asked::Unknown => ConditionAnswer::Unknown,
         }
+    }
+
+    fn has(&mut self, set: &PacketSet, condition: &Condition, is_match: bool) -> ConditionAnswer {
+        let is_positive = !condition.negated;
+        let unknown = || condition.constant_answer().map_or(ConditionAnswer::Unknown, ConditionAnswer::from);
+        match self.load(set, condition.field) {
+            Loaded::Sent => asked_values(set, condition.field, &condition.values, is_positive),
+            Loaded::OneOf(range) => {
+                let range = Intervals::from_iter([range]);
+                match (range.within(&condition.values), range.meets(&condition.values)) {
+                    (true, _) => is_positive.into(),
+                    (false, false) => (!is_positive).into(),
+                    (false, true) => unknown(),
+                }
+            }
+            Loaded::Mark(mark, mask) => {
+                let number = |number: u128| u32::try_from(number).unwrap_or(u32::MAX);
+                let ranges = condition.values.ranges().iter();
+                let all = ranges.flat_map(|range| prefixes(number(range.first), number(range.last), mask));
+                // Of several groups of bits, the first that divides the set does.
+                let no: ConditionAnswer = (!is_positive).into();
+                all.fold(no, |before, bits| match before {
+                    ConditionAnswer::No if is_positive => mark_has(set, mark, bits, true),
+                    ConditionAnswer::Yes if !is_positive => mark_has(set, mark, bits, false),
+                    decided => decided,
+                })
+            }
+            Loaded::Nothing => {
+                (condition.negated && is_match && !matches!(condition.field, Field::Connmark(_))).into()
+            }
+            Loaded::Unknown => unknown(),
+        }
+    }
+
+    /// Whether a field has the values with which the packets are sent.
+    pub(super) fn is_sent(&mut self, set: &PacketSet, field: Field) -> bool {
+        matches!(self.load(set, field), Loaded::Sent)
     }
 
     /// A field as `nf_tables` sees it.
-    fn load(&self, field: Field) -> Loaded {
-        let known = |value: Option<u128>| value.map_or(Loaded::Unknown, Loaded::Value);
-        let interface = |interface| known(name(interface).map(interface_number));
-        let address = |of: Family, address: Option<IpAddr>| match address {
-            Some(IpAddr::V4(address)) if of == Family::V4 => Loaded::Value(address.to_bits().into()),
-            Some(IpAddr::V6(address)) if of == Family::V6 => Loaded::Value(address.to_bits()),
-            // The same bytes in the header of the other family are not followed.
-            Some(_) | None => Loaded::Unknown,
+    fn load(&mut self, set: &PacketSet, field: Field) -> Loaded {
+        let one = |number: u128| Loaded::OneOf(Interval::one(number));
+        let sent = |is_sent: bool| if is_sent { Loaded::Sent } else { Loaded::Unknown };
+        let interface = |interface| match interface {
+            Interface::None => one(interface_number("")),
+            Interface::Sent => Loaded::Sent,
+            Interface::Loopback => one(interface_number(super::packet::LOOPBACK)),
+            Interface::Unknown => Loaded::Unknown,
         };
-        let owner = |id: fn(Uid, Gid) -> u32| match self.owner {
-            Owner::None => Loaded::Nothing,
-            Owner::Is(uid, gid) => Loaded::Value(id(uid, gid).into()),
-            Owner::Unknown => Loaded::Unknown,
-        };
+        self.read.add(TouchedFields::of(field));
         match field {
             Field::InInterface => interface(self.arrives_at),
             Field::OutInterface => interface(self.leaves_by),
-            Field::Family => Loaded::Value(family_number(self.family).into()),
-            Field::Source(of) => address(of, self.source),
-            Field::Destination(of) => address(of, self.destination),
-            Field::Protocol => Loaded::Value(protocol_number(self.protocol).into()),
-            Field::SourcePort => known(self.source_port.map(u128::from)),
-            Field::DestinationPort => known(self.destination_port.map(u128::from)),
+            Field::Family => one(family_number(set.family).into()),
+            // The same bytes in the header of the other family are not followed.
+            Field::Source(of) | Field::Destination(of) if of != set.family => Loaded::Unknown,
+            Field::Source(_) | Field::SourcePort => sent(self.source_sent),
+            Field::Destination(_) => match self.destination {
+                Binding::Sent => Loaded::Sent,
+                Binding::Is(address) => one(number(address)),
+                Binding::Unknown => Loaded::Unknown,
+            },
+            Field::DestinationPort => match self.destination_port {
+                Binding::Sent => Loaded::Sent,
+                Binding::Is(ports) => Loaded::OneOf(ports.interval()),
+                Binding::Unknown => Loaded::Unknown,
+            },
+            Field::Protocol => Loaded::Sent,
             // `nft_meta_get_eval_skugid` in `nft_meta.c`.
-            Field::Uid => owner(|uid, _| uid.number()),
-            Field::Gid => owner(|_, gid| gid.number()),
+            Field::Uid | Field::Gid => match self.owner {
+                Owner::None => Loaded::Nothing,
+                Owner::Sent => Loaded::Sent,
+                Owner::Unknown => Loaded::Unknown,
+            },
             Field::ConnState => match self.connection() {
-                Connection::Here(state) | Connection::None(Some(state)) => {
-                    Loaded::Value(state_bit(state).into())
-                }
-                Connection::None(None) => Loaded::Value(UNTRACKED_BIT.into()),
+                Connection::Here(state) | Connection::None(Some(state)) => one(state_bit(state).into()),
+                Connection::None(None) => one(UNTRACKED_BIT.into()),
                 Connection::Template => Loaded::Unknown,
             },
-            Field::Mark(mask) => known(self.mark.map(|mark| (mark & mask).into())),
+            Field::Mark(mask) => self.mark.map_or(Loaded::Unknown, |mark| Loaded::Mark(mark, mask)),
             Field::Connmark(mask) => match self.connection() {
-                Connection::Here(_) => known(self.connmark.map(|mark| (mark & mask).into())),
+                Connection::Here(_) => self.connmark.map_or(Loaded::Unknown, |mark| Loaded::Mark(mark, mask)),
                 Connection::None(_) => Loaded::Nothing,
                 Connection::Template => Loaded::Unknown,
             },
         }
-    }
-
-    /// Whether a condition of iptables holds, if that is known.
-    pub(super) fn matches(&self, m: &Match) -> Option<bool> {
-        let Some((field, is_negated)) = m.looks_at() else { return Some(true) };
-        match self.load(field) {
-            Loaded::Value(value) => {
-                Some(m.has_range(|range| range.first <= value && value <= range.last) != is_negated)
-            }
-            // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`). Without a connection
-            // the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
-            Loaded::Nothing => Some(is_negated && !matches!(field, Field::Connmark(_))),
-            Loaded::Unknown => m.constant_answer(),
-        }
-    }
-}
-
-fn name(interface: Interface<'_>) -> Option<&str> {
-    match interface {
-        Interface::None => Some(""),
-        Interface::Named(name) => Some(name),
-        Interface::Unknown => None,
-    }
-}
-
-/// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
-pub(super) fn port_in(ports: PortRange, now: Option<u16>) -> Option<u16> {
-    match now {
-        _ if ports.is_single() => Some(ports.first().number()),
-        Some(port) if ports.contains(port) => Some(port),
-        _ => None,
-    }
-}
-
-/// What setting a mark makes of one that is perhaps not known.
-pub(super) fn set_in(before: Option<u32>, mark: Mark) -> Option<u32> {
-    match before {
-        Some(before) => Some(mark.set_in(before)),
-        // A whole mark leaves nothing of what was not known.
-        None => mark.is_whole().then_some(mark.value),
     }
 }

@@ -9,19 +9,29 @@
 //! filters of tc, `rp_filter`, IPsec, bridges.
 
 mod actions;
+mod atlas;
 mod facts;
+mod marks;
 mod packet;
 mod reach;
 mod replay;
+mod runs;
+mod set;
 mod ties;
+mod touched;
 mod trace;
+mod unreached;
 mod view;
 mod walk;
 mod ways;
 
+pub use atlas::{Atlas, Region, Work, walk};
+pub use facts::Binding;
+pub use marks::Marks;
 pub use packet::{Direction, Packet, Routing};
 pub use replay::{has_met_nat, is_untracked, replay};
-pub use ties::walk;
-pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
+pub use set::{PacketSet, Way, address, interface_name, number};
+pub use trace::{At, Ending, Matched, Observer, Outcome, Step, Trace, Verdict};
+pub use unreached::{Unreached, unreached};
 pub use view::{OriginOf, View, ViewChain, ViewRule};
 pub use ways::{Reachability, Reachable};

@@ -58,10 +58,6 @@ pub struct Routing {
 }
 
 impl Routing {
-    pub(super) fn takes_mark(&self, mark: u32) -> bool {
-        self.local_marks.iter().any(|local| local.covers(mark))
-    }
-
     pub(super) fn takes_address(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.addresses.contains(&address)
     }

@@ -1,23 +1,186 @@
-//! Chains of equal priority, or of conntrack's: the kernel calls first what was registered last, which can't be read.
+//! Base chains whose order is not known: those of one priority. The kernel calls first what was registered last, which can't be
+//! read.
+//!
+//! Each of them is walked from where the first one begins. If none reads a field that another one writes, every order does the
+//! same, and so does the sum of what each has done. A field that one reads and another writes is taken for unknown, and they are
+//! walked again.
 
-use super::packet::{Packet, Routing};
-use super::trace::{Observer, Outcome, Verdict};
-use super::view::View;
-use super::walk::walk_in;
+use super::facts::{MarkNow, Now, Owner};
+use super::touched::TouchedFields;
+use super::trace::{At, CaptureKind, Observer, Verdict};
+use super::walk::{SetWalk, Stop, Walker};
+use crate::nft::Kind;
 
-/// Walks a packet through the rules. Where chains of equal priority decide differently in another order, or where rules may be
-/// missing, the verdict is unknown.
-pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
-    let outcome = walk_in(view, view.order(), routing, packet, observer);
-    if view.gap().is_some() {
-        return Outcome { verdict: Verdict::Unknown, decided_by: None, translated: None, ..outcome };
+/// How each chain ended: stopped, or not, and what packets were then.
+type TiedEnd = (Result<(), (Verdict, Option<At>)>, Now);
+
+#[derive(Clone)]
+pub(super) struct Tie {
+    entry: Now,
+    ends: Vec<TiedEnd>,
+    forgotten: TouchedFields,
+}
+
+impl Tie {
+    pub(super) fn new(entry: Now) -> Self {
+        Self { entry, ends: Vec::new(), forgotten: TouchedFields::default() }
     }
-    let tie = Outcome { verdict: Verdict::Unknown, translated: None, is_tie: true, ..outcome };
-    let Some(orders) = view.other_orders() else { return tie };
-    let other = |order| walk_in(view, order, routing, packet, &mut ());
-    let ends = |outcome: &Outcome| (outcome.verdict, outcome.translated, outcome.stays);
-    match orders.iter().map(other).find(|other| ends(other) != ends(&outcome)) {
-        Some(other) => Outcome { decided_by: other.decided_by.or(outcome.decided_by), ..tie },
-        None => outcome,
+
+    /// What the next chain begins with.
+    pub(super) fn enter(&self, now: &mut Now) {
+        let nothing = TouchedFields::default();
+        *now = Now { read: nothing, written: nothing, ..self.entry };
+        if self.forgotten.mark != 0 {
+            now.mark = None;
+        }
+        if self.forgotten.connmark != 0 {
+            now.connmark = None;
+        }
+        now.source_sent &= !self.forgotten.source;
+        if self.forgotten.connection {
+            now.is_tracked = None;
+        }
+    }
+
+    pub(super) fn chain_ended(&mut self, end: Result<(), (Verdict, Option<At>)>, now: Now) {
+        self.ends.push((end, now));
+    }
+
+    /// The fields that one chain has written and another one has read.
+    fn conflict(&self) -> TouchedFields {
+        let mut conflict = TouchedFields::default();
+        for (index, (_, writer)) in self.ends.iter().enumerate() {
+            let others = self.ends.iter().enumerate().filter(|(other, _)| *other != index);
+            for (_, (_, reader)) in others {
+                let both = writer.written.common(reader.read);
+                // Of two chains that do NAT, the one that decides ends it for the other.
+                let is_nat = writer.in_nat && reader.in_nat;
+                conflict.add(if is_nat {
+                    TouchedFields { destination: false, source: false, ..both }
+                } else {
+                    both
+                });
+            }
+        }
+        conflict
+    }
+
+    /// The mark as all have made it of the one at the entry; `None` where two of them wrote the same bits differently.
+    fn mark(&self, of: impl Fn(&Now) -> Option<MarkNow>, written: impl Fn(&Now) -> u32) -> Option<MarkNow> {
+        let entry = of(&self.entry);
+        let writers = self.ends.iter().map(|(_, now)| (of(now), written(now))).filter(|(_, bits)| *bits != 0);
+        let (mut mark, mut done) = (entry, 0);
+        for (own, bits) in writers {
+            mark = match (mark, own) {
+                (mark, own) if done == 0 && bits == u32::MAX || mark == own => own,
+                (Some(mark), Some(own)) if done & bits == 0 && mark.of_connection == own.of_connection => {
+                    let of_both = |one: u32, other: u32| (one & !bits) | (other & bits);
+                    Some(MarkNow {
+                        keep: of_both(mark.keep, own.keep),
+                        xor: of_both(mark.xor, own.xor),
+                        ..mark
+                    })
+                }
+                _ => None,
+            };
+            done |= bits;
+        }
+        mark
+    }
+}
+
+impl<O: Observer> Walker<'_, O> {
+    /// Goes on behind the chains of an undefined order.
+    pub(super) fn untie(&self, walk: &mut SetWalk) -> Result<(), Stop> {
+        let Some(tie) = walk.tie.clone() else { return Ok(()) };
+        let conflict = tie.conflict();
+        // A mark of which some bits are not known is not known.
+        let all = |bits: u32| if bits == 0 { 0 } else { u32::MAX };
+        let forget = TouchedFields { mark: all(conflict.mark), connmark: all(conflict.connmark), ..conflict };
+        let mut forgotten = tie.forgotten;
+        forgotten.add(TouchedFields { destination: false, owner: false, ..forget });
+        if forgotten != tie.forgotten {
+            walk.tie = Some(Box::new(Tie { forgotten, ends: Vec::new(), ..*tie }));
+            walk.place.1 = 0;
+            walk.is_tie = true;
+            return Ok(());
+        }
+        let mut undefined = |at: Option<At>| {
+            walk.is_tie = true;
+            Stop::Over(Verdict::Unknown, at)
+        };
+        let stops: Vec<(Verdict, Option<At>)> = tie.ends.iter().filter_map(|(end, _)| end.err()).collect();
+        match stops[..] {
+            [] => {}
+            [(verdict, at), ..] if stops.iter().all(|(other, _)| *other == verdict) => {
+                return Err(Stop::Over(verdict, at));
+            }
+            [(_, at), ..] => return Err(undefined(at)),
+        }
+        let entry = tie.entry;
+        let captures: Vec<(CaptureKind, At)> = tie
+            .ends
+            .iter()
+            .filter_map(|(_, now)| now.captured.filter(|capture| Some(*capture) != entry.captured))
+            .collect();
+        let by_tproxy = |(capture, _): &&(CaptureKind, At)| matches!(capture, CaptureKind::Tproxy(_));
+        let captured = captures.iter().find(by_tproxy).or(captures.first()).copied();
+        let deciders: Vec<&Now> =
+            tie.ends.iter().map(|(_, now)| now).filter(|now| now.written.destination).collect();
+        let goes_to =
+            |now: &Now| (now.captured.map(|(capture, _)| capture), now.destination, now.destination_port);
+        let is_clear = deciders.iter().all(|one| goes_to(one) == goes_to(deciders[0]))
+            && captures
+                .iter()
+                .filter(by_tproxy)
+                .all(|one| captured.is_some_and(|(capture, _)| capture == one.0));
+        if !is_clear || conflict.destination || conflict.owner {
+            let translated = deciders.first().and_then(|now| now.translated);
+            return Err(undefined(captured.map(|(_, at)| at).or(translated)));
+        }
+        let mut now = deciders.first().map_or(entry, |now| **now);
+        now.captured = captured.or(entry.captured);
+        for (_, one) in &tie.ends {
+            now.source_sent &= one.source_sent;
+            now.source_done |= one.source_done;
+            now.is_zoned |= one.is_zoned;
+            now.perhaps_zoned |= one.perhaps_zoned;
+            now.tos_changed |= one.tos_changed;
+            now.rerouted |= one.rerouted;
+            now.taken_by_mark |= one.taken_by_mark;
+            now.passed = if one.passed == entry.passed { now.passed } else { one.passed };
+            if one.state.is_none() {
+                now.state = None;
+            }
+            if one.owner != entry.owner {
+                now.owner = Owner::Unknown;
+            }
+        }
+        now.mark = tie.mark(|now| now.mark, |now| now.written.mark);
+        now.connmark = tie.mark(|now| now.connmark, |now| now.written.connmark);
+        let is_lost = |of: fn(&Now) -> Option<MarkNow>| {
+            of(&now).is_none() && tie.ends.iter().all(|(_, one)| of(one).is_some())
+        };
+        walk.is_tie |= is_lost(|now| now.mark) || is_lost(|now| now.connmark);
+        now.is_tracked = tie
+            .ends
+            .first()
+            .map(|(_, now)| now.is_tracked)
+            .filter(|_| !forgotten.connection)
+            .unwrap_or(entry.is_tracked);
+        let before = std::mem::replace(&mut walk.now, now);
+        walk.mark_before = entry.mark;
+        let group = &self.view.groups()[now.hook as usize][walk.place.0];
+        let is_route =
+            |chain: &usize| self.view.chains()[*chain].base.is_some_and(|base| base.kind == Kind::Route);
+        if group.iter().any(is_route)
+            && let Err(stop) = self.route_again(walk)
+        {
+            walk.now = before;
+            return Err(stop);
+        }
+        walk.tie = None;
+        walk.place = (walk.place.0 + 1, 0);
+        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! What a walk reports.
 
+use super::facts::Binding;
+use super::packet::Packet;
 use crate::{Hook, Port, PortRange};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,13 +69,70 @@ impl Observer for Trace {
     }
 }
 
-/// The end of a walk.
+/// How packets are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CaptureKind {
+    Redirect(PortRange),
+    /// Redirected to the port to which they are sent.
+    SamePort,
+    Tproxy(Port),
+}
+
+/// The end of a walk of all packets of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Outcome {
-    /// What becomes of the packet.
+pub struct Ending {
     pub verdict: Verdict,
+    /// Whether a redirect keeps the port of each packet, so that `verdict` has no port to name.
+    pub keeps_port: bool,
     /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there. `None`
     /// where no rule decided.
+    pub decided_by: Option<At>,
+    /// Where the packets go, if another tool's rule gave them a new destination.
+    pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,
+    /// Whether the packets end up on this machine.
+    pub stays: bool,
+    /// Whether it is not known because chains of equal priority decide differently in another order.
+    pub is_tie: bool,
+}
+
+impl Ending {
+    /// The end of one packet of the set.
+    pub fn of(&self, packet: &Packet) -> Outcome {
+        let Self { decided_by, stays, is_tie, .. } = *self;
+        let sent = packet.destination;
+        let verdict = match Port::new(sent.port()).filter(|_| self.keeps_port) {
+            Some(port) => Verdict::Redirect(port.into()),
+            None => self.verdict,
+        };
+        let translated = self.translated.and_then(|(address, ports)| {
+            let address = match address {
+                Binding::Sent => sent.ip(),
+                Binding::Is(address) => address,
+                Binding::Unknown => return None,
+            };
+            match ports {
+                Binding::Sent => Some(SocketAddr::new(address, sent.port())),
+                Binding::Is(ports) if ports.is_single() => {
+                    Some(SocketAddr::new(address, ports.first().number()))
+                }
+                Binding::Is(_) | Binding::Unknown => None,
+            }
+        });
+        Outcome { verdict, decided_by, translated, stays, is_tie }
+    }
+
+    /// Whether packets end in the same way, whichever rule decided.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let ends = |one: &Self| (one.verdict, one.keeps_port, one.translated, one.stays);
+        ends(self) == ends(other)
+    }
+}
+
+/// The end of a packet's walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Outcome {
+    pub verdict: Verdict,
+    /// The rule that decided it, as [`Ending::decided_by`].
     pub decided_by: Option<At>,
     /// Where the packet goes, if another tool's rule gave it a new destination that is known.
     pub translated: Option<SocketAddr>,

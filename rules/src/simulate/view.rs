@@ -3,6 +3,8 @@
 //! Made from a rule set, which knows why each rule is there, or from listings, which do not. All that a namespace holds
 //! can be in one view: the hooks know the order in which the kernel calls the base chains.
 
+use super::facts::Asked;
+use super::runs::RuleRun;
 use crate::field::Field;
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
@@ -17,6 +19,8 @@ pub struct ViewRule {
     pub text: Option<String>,
     /// In the order in which they are written.
     pub conditions: Vec<ListedCondition>,
+    /// The same as they are asked, one by one.
+    pub(super) asked: Vec<Asked>,
     /// What it does before the action: none of these ends the walk.
     pub(super) first: Vec<Action>,
     pub action: Action,
@@ -40,30 +44,25 @@ pub struct ViewChain {
     pub policy: Policy,
     /// Its rules in order.
     pub rules: Vec<ViewRule>,
+    /// The long runs of rules that ask for one field.
+    pub(super) runs: Vec<RuleRun>,
     /// Whether only one of its rules affects packets. The rule that leads here is then named as the one that decides.
     pub(super) has_single_effect: bool,
     /// Whether its rules are expressions of nf_tables, and not matches and targets of iptables.
     pub(super) is_nftables: bool,
 }
 
-/// The order in which the kernel calls base chains and conntrack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    /// The chains of each hook.
-    pub(super) chains: [Vec<usize>; Hook::ALL.len()],
-    /// The lowest priority of chains that conntrack precedes.
-    pub(super) tracked_from: i32,
-}
+/// The base chains of each hook, in the order in which the kernel calls them. Those of a group are called in an order that is not
+/// known: first the one that was registered last.
+pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 
 /// The rules of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
-    order: Order,
-    /// The result of [`other_orders`], kept because every walk needs it.
-    other_orders: Option<Vec<Order>>,
-    /// What [`tracking`] says of all rules, kept for the same reason.
+    groups: ChainGroups,
+    /// What [`tracking`] says of all rules, kept because every walk needs it.
     tracks: Option<bool>,
     gap: Option<String>,
 }
@@ -74,13 +73,15 @@ pub type OriginOf<'a> = &'a dyn Fn(&str) -> Option<Origin>;
 impl ViewRule {
     fn new(line: &ListedRule, text: Option<String>, origin: Option<Origin>) -> Self {
         let (conditions, action) = (line.conditions(), line.action());
-        Self { text, conditions, first: Vec::new(), action, origin, leads_to: None, hits: None }
+        let asked = conditions.iter().map(Asked::of).collect();
+        Self { text, conditions, asked, first: Vec::new(), action, origin, leads_to: None, hits: None }
     }
 
     fn of_nftables(rule: LiveRule, origin_of: OriginOf<'_>) -> Self {
         let LiveRule { text, conditions, first, action, comment, hits } = rule;
         let origin = origin_of(&comment);
-        Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
+        let asked = conditions.iter().map(Asked::of).collect();
+        Self { text: Some(text), conditions, asked, first, action, origin, leads_to: None, hits }
     }
 
     /// Whether it does such a thing.
@@ -91,6 +92,20 @@ impl ViewRule {
     /// Whether it does anything before its action.
     pub fn acts_first(&self) -> bool {
         !self.first.is_empty()
+    }
+
+    /// Whether it makes a difference to a packet that fulfils it.
+    pub(super) fn has_effect(&self) -> bool {
+        self.does(|action| !action.surely_continues() || action.sets_tos())
+    }
+
+    /// Whether a packet that fulfils it may not come to the next rule.
+    pub(super) fn may_end(&self) -> bool {
+        match &self.action {
+            Action::Target(target) => target.disposition() != Disposition::Continues,
+            Action::Notrack | Action::UnknownMark(_) | Action::UnknownZone(_) | Action::Continue(_) => false,
+            _ => true,
+        }
     }
 
     /// Whether rules after it may see another packet than rules before it: another mark, or no connection.
@@ -114,21 +129,23 @@ impl ViewChain {
         };
         let base = base_of(table, chain);
         let (chain, policy) = (chain.to_string(), Policy::Accept);
-        Self { table: title, chain, base, policy, rules, has_single_effect: false, is_nftables: false }
+        Self {
+            table: title,
+            chain,
+            base,
+            policy,
+            rules,
+            runs: Vec::new(),
+            has_single_effect: false,
+            is_nftables: false,
+        }
     }
 }
 
 impl View {
     /// A namespace without rules.
     pub fn empty(family: Family) -> Self {
-        Self {
-            family,
-            chains: Vec::new(),
-            order: Order { chains: Default::default(), tracked_from: NF_IP_PRI_CONNTRACK },
-            other_orders: Some(Vec::new()),
-            tracks: Some(false),
-            gap: None,
-        }
+        Self { family, chains: Vec::new(), groups: ChainGroups::default(), tracks: Some(false), gap: None }
     }
 
     /// The same where other rules may be there that could not be read, for this reason: every verdict is unknown.
@@ -174,6 +191,7 @@ impl View {
             base: chain.base.map(|listed| listed.base),
             policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
             rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
+            runs: Vec::new(),
             has_single_effect: false,
             is_nftables: true,
         }));
@@ -208,6 +226,7 @@ impl View {
         let start = self.chains.len();
         self.chains.extend(chains);
         for chain in &mut self.chains[start..] {
+            chain.runs = RuleRun::of(&chain.rules);
             chain.has_single_effect =
                 chain.rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
         }
@@ -225,19 +244,7 @@ impl View {
                 rule.leads_to = name.and_then(place);
             }
         }
-        for index in start..self.chains.len() {
-            let content = &self.chains[index];
-            // A chain without rules has no effect in any order.
-            let counts = !content.rules.is_empty() || content.policy == Policy::Drop;
-            if let Some(base) = content.base.filter(|_| counts) {
-                let of_hook = &mut self.order.chains[base.hook as usize];
-                let is_before =
-                    |other: &usize| self.chains[*other].base.is_some_and(|other| rank(other) <= rank(base));
-                let at = of_hook.partition_point(is_before);
-                of_hook.insert(at, index);
-            }
-        }
-        self.other_orders = other_orders(self);
+        self.groups = Hook::ALL.map(|hook| self.groups_of(hook));
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
         self.tracks = rules.map(tracking).fold(Some(false), either);
     }
@@ -266,7 +273,7 @@ impl View {
     /// ours. Where no chain is ours, those that it may call before the chains of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
-            let chains = self.order.chains[hook as usize].iter().copied();
+            let chains = self.groups[hook as usize].iter().flatten().copied();
             let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
             chains.filter(is_nat).collect::<Vec<usize>>()
         };
@@ -317,44 +324,27 @@ impl View {
         self.tracks
     }
 
-    /// The base chains by hook, in the order in which the kernel calls them. Of those with equal ranks, the kernel calls the
-    /// one first that was registered last; which one that is can't be read.
-    pub(super) fn order(&self) -> &Order {
-        &self.order
+    pub(super) fn groups(&self) -> &ChainGroups {
+        &self.groups
     }
 
-    /// Every other order in which the kernel may call them; `None` if there are too many.
-    pub(super) fn other_orders(&self) -> Option<&[Order]> {
-        self.other_orders.as_deref()
-    }
-
-    /// Whether the kernel calls two chains at one priority, so that their order may not be known.
-    fn share_a_place(&self, one: usize, other: usize) -> bool {
-        self.rank_of(one).map(|(place, _)| place) == self.rank_of(other).map(|(place, _)| place)
-    }
-
-    /// The orders in which the kernel may call the chains of one place; `None` if there are too many.
-    fn orders_of(&self, place: &[usize], max: usize) -> Option<Vec<Vec<usize>>> {
+    fn groups_of(&self, hook: Hook) -> Vec<Vec<usize>> {
+        let is_called = |chain: &usize| {
+            let content = &self.chains[*chain];
+            // A chain without rules has no effect in any order.
+            let counts = !content.rules.is_empty() || content.policy == Policy::Drop;
+            counts && content.base.is_some_and(|base| base.hook == hook)
+        };
+        let mut chains: Vec<usize> = (0..self.chains.len()).filter(is_called).collect();
+        chains.sort_by_key(|chain| self.rank_of(*chain));
+        let place = |chain: &usize| self.rank_of(*chain).map(|(place, _)| place);
         let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
-        let (nat, others): (Vec<usize>, Vec<usize>) = place.iter().copied().partition(is_nat);
-        let mut blocks = vec![Vec::new()];
-        for group in nat.chunk_by(|a, b| self.rank_of(*a) == self.rank_of(*b)) {
-            let permutations = permutations(group, max / blocks.len())?;
-            blocks = blocks
-                .iter()
-                .flat_map(|before: &Vec<usize>| {
-                    permutations.iter().map(move |more| [&before[..], more].concat())
-                })
-                .collect();
-        }
-        let last = if nat.is_empty() { 0 } else { others.len() };
-        let mut orders = Vec::new();
-        for others in permutations(&others, max / blocks.len())? {
-            for at in 0..=last {
-                orders.extend(blocks.iter().map(|nat| [&others[..at], nat, &others[at..]].concat()));
-            }
-        }
-        (orders.len() <= max).then_some(orders)
+        let places = chains.chunk_by(|one, other| place(one) == place(other));
+        let groups = places.flat_map(|at| match at.iter().all(is_nat) {
+            true => at.chunk_by(|one, other| self.rank_of(*one) == self.rank_of(*other)).collect::<Vec<_>>(),
+            false => vec![at],
+        });
+        groups.map(<[usize]>::to_vec).collect()
     }
 
     /// Where the kernel calls a base chain; equal for chains whose order is not known.
@@ -394,9 +384,6 @@ fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     }
 }
 
-/// Chains of a lower priority see packets before conntrack does (`linux/netfilter_ipv4.h`); of the same priority, those that
-/// were registered later than conntrack.
-const NF_IP_PRI_CONNTRACK: i32 = -200;
 const NF_IP_PRI_NAT_DST: i32 = -100;
 const NF_IP_PRI_NAT_SRC: i32 = 100;
 
@@ -413,57 +400,4 @@ fn rank(base: Base) -> (i32, i32) {
         (Kind::Nat, Hook::Input | Hook::Postrouting) => (NF_IP_PRI_NAT_SRC, priority),
         (Kind::Filter | Kind::Route, _) => (priority, i32::MAX),
     }
-}
-
-/// Every order in which the kernel may call the chains, beside [`View::order`]; `None` if there are too many.
-fn other_orders(view: &View) -> Option<Vec<Order>> {
-    let mut orders = vec![view.order().clone()];
-    for (hook, chains) in view.order().chains.iter().enumerate() {
-        let mut start = 0;
-        for group in chains.chunk_by(|a, b| view.share_a_place(*a, *b)) {
-            let permutations = view.orders_of(group, MAX_ORDERS / orders.len())?;
-            orders = orders
-                .iter()
-                .flat_map(|order| {
-                    permutations.iter().map(move |permutation| {
-                        let mut order = order.clone();
-                        order.chains[hook][start..start + permutation.len()].copy_from_slice(permutation);
-                        order
-                    })
-                })
-                .collect();
-            start += group.len();
-        }
-    }
-    let at_conntrack = |chain: &usize| view.rank_of(*chain) == Some((NF_IP_PRI_CONNTRACK, i32::MAX));
-    if view.order().chains.iter().flatten().any(at_conntrack) {
-        let behind = |order: &Order| Order { tracked_from: NF_IP_PRI_CONNTRACK + 1, ..order.clone() };
-        orders.extend(orders.iter().map(behind).collect::<Vec<Order>>());
-    }
-    orders.retain(|order| order != view.order());
-    Some(orders)
-}
-
-/// More orders than these are not tried.
-const MAX_ORDERS: usize = 5_000;
-
-/// All ways to order these, if there are not too many.
-fn permutations(chains: &[usize], max: usize) -> Option<Vec<Vec<usize>>> {
-    let mut found: Vec<Vec<usize>> = vec![Vec::new()];
-    for &chain in chains {
-        found = found
-            .iter()
-            .flat_map(|before| {
-                (0..=before.len()).map(move |at| {
-                    let mut with = before.clone();
-                    with.insert(at, chain);
-                    with
-                })
-            })
-            .collect();
-        if found.len() > max {
-            return None;
-        }
-    }
-    Some(found)
 }

@@ -1,5 +1,8 @@
 //! The walk itself: hooks, tables, chains, and what targets do.
 //!
+//! A walk is data, and goes on in steps. A step that needs to know what differs among the packets of the set returns the condition
+//! that divides them before it has changed anything; the walk is then continued for both parts.
+//!
 //! Facts of the kernel that shape it, each seen in the differential tests:
 //! - A hook's interfaces are fixed when it is entered: `filter` sees the way that the packet had before
 //!   `nat` turned it around (`nf_hook_state` in `linux/netfilter.h`).
@@ -9,287 +12,531 @@
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat`
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
-use super::facts::{Connection, Facts, Interface, Owner};
-use super::packet::{Direction, LOOPBACK, Packet, Routing};
-use super::trace::{At, Matched, Observer, Outcome, Step, Verdict};
-use super::view::{Order, View, ViewRule};
-use crate::nft::{Base, Kind};
-use crate::{Action, ConnState, Hook, Policy};
-use std::net::{IpAddr, SocketAddr};
+use super::facts::{
+    Binding, ConditionAnswer, Connection, Interface, MarkNow, Now, Owner, asked_values, mark_has,
+};
+use super::packet::Routing;
+use super::set::{Divider, PacketSet, Way, loopback, loopback_interface};
+use super::ties::Tie;
+use super::trace::{At, CaptureKind, Ending, Matched, Observer, Step, Verdict};
+use super::view::{View, ViewRule};
+use crate::field::Field;
+use crate::nft::Kind;
+use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
 /// itself refuses chains that reach themselves, but text does not.
 const MAX_STEPS: usize = 100_000;
 
-/// Walks a packet through the rules in one order.
-pub(super) fn walk_in(
-    view: &View,
-    order: &Order,
-    routing: &Routing,
-    packet: &Packet,
-    observer: &mut impl Observer,
-) -> Outcome {
-    let stays = match &packet.direction {
-        Direction::Outbound { interface, .. } => interface == LOOPBACK || routing.takes_mark(packet.mark),
-        Direction::Inbound { local, .. } => *local,
-    };
-    let mut walker = Walker {
-        view,
-        order,
-        routing,
-        observer,
-        facts: Facts::of(packet, routing),
-        hook: Hook::Output,
-        in_nat: false,
-        stays,
-        calls: Vec::new(),
-        steps: 0,
-        captured: None,
-        passed: None,
-        translated: None,
-        destination_done: false,
-        source_done: false,
-        from_loopback: packet.source.ip().is_loopback(),
-        perhaps_zoned: false,
-        tos_changed: false,
-        rerouted: false,
-        taken_by_mark: false,
-    };
-    let stopped = match &packet.direction {
-        Direction::Outbound { .. } => walker.out(),
-        Direction::Inbound { .. } => walker.arrive(),
-    };
-    walker.outcome(stopped.err())
+/// A packet whose priority of a chain is that of conntrack may have been seen by it or not.
+const NF_IP_PRI_CONNTRACK: i32 = -200;
+
+/// Why a step is not followed by the next one.
+pub(super) enum Stop {
+    /// The set is divided by this condition; nothing has changed.
+    Divided(Divider),
+    /// The packets end before their way is done: how, and by which rule.
+    Over(Verdict, Option<At>),
+    /// Their way is done.
+    Done,
 }
 
-/// The end of a packet before its way is done: what, and by which rule.
-pub(super) type Stop = (Verdict, Option<At>);
-
-/// How the walk through a chain ended.
-pub(super) enum End {
+/// How the walk goes on behind a rule.
+pub(super) enum NextStep {
+    Next,
+    Call(usize),
     /// Back to the calling chain.
     Returned,
     /// The table is done with the packet.
     Accepted,
 }
 
-pub(super) struct Walker<'a, O> {
-    pub(super) view: &'a View,
-    pub(super) order: &'a Order,
-    pub(super) routing: &'a Routing,
-    pub(super) observer: &'a mut O,
-    pub(super) facts: Facts<'a>,
-    pub(super) hook: Hook,
-    /// Whether the base chain being walked does NAT.
-    pub(super) in_nat: bool,
-    /// Whether the packet is for this machine.
-    pub(super) stays: bool,
-    /// The rules whose chains are being walked.
-    pub(super) calls: Vec<At>,
-    pub(super) steps: usize,
-    /// A capture, and the rule that decided it.
-    pub(super) captured: Option<(Verdict, At)>,
-    /// The rule by which the packet was let go, and whether that was in `nat`, or else in another table.
-    pub(super) passed: Option<(bool, At)>,
-    /// The rule that changed the destination, where that is not a capture.
-    pub(super) translated: Option<At>,
-    /// Whether it is settled where the connection goes: a rule of NAT has decided, or none has in the first hook that
-    /// asks. Nobody is asked again (`nf_nat_initialized` in `nf_nat_inet_fn`).
-    pub(super) destination_done: bool,
-    /// The same of where it seems to come from.
-    pub(super) source_done: bool,
-    /// Whether it was sent from a loopback address.
-    pub(super) from_loopback: bool,
-    /// Whether a rule has perhaps put it in a zone.
-    pub(super) perhaps_zoned: bool,
-    /// Whether a rule has written its type of service, or perhaps.
-    pub(super) tos_changed: bool,
-    /// Whether its route was looked up again, by what rules have changed.
-    pub(super) rerouted: bool,
-    /// Whether a mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
-    /// not known.
-    pub(super) taken_by_mark: bool,
+/// How a base chain ended.
+pub(super) type ChainEnd = Result<End, (Verdict, Option<At>)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Returned,
+    Accepted,
 }
 
-impl<O: Observer> Walker<'_, O> {
-    /// A packet of this machine.
-    fn out(&mut self) -> Result<(), Stop> {
-        self.hook(Hook::Output)?;
-        if self.stays {
-            self.facts.leaves_by = Interface::Named(LOOPBACK);
-        } else if self.translated.is_some() || self.rerouted {
-            self.facts.leaves_by = Interface::Unknown;
-        }
-        self.hook(Hook::Postrouting)?;
-        if !self.stays {
-            return Ok(());
-        }
-        self.facts.owner = Owner::None;
-        self.facts.leaves_by = Interface::None;
-        self.facts.arrives_at = Interface::Named(LOOPBACK);
-        self.hook(Hook::Prerouting)?;
-        self.hook(Hook::Input)?;
-        match (self.taken_by_mark, self.captured) {
-            (true, None) => Err((Verdict::Unknown, self.passed.map(|(_, at)| at))),
-            _ => Ok(()),
+/// A set of packets on its way.
+#[derive(Clone)]
+pub(super) struct SetWalk {
+    pub(super) set: PacketSet,
+    pub(super) now: Now,
+    /// Whether the first hook is still to come.
+    is_new: bool,
+    /// Where among the base chains of the hook: the group of one place, and the chain in it.
+    pub(super) place: (usize, usize),
+    /// Whether conntrack had not seen the packet when it came to the hook.
+    is_first: bool,
+    /// The mark when the base chain was entered.
+    pub(super) mark_before: Option<MarkNow>,
+    /// The rules that have called, and at last the next rule.
+    pub(super) rules: Vec<At>,
+    /// How the base chain ended that was walked last.
+    ended: Option<ChainEnd>,
+    /// The chains of an undefined order so far.
+    pub(super) tie: Option<Box<Tie>>,
+    /// Whether something is not known because the order of chains is not.
+    pub(super) is_tie: bool,
+    steps: usize,
+}
+
+impl SetWalk {
+    pub(super) fn of(set: PacketSet) -> Self {
+        Self {
+            now: Now::of(&set),
+            set,
+            is_new: true,
+            place: (0, 0),
+            is_first: true,
+            mark_before: None,
+            rules: Vec::new(),
+            ended: None,
+            tie: None,
+            is_tie: false,
+            steps: 0,
         }
     }
 
-    /// A packet from outside.
-    fn arrive(&mut self) -> Result<(), Stop> {
-        self.hook(Hook::Prerouting)?;
-        self.stays |= self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark));
-        if self.stays {
-            return self.hook(Hook::Input);
-        }
-        if let Some((Verdict::Tproxy(_), at)) = self.captured {
-            return Err((Verdict::Drop, Some(at)));
-        }
-        self.facts.leaves_by = Interface::Unknown;
-        self.hook(Hook::Forward)?;
-        self.facts.arrives_at = Interface::None;
-        self.hook(Hook::Postrouting)
-    }
-
-    fn hook(&mut self, hook: Hook) -> Result<(), Stop> {
-        self.hook = hook;
+    fn enter(&mut self, hook: Hook) {
+        self.now.hook = hook;
+        self.place = (0, 0);
+        self.is_first = self.now.is_tracked != Some(true);
         // A connection's socket is looked up before INPUT (`ip_rcv_finish_core` in `net/ipv4/ip_input.c`).
-        if hook == Hook::Input && !self.starts_connection() {
-            self.facts.owner = Owner::Unknown;
-        }
-        let is_first = !self.facts.is_tracked;
-        for &chain in &self.order.chains[hook as usize] {
-            let Some(base) = self.view.chains()[chain].base else { continue };
-            self.in_nat = base.kind == Kind::Nat;
-            if self.in_nat && (!self.starts_connection() || self.is_settled()) {
-                continue;
-            }
-            // NAT needs connections, and the kernel tracks none that no rule requires.
-            let tracks = if self.in_nat { self.view.tracks() } else { Some(true) };
-            if tracks == Some(false) {
-                continue;
-            }
-            if is_first && base.priority >= self.order.tracked_from {
-                self.facts.is_tracked = true;
-            }
-            let mark = self.facts.mark;
-            let end = self.chain(chain);
-            match (end, self.view.chains()[chain].policy) {
-                // A chain of source NAT that drops nothing leaves the source unknown, and the packet goes on.
-                (Err((Verdict::Unknown, _)), _) if self.is_source_nat() && !self.view.may_drop(chain) => {
-                    self.forget_source();
-                }
-                (Err((_, at)), _) if tracks.is_none() => return Err((Verdict::Unknown, at)),
-                (Err(stop), _) => return Err(stop),
-                (Ok(End::Returned), Policy::Drop) => {
-                    let rule = self.view.chains()[chain].rules.len();
-                    let verdict = if tracks.is_some() { Verdict::Drop } else { Verdict::Unknown };
-                    return Err((verdict, Some(At { chain, rule })));
-                }
-                (Ok(End::Accepted), _) | (Ok(End::Returned), Policy::Accept) => {}
-            }
-            self.route_again(base, mark);
-        }
-        self.facts.is_tracked = true;
-        match hook {
-            Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done = true,
-            Hook::Input | Hook::Postrouting => self.source_done = true,
-        }
-        Ok(())
-    }
-
-    /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Routes of others
-    /// may choose by either, so that by which interface it leaves then is not known.
-    fn route_again(&mut self, base: Base, before: Option<u32>) {
-        if base.kind != Kind::Route {
-            return;
-        }
-        let changed = self.facts.mark != before || before.is_none();
-        self.rerouted |= changed || self.tos_changed;
-        if changed && let Some(mark) = self.facts.mark {
-            let is_taken = self.routing.takes_mark(mark);
-            // An established connection has a socket here already.
-            let is_established = self.facts.state == Some(ConnState::Established);
-            self.taken_by_mark |= is_taken && !self.stays && !is_established;
-            self.stays = is_taken || self.facts.destination_local;
+        if hook == Hook::Input && !self.now.starts_connection() {
+            self.now.owner = Owner::Unknown;
         }
     }
 
-    fn starts_connection(&self) -> bool {
-        matches!(self.facts.state, Some(ConnState::New | ConnState::Related))
-    }
-
-    /// Whether NAT has nothing to ask here any more.
-    fn is_settled(&self) -> bool {
-        match self.hook {
-            Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done,
-            Hook::Input | Hook::Postrouting => self.source_done,
+    /// How the walk ended.
+    pub(super) fn ending(&self, stopped: Option<(Verdict, Option<At>)>) -> Ending {
+        let now = &self.now;
+        let (verdict, decided_by, keeps_port) = match (stopped, now.captured) {
+            (Some((verdict, at)), _) => (verdict, at, false),
+            (None, Some((CaptureKind::Redirect(ports), at))) => (Verdict::Redirect(ports), Some(at), false),
+            (None, Some((CaptureKind::Tproxy(port), at))) => (Verdict::Tproxy(port), Some(at), false),
+            (None, Some((CaptureKind::SamePort, at))) => (Verdict::Redirect(every_port()), Some(at), true),
+            (None, None) => (Verdict::Pass, now.passed.map(|(_, at)| at), false),
+        };
+        let is_translated = now.translated.is_some() && verdict == Verdict::Pass;
+        Ending {
+            verdict,
+            keeps_port,
+            decided_by,
+            translated: is_translated.then_some((now.destination, now.destination_port)),
+            stays: now.stays && verdict != Verdict::Drop,
+            is_tie: self.is_tie && verdict == Verdict::Unknown,
         }
+    }
+}
+
+impl Now {
+    pub(super) fn starts_connection(&self) -> bool {
+        matches!(self.state, Some(ConnState::New | ConnState::Related))
     }
 
     pub(super) fn is_source_nat(&self) -> bool {
         self.in_nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
-    fn forget_source(&mut self) {
-        self.calls.clear();
-        (self.facts.source, self.facts.source_port) = (None, None);
+    /// Whether NAT has nothing to decide at this hook any more.
+    fn is_settled(&self) -> bool {
+        match self.hook {
+            Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done,
+            Hook::Input | Hook::Postrouting => self.source_done,
+        }
     }
+}
 
-    pub(super) fn chain(&mut self, chain: usize) -> Result<End, Stop> {
-        let view = self.view;
-        'rules: for (rule, ViewRule { conditions, first, action, leads_to, .. }) in
-            view.chains()[chain].rules.iter().enumerate()
-        {
-            let at = At { chain, rule };
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
-                return Err((Verdict::Unknown, Some(at)));
-            }
-            let matched = self.facts.fulfil(conditions);
-            self.observer.rule_met(Step { hook: self.hook, at, matched });
-            self.perhaps_zoned |= matches!(matched, Matched::Unknown(_)) && action.sets_zone();
-            self.tos_changed |= !matches!(matched, Matched::No(_)) && action.sets_tos();
-            match matched {
-                Matched::No(_) => continue,
-                Matched::Unknown(_) if first.iter().chain([action]).all(Action::leaves_verdict) => continue,
-                Matched::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
-                Matched::Yes => {}
-            }
-            for action in first {
-                // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`).
-                let reads_connmark = matches!(action, Action::Target(target) if target.reads_connmark());
-                if reads_connmark && matches!(self.facts.connection(), Connection::None(_)) {
-                    continue 'rules;
-                }
-                self.act(action, None, at)?;
-            }
-            if let Some(end) = self.act(action, *leads_to, at)? {
-                return Ok(end);
+/// The ports to which a redirect may lead that keeps each packet's.
+fn every_port() -> PortRange {
+    let last = Port::new(u16::MAX).expect("not 0");
+    PortRange::new(Port::new(1).expect("not 0"), last).expect("in order")
+}
+
+/// The rules through which packets walk, and what is around them.
+pub(super) struct Walker<'a, O> {
+    pub(super) view: &'a View,
+    pub(super) routing: &'a Routing,
+    pub(super) observer: &'a mut O,
+    /// Whether the set is one packet: what is not known of it divides nothing.
+    pub(super) is_single: bool,
+}
+
+impl<O: Observer> Walker<'_, O> {
+    /// Goes on to the end, or to where the set is divided.
+    pub(super) fn run(&mut self, walk: &mut SetWalk) -> Result<Ending, Divider> {
+        loop {
+            match self.step(walk) {
+                Ok(()) => {}
+                Err(Stop::Divided(divider)) => return Err(divider),
+                Err(Stop::Over(verdict, at)) => return Ok(walk.ending(Some((verdict, at)))),
+                Err(Stop::Done) => return Ok(walk.ending(None)),
             }
         }
-        Ok(End::Returned)
+    }
+
+    fn step(&mut self, walk: &mut SetWalk) -> Result<(), Stop> {
+        match (walk.ended, walk.rules.last()) {
+            _ if walk.is_new => self.set_out(walk),
+            (Some(end), _) => self.leave_chain(walk, end),
+            (None, Some(at)) => self.meet(walk, *at),
+            (None, None) => self.next_chain(walk),
+        }
+    }
+
+    /// The answer, if it is known; otherwise the condition by which the set is to be divided.
+    pub(super) fn decides(&self, _walk: &SetWalk, answer: ConditionAnswer) -> Result<Option<bool>, Stop> {
+        match answer {
+            ConditionAnswer::Yes => Ok(Some(true)),
+            ConditionAnswer::No => Ok(Some(false)),
+            ConditionAnswer::Divided(divider) if !self.is_single => Err(Stop::Divided(divider)),
+            ConditionAnswer::Divided(_) | ConditionAnswer::Unknown => Ok(None),
+        }
+    }
+
+    /// Whether the mark keeps packets on this machine.
+    pub(super) fn takes_mark(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
+        for local in &self.routing.local_marks {
+            let Some(mark) = walk.now.mark else { return Ok(None) };
+            match self.decides(walk, mark_has(&walk.set, mark, *local, true))? {
+                Some(false) => {}
+                taken => return Ok(taken),
+            }
+        }
+        Ok(Some(false))
+    }
+
+    fn set_out(&self, walk: &mut SetWalk) -> Result<(), Stop> {
+        if walk.set.way == Way::Outbound {
+            // The route was looked up with the socket's mark.
+            let taken = self.takes_mark(walk)? == Some(true);
+            let lo = asked_values(&walk.set, Field::OutInterface, &loopback_interface(), true);
+            let is_local = self.decides(walk, lo)? == Some(true);
+            walk.now.destination_local = is_local;
+            walk.now.stays = is_local || taken;
+            if taken {
+                walk.now.leaves_by = Interface::Loopback;
+            }
+        }
+        walk.is_new = false;
+        walk.enter(walk.now.hook);
+        Ok(())
+    }
+
+    /// Enters the next base chain of the hook, or leaves the hook.
+    fn next_chain(&self, walk: &mut SetWalk) -> Result<(), Stop> {
+        let groups = &self.view.groups()[walk.now.hook as usize];
+        let Some(group) = groups.get(walk.place.0) else { return self.leave_hook(walk) };
+        let Some(&chain) = group.get(walk.place.1) else {
+            if walk.tie.is_some() {
+                return self.untie(walk);
+            }
+            walk.place = (walk.place.0 + 1, 0);
+            return Ok(());
+        };
+        let Some(base) = self.view.chains()[chain].base else { return Ok(()) };
+        if group.len() > 1 {
+            walk.tie.get_or_insert_with(|| Box::new(Tie::new(walk.now))).enter(&mut walk.now);
+        }
+        let now = &mut walk.now;
+        now.in_nat = base.kind == Kind::Nat;
+        let is_asked = now.starts_connection() && !now.is_settled();
+        // NAT needs connections, and the kernel tracks none that no rule requires.
+        if now.in_nat && (!is_asked || self.view.tracks() == Some(false)) {
+            walk.place.1 += 1;
+            if let Some(tie) = &mut walk.tie {
+                tie.chain_ended(Ok(()), *now);
+            }
+            return Ok(());
+        }
+        if walk.is_first && base.priority >= NF_IP_PRI_CONNTRACK {
+            now.is_tracked = (base.priority > NF_IP_PRI_CONNTRACK).then_some(true);
+        }
+        walk.mark_before = now.mark;
+        walk.rules.push(At { chain, rule: 0 });
+        Ok(())
+    }
+
+    /// Meets one rule.
+    fn meet(&mut self, walk: &mut SetWalk, at: At) -> Result<(), Stop> {
+        let view = self.view;
+        let at = self.led(walk, at);
+        let Some(rule) = view.rule(at) else {
+            self.go_back(walk);
+            return Ok(());
+        };
+        let matched = self.matched(walk, rule)?;
+        walk.steps += 1;
+        if walk.steps > MAX_STEPS {
+            walk.ended = Some(Err((Verdict::Unknown, Some(at))));
+            return Ok(());
+        }
+        self.observer.rule_met(Step { hook: walk.now.hook, at, matched });
+        let before = walk.now;
+        let flow = match matched {
+            Matched::No(_) => Ok(NextStep::Next),
+            Matched::Unknown(_) => {
+                walk.now.perhaps_zoned |= rule.action.sets_zone();
+                walk.now.tos_changed |= rule.action.sets_tos();
+                let leaves = rule.first.iter().chain([&rule.action]).all(Action::leaves_verdict);
+                if leaves { Ok(NextStep::Next) } else { Err(Stop::Over(Verdict::Unknown, Some(at))) }
+            }
+            Matched::Yes => self.fulfilled(walk, rule, at),
+        };
+        match flow {
+            Ok(NextStep::Next) => self.go_on(walk),
+            Ok(NextStep::Call(chain)) => walk.rules.push(At { chain, rule: 0 }),
+            Ok(NextStep::Returned) => self.go_back(walk),
+            Ok(NextStep::Accepted) => walk.ended = Some(Ok(End::Accepted)),
+            Err(Stop::Over(verdict, at)) => walk.ended = Some(Err((verdict, at))),
+            Err(stop) => {
+                walk.now = before;
+                return Err(stop);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next rule that the packets may match, where the rule is one of a long run. An observer of one packet sees them all.
+    fn led(&self, walk: &mut SetWalk, at: At) -> At {
+        if self.is_single {
+            return at;
+        }
+        let mut runs = self.view.chains()[at.chain].runs.iter();
+        let Some(run) = runs.find(|run| run.rules.contains(&at.rule)) else { return at };
+        let next = run.fields.iter().filter_map(|one| {
+            let values = walk.set.values(one.field).filter(|_| walk.now.is_sent(&walk.set, one.field))?;
+            Some(one.next(at.rule, run.rules.end, values))
+        });
+        let next = At { rule: next.fold(at.rule, usize::max), ..at };
+        walk.rules.pop();
+        walk.rules.push(next);
+        next
+    }
+
+    fn fulfilled(&self, walk: &mut SetWalk, rule: &ViewRule, at: At) -> Result<NextStep, Stop> {
+        walk.now.tos_changed |= rule.action.sets_tos();
+        for action in &rule.first {
+            // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`).
+            let reads_connmark = matches!(action, Action::Target(target) if target.reads_connmark());
+            if reads_connmark && matches!(walk.now.connection(), Connection::None(_)) {
+                return Ok(NextStep::Next);
+            }
+            self.act(walk, action, None, at)?;
+        }
+        self.act(walk, &rule.action, rule.leads_to, at)
+    }
+
+    /// Compares with all conditions of a rule. One that fails decides, whatever is not known beside it.
+    fn matched(&self, walk: &mut SetWalk, rule: &ViewRule) -> Result<Matched, Stop> {
+        let (mut unsure, mut divided) = (None, None);
+        for (index, asked) in rule.asked.iter().enumerate() {
+            match walk.now.fulfils(&walk.set, asked) {
+                ConditionAnswer::Yes => {}
+                ConditionAnswer::No => return Ok(Matched::No(index)),
+                ConditionAnswer::Divided(divider) if !self.is_single => divided = divided.or(Some(divider)),
+                ConditionAnswer::Divided(_) | ConditionAnswer::Unknown => unsure = unsure.or(Some(index)),
+            }
+        }
+        match divided {
+            Some(divider) if rule.has_effect() => Err(Stop::Divided(divider)),
+            _ => Ok(unsure.map_or(Matched::Yes, Matched::Unknown)),
+        }
+    }
+
+    fn go_on(&self, walk: &mut SetWalk) {
+        if let Some(next) = walk.rules.last_mut() {
+            next.rule += 1;
+        }
+    }
+
+    /// Back to the rule behind the one that has called the chain.
+    fn go_back(&self, walk: &mut SetWalk) {
+        walk.rules.pop();
+        while let Some(caller) = walk.rules.last().copied() {
+            if self.view.returns(caller) {
+                return self.go_on(walk);
+            }
+            walk.rules.pop();
+        }
+        walk.ended = Some(Ok(End::Returned));
+    }
+
+    /// The end of a base chain.
+    fn leave_chain(&self, walk: &mut SetWalk, end: ChainEnd) -> Result<(), Stop> {
+        let chain = self.view.groups()[walk.now.hook as usize][walk.place.0][walk.place.1];
+        let content = &self.view.chains()[chain];
+        let tracks = if walk.now.in_nat { self.view.tracks() } else { Some(true) };
+        let policy = At { chain, rule: content.rules.len() };
+        let mut end = match (end, content.policy) {
+            // A chain of source NAT that drops nothing leaves the source unknown, and the packet goes on.
+            (Err((Verdict::Unknown, _)), _) if walk.now.is_source_nat() && !self.view.may_drop(chain) => {
+                walk.now.source_sent = false;
+                walk.now.written.source = true;
+                Ok(())
+            }
+            (Ok(End::Returned), Policy::Drop) => Err((Verdict::Drop, Some(policy))),
+            (Err(stop), _) => Err(stop),
+            (Ok(End::Accepted), _) | (Ok(End::Returned), Policy::Accept) => Ok(()),
+        };
+        if let Err((verdict, _)) = &mut end
+            && tracks.is_none()
+        {
+            *verdict = Verdict::Unknown;
+        }
+        if end.is_ok() && content.base.is_some_and(|base| base.kind == Kind::Route) {
+            self.route_again(walk)?;
+        }
+        walk.ended = None;
+        walk.rules.clear();
+        walk.place.1 += 1;
+        match (&mut walk.tie, end) {
+            (Some(tie), end) => tie.chain_ended(end, walk.now),
+            (None, Err((verdict, at))) => return Err(Stop::Over(verdict, at)),
+            (None, Ok(())) => {}
+        }
+        Ok(())
+    }
+
+    /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Routes of others
+    /// may choose by either, so that by which interface it leaves then is not known.
+    pub(super) fn route_again(&self, walk: &mut SetWalk) -> Result<(), Stop> {
+        let has_changed = self.has_changed(walk)?;
+        let taken = if has_changed == Some(false) { None } else { self.takes_mark(walk)? };
+        let now = &mut walk.now;
+        now.rerouted |= has_changed != Some(false) || now.tos_changed;
+        if has_changed == Some(false) {
+            return Ok(());
+        }
+        now.perhaps_taken = taken.is_none() && !now.destination_local;
+        if let Some(is_taken) = taken {
+            // An established connection has a socket here already.
+            let is_established = now.state == Some(ConnState::Established);
+            now.taken_by_mark |= is_taken && !now.stays && !is_established;
+            now.stays = is_taken || now.destination_local;
+        }
+        Ok(())
+    }
+
+    /// Whether the mark differs from the one with which the packet came to the chain.
+    fn has_changed(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
+        let (Some(one), Some(other)) = (walk.mark_before, walk.now.mark) else { return Ok(None) };
+        let constant = |mark: MarkNow| {
+            let sent = if mark.of_connection { walk.set.connmark() } else { walk.set.mark() };
+            sent.single().map(|sent| sent & mark.keep ^ mark.xor).or(mark.constant())
+        };
+        if let (Some(one), Some(other)) = (constant(one), constant(other)) {
+            return Ok(Some(one != other));
+        }
+        if one.of_connection != other.of_connection {
+            return Ok(None);
+        }
+        // Equal where the bits that one of them keeps are those that the other has.
+        let (kept, differing) = (one.keep ^ other.keep, one.xor ^ other.xor);
+        if differing & !kept != 0 {
+            return Ok(Some(true));
+        }
+        let sent = MarkNow::sent(one.of_connection);
+        let same = mark_has(&walk.set, sent, Mark { value: differing, mask: kept }, true);
+        Ok(self.decides(walk, same)?.map(|is_same| !is_same))
+    }
+
+    /// Leaves a hook for the next one.
+    fn leave_hook(&self, walk: &mut SetWalk) -> Result<(), Stop> {
+        let is_outbound = walk.set.way == Way::Outbound;
+        let hook = walk.now.hook;
+        walk.now.is_tracked = Some(true);
+        match hook {
+            Hook::Prerouting | Hook::Output | Hook::Forward => walk.now.destination_done = true,
+            Hook::Input | Hook::Postrouting => walk.now.source_done = true,
+        }
+        match hook {
+            Hook::Output if walk.now.perhaps_taken => {
+                return Err(Stop::Over(Verdict::Unknown, walk.now.passed.map(|(_, at)| at)));
+            }
+            Hook::Output => {
+                if walk.now.stays {
+                    walk.now.leaves_by = Interface::Loopback;
+                } else if walk.now.translated.is_some() || walk.now.rerouted {
+                    walk.now.leaves_by = Interface::Unknown;
+                }
+                walk.enter(Hook::Postrouting);
+            }
+            Hook::Postrouting if is_outbound && walk.now.stays => {
+                walk.now.owner = Owner::None;
+                walk.now.leaves_by = Interface::None;
+                walk.now.arrives_at = Interface::Loopback;
+                walk.enter(Hook::Prerouting);
+            }
+            Hook::Prerouting if is_outbound => walk.enter(Hook::Input),
+            Hook::Prerouting => {
+                let taken = if walk.now.stays { Some(true) } else { self.takes_mark(walk)? };
+                walk.now.stays |= taken == Some(true);
+                match (taken, walk.now.captured) {
+                    (Some(true), _) => walk.enter(Hook::Input),
+                    (None, _) => return Err(Stop::Over(Verdict::Unknown, walk.now.passed.map(|(_, at)| at))),
+                    (Some(false), Some((CaptureKind::Tproxy(_), at))) => {
+                        return Err(Stop::Over(Verdict::Drop, Some(at)));
+                    }
+                    (Some(false), _) => {
+                        walk.now.leaves_by = Interface::Unknown;
+                        walk.enter(Hook::Forward);
+                    }
+                }
+            }
+            Hook::Forward => {
+                walk.now.arrives_at = Interface::None;
+                walk.enter(Hook::Postrouting);
+            }
+            Hook::Input | Hook::Postrouting => return self.arrive(walk),
+        }
+        Ok(())
+    }
+
+    fn arrive(&self, walk: &mut SetWalk) -> Result<(), Stop> {
+        let now = &walk.now;
+        if now.hook == Hook::Input && now.taken_by_mark && now.captured.is_none() {
+            return Err(Stop::Over(Verdict::Unknown, now.passed.map(|(_, at)| at)));
+        }
+        if self.is_martian(walk)? {
+            return Err(Stop::Over(Verdict::Unknown, walk.now.translated));
+        }
+        Err(Stop::Done)
     }
 
     /// Whether a loopback address is left where no router takes it: as the source of a packet that leaves, or as the
     /// destination of one that came in (`ip_route_input_slow` in `net/ipv4/route.c`).
-    fn is_martian(&self) -> bool {
-        let is_loopback = |address: Option<IpAddr>| address.is_some_and(|address| address.is_loopback());
-        let came_in = self.hook == Hook::Input && self.facts.arrives_at != Interface::Named(LOOPBACK);
-        self.translated.is_some()
-            && (!self.stays && self.from_loopback || came_in && is_loopback(self.facts.destination))
+    fn is_martian(&self, walk: &SetWalk) -> Result<bool, Stop> {
+        let now = &walk.now;
+        if now.translated.is_none() {
+            return Ok(false);
+        }
+        let loopback = loopback(walk.set.family);
+        let is_sent = |field| self.decides(walk, asked_values(&walk.set, field, &loopback, true));
+        let came_in = now.hook == Hook::Input && now.arrives_at != Interface::Loopback;
+        if !now.stays && is_sent(Field::Source(walk.set.family))? == Some(true) {
+            return Ok(true);
+        }
+        match now.destination {
+            Binding::Is(address) => Ok(came_in && address.is_loopback()),
+            Binding::Sent if came_in => Ok(is_sent(Field::Destination(walk.set.family))? == Some(true)),
+            Binding::Sent | Binding::Unknown => Ok(false),
+        }
     }
 
-    fn outcome(&self, stopped: Option<Stop>) -> Outcome {
-        let (verdict, decided_by) = match (stopped, self.captured) {
-            (Some((verdict, at)), _) => (verdict, at),
-            (None, _) if self.is_martian() => (Verdict::Unknown, self.translated),
-            (None, Some((verdict, at))) => (verdict, Some(at)),
-            (None, None) => (Verdict::Pass, self.passed.map(|(_, at)| at)),
-        };
-        let translated = self.facts.destination.zip(self.facts.destination_port);
-        let translated = translated.filter(|_| self.translated.is_some() && verdict == Verdict::Pass);
-        let translated = translated.map(SocketAddr::from);
-        Outcome { verdict, decided_by, translated, stays: self.stays, is_tie: false }
+    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
+    pub(super) fn decider(&self, walk: &SetWalk, at: At) -> At {
+        match walk.rules[..] {
+            [.., caller, _]
+                if self.view.chains()[at.chain].has_single_effect && self.view.returns(caller) =>
+            {
+                caller
+            }
+            _ => at,
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Which rules a packet may match, found without a walk: by the hooks that lead to a rule's chain, and by its conditions
 //! of what no rule before it can have rewritten.
 
-use super::facts::Facts;
+use super::facts::{Asked, ConditionAnswer, Interface, Now};
 use super::packet::{Direction, Packet, Routing};
+use super::set::PacketSet;
 use crate::field::Field;
-use crate::{Chain, ChainName, Hook, Match, Rule, RuleSet, Statement, Table, Target, WriteSet};
+use crate::{Chain, ChainName, Hook, ListedCondition, Match, RuleSet, Statement, Table, Target, WriteSet};
 use std::collections::BTreeMap;
 
 /// Whether packets come from each hook, in the order of [`Hook::ALL`].
@@ -20,7 +21,7 @@ pub struct Reachable<'a>(Vec<Spot<'a>>);
 
 #[derive(Clone, Debug)]
 struct Spot<'a> {
-    rule: &'a Rule,
+    conditions: Vec<(&'a Match, Asked)>,
     table: Table,
     hooks: Hooks,
 }
@@ -65,7 +66,12 @@ impl Reachability {
     /// Rules in the chains that these ways lead to.
     pub fn spots<'a>(&self, statements: impl IntoIterator<Item = &'a Statement>) -> Reachable<'a> {
         let spot = |statement: &'a Statement| Spot {
-            rule: &statement.rule,
+            conditions: statement
+                .rule
+                .matches
+                .iter()
+                .map(|one| (one, Asked::of(&ListedCondition::Known(one.clone()))))
+                .collect(),
             table: statement.table,
             hooks: self.hooks(statement),
         };
@@ -84,29 +90,34 @@ impl Reachable<'_> {
     /// Whether the packet may fulfil one of the rules somewhere on its way through any rules that lead to it. No is certain,
     /// yes is not.
     pub fn may_take(&self, packet: &Packet, routing: &Routing) -> bool {
-        let facts = Facts::of(packet, routing);
-        self.0.iter().any(|spot| spot.may_take(packet, &facts))
+        let set = PacketSet::one(packet);
+        let mut now = Now::of(&set);
+        // The route was looked up with the socket's mark.
+        let is_taken = routing.local_marks.iter().any(|local| local.covers(packet.mark));
+        if is_taken && matches!(packet.direction, Direction::Outbound { .. }) {
+            now.leaves_by = Interface::Loopback;
+        }
+        self.0.iter().any(|spot| spot.may_take(packet, &set, now))
     }
 }
 
 impl Spot<'_> {
-    fn may_take(&self, packet: &Packet, facts: &Facts<'_>) -> bool {
+    fn may_take(&self, packet: &Packet, set: &PacketSet, now: Now) -> bool {
         let mut hooks =
             Hook::ALL.into_iter().zip(self.hooks).filter_map(|(hook, leads)| leads.then_some(hook));
         hooks.any(|hook| match coming(packet, self.table, hook) {
             Coming::Never => false,
-            Coming::AsItWas => self.may_hold(facts, |condition| !is_written(condition)),
-            Coming::Changed => self.may_hold(facts, is_lasting),
+            Coming::AsItWas => self.may_hold(set, now, |condition| !is_written(condition)),
+            Coming::Changed => self.may_hold(set, now, is_lasting),
         })
     }
 
     /// Whether all those conditions may hold that are certain.
-    fn may_hold(&self, facts: &Facts<'_>, is_certain: impl Fn(&Match) -> bool) -> bool {
-        self.rule
-            .matches
+    fn may_hold(&self, set: &PacketSet, mut now: Now, is_certain: impl Fn(&Match) -> bool) -> bool {
+        self.conditions
             .iter()
-            .filter(|condition| is_certain(condition))
-            .all(|condition| facts.matches(condition) != Some(false))
+            .filter(|(condition, _)| is_certain(condition))
+            .all(|(_, asked)| !matches!(now.fulfils(set, asked), ConditionAnswer::No))
     }
 }
 

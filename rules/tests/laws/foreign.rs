@@ -8,7 +8,6 @@ use rules::{
     nft, parse,
     plan::plan,
     render::iptables::{change, restore},
-    shadow::{Work, shadowed},
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
 };
 
@@ -108,17 +107,4 @@ fn in_nf_tables_our_rules_leave_the_packet_to_whoever_keeps_the_chain() {
     let theirs = "*nat\n-A OUTPUT -p udp -j REDIRECT --to-ports 4053\nCOMMIT\n";
     view.add_listing(parse::listing(theirs, Family::V4).expect("a listing"), None);
     assert_eq!(verdict(&view, 5), Verdict::Redirect("4053".parse().expect("a port")));
-}
-
-#[test]
-fn behind_somebody_elses_chain_nothing_is_taken_for_granted() {
-    let idle = |target: &str| {
-        let text = format!(
-            "*mangle\n-A OUTPUT -m mark --mark 1 -j RETURN\n-A OUTPUT -j {target}\n\
-             -A OUTPUT -m mark --mark 1 -j DROP\nCOMMIT\n"
-        );
-        shadowed(&parse::restore(&text, Family::V4).expect("rules"), &mut Work::new(1000)).len()
-    };
-    assert_eq!(idle("DOCKER_OUTPUT"), 0);
-    assert_eq!(idle("LOG --log-prefix a --log-level 7"), 1);
 }

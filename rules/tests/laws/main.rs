@@ -5,6 +5,7 @@
 //! value that could end an argument or a line.
 
 mod arbitrary;
+mod atlas;
 mod catalogue;
 mod foreign;
 mod inheritance;

@@ -9,9 +9,9 @@ use rules::{
     Checked, ConnState, Family, Gid, Protocol, State, Statement, Table, Uid,
     check::check,
     nft, parse,
-    shadow::{Work, shadowed},
     simulate::{
-        At, Direction, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, View, replay, walk,
+        At, Direction, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, View, Work, replay,
+        unreached, walk,
     },
 };
 use testkit::scope;
@@ -24,7 +24,7 @@ fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
         table.add_nftables(made.listed(), &|_| None);
     }
     let mut work = Work::new(1_000_000);
-    let idle: Vec<&Statement> = shadowed(rules.rules(), &mut work).iter().map(|found| found.rule).collect();
+    let idle: Vec<&Statement> = unreached(rules.rules(), &mut work).iter().map(|found| found.rule).collect();
     let mut reached = rules.rules().clone();
     // By their places: an equal rule may be reached elsewhere.
     reached.statements = rules

@@ -23,7 +23,7 @@ use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
 use regions::regions;
 use rules::Family;
-use rules::shadow::Work;
+use rules::simulate::Work;
 use rules::simulate::{Observer, Packet, Step, Verdict, View, walk};
 use serde::Serialize;
 use space::{AddressLocation, Axis, Cell, Space};
@@ -284,7 +284,7 @@ fn described(
             changed.cells.iter().filter(|(_, own)| *own == kind).map(|(cell, _)| *cell).collect();
         regions(space, &cells)
     };
-    let change = |region: regions::Region| {
+    let change = |region: regions::ClassRegion| {
         let packet = space.packet(&region.example);
         let endpoint_names = endpoint_names(space, &region.example, pod);
         let [before, after] = [before, after].map(|side| side.outcome(&packet, &endpoint_names));

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 /// On each axis some classes; all combinations of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Region {
+pub(super) struct ClassRegion {
     pub(super) classes: [BTreeSet<u32>; Axis::ALL.len()],
     /// The combination that it was grown from.
     pub(super) example: Cell,
@@ -34,7 +34,7 @@ const GROWTH: [Axis; Axis::ALL.len()] = [
 
 /// Regions that cover these combinations, and beside them only such as no packet has. They may overlap: all combinations given
 /// have the same verdicts.
-pub(super) fn regions(space: &Space, cells: &[Cell]) -> Vec<Region> {
+pub(super) fn regions(space: &Space, cells: &[Cell]) -> Vec<ClassRegion> {
     let wanted: HashSet<Cell> = cells.iter().copied().collect();
     let mut covered: HashSet<Cell> = HashSet::new();
     let mut regions = Vec::new();
@@ -53,9 +53,9 @@ pub(super) fn regions(space: &Space, cells: &[Cell]) -> Vec<Region> {
 }
 
 /// Widens whole axes first, so that a description omits them, then adds single classes.
-fn grow(space: &Space, example: Cell, wanted: &HashSet<Cell>) -> Region {
-    let mut region = Region { classes: example.map(|index| BTreeSet::from([index])), example };
-    let coverage = |region: &Region, axis: Axis, class_index: u32| {
+fn grow(space: &Space, example: Cell, wanted: &HashSet<Cell>) -> ClassRegion {
+    let mut region = ClassRegion { classes: example.map(|index| BTreeSet::from([index])), example };
+    let coverage = |region: &ClassRegion, axis: Axis, class_index: u32| {
         let mut covers_wanted = false;
         let covers_only_wanted = region.with_only(axis, class_index).all_cells(&mut |cell| {
             let is_wanted = wanted.contains(cell);
@@ -93,7 +93,7 @@ fn grow(space: &Space, example: Cell, wanted: &HashSet<Cell>) -> Region {
     region
 }
 
-impl Region {
+impl ClassRegion {
     /// The same with one class of an axis alone.
     fn with_only(&self, axis: Axis, class: u32) -> Self {
         let mut one = self.clone();

@@ -1,7 +1,7 @@
 //! Changes that people make, in words; and, of configurations at random, that exactly the packets whose verdict differs are in
 //! a group.
 
-use super::regions::{Region, regions};
+use super::regions::{ClassRegion, regions};
 use super::space::{Axis, Cell, Space, number};
 use super::{ComparedSide, Comparison, MAX_WORK, changed, compare, compare_within, pod};
 use crate::Subject;
@@ -12,7 +12,7 @@ use mesh::sources::{Host, NullHost, Raw};
 use mesh::{Capture, Mesh};
 use proptest::prelude::*;
 use rules::nft::{Intervals, interface_number};
-use rules::shadow::Work;
+use rules::simulate::Work;
 use rules::simulate::{Direction, Packet, Verdict, walk};
 use rules::{Family, Protocol};
 
@@ -215,7 +215,7 @@ fn covers(name: &str, interface: &str) -> bool {
     name.strip_suffix('+').map_or(name == interface, |prefix| interface.starts_with(prefix))
 }
 
-fn holds(region: &Region, cell: &Cell) -> bool {
+fn holds(region: &ClassRegion, cell: &Cell) -> bool {
     Axis::ALL.into_iter().all(|axis| region.has(axis, cell[axis as usize]))
 }
 

@@ -1,7 +1,7 @@
 //! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
 
 use super::classes::{Class, LOOPBACK};
-use super::regions::Region;
+use super::regions::ClassRegion;
 use super::space::{AddressLocation, Axis, Space, address, state_of};
 use mesh::Proxy;
 use rules::nft::{Interval, Intervals};
@@ -57,7 +57,7 @@ pub struct Values {
 }
 
 impl Packets {
-    pub(super) fn of(space: &Space, region: &Region) -> Self {
+    pub(super) fn of(space: &Space, region: &ClassRegion) -> Self {
         let destinations = destinations(space, region);
         let is_forwarded = space.is_inbound && !includes_own(space, region);
         let protocol = |protocol: Protocol| match protocol {
@@ -189,18 +189,18 @@ fn count_in(value: &str) -> usize {
 }
 
 /// The values of an axis; `None` where it makes no difference.
-fn values(space: &Space, region: &Region, axis: Axis) -> Option<Values> {
+fn values(space: &Space, region: &ClassRegion, axis: Axis) -> Option<Values> {
     chosen(space, region, axis, &|_| true)
 }
 
 /// The interfaces beside that of loopback, which is for calls to the pod itself.
-fn interfaces(space: &Space, region: &Region) -> Option<Values> {
+fn interfaces(space: &Space, region: &ClassRegion) -> Option<Values> {
     chosen(space, region, Axis::Interface, &|class| !class.names.iter().any(|name| name == LOOPBACK))
 }
 
 /// The destinations outside of the pod, where the region has any, else those within it. Inbound packets for the pod are
 /// described by the pod's own addresses instead.
-fn destinations(space: &Space, region: &Region) -> Option<Values> {
+fn destinations(space: &Space, region: &ClassRegion) -> Option<Values> {
     let place = |class: &Class| space.place(class);
     let outside = |class: &Class| place(class) == AddressLocation::Elsewhere;
     let within = |class: &Class| !outside(class);
@@ -223,14 +223,19 @@ fn destinations(space: &Space, region: &Region) -> Option<Values> {
 }
 
 /// Whether the region has packets to the pod's own address.
-pub(super) fn includes_own(space: &Space, region: &Region) -> bool {
+pub(super) fn includes_own(space: &Space, region: &ClassRegion) -> bool {
     let is_own = |class: &Class| space.place(class) == AddressLocation::Pod;
     !members(space, region, Axis::Destination, &is_own).is_empty()
 }
 
 /// The classes of an axis that the region has. Where the usual class is among them, those that it lacks, as exceptions.
 /// `None` where it has all or none.
-fn chosen(space: &Space, region: &Region, axis: Axis, is_such: &dyn Fn(&Class) -> bool) -> Option<Values> {
+fn chosen(
+    space: &Space,
+    region: &ClassRegion,
+    axis: Axis,
+    is_such: &dyn Fn(&Class) -> bool,
+) -> Option<Values> {
     let all: Vec<&Class> = space.classes(axis).iter().filter(|class| is_such(class)).collect();
     let chosen = members(space, region, axis, is_such);
     if chosen.is_empty() || chosen.len() == all.len() {
@@ -246,7 +251,7 @@ fn chosen(space: &Space, region: &Region, axis: Axis, is_such: &dyn Fn(&Class) -
 /// The classes of an axis that the region has.
 fn members<'a>(
     space: &'a Space,
-    region: &Region,
+    region: &ClassRegion,
     axis: Axis,
     is_such: &dyn Fn(&Class) -> bool,
 ) -> Vec<&'a Class> {

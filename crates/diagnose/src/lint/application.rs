@@ -7,8 +7,8 @@ use crate::Subject;
 use mesh::pod::{Application, CaptureMethod, Id, Reading};
 use mesh::sources::{Dialect, Raw};
 use mesh::{Capture, Proxy, Selector, Setting};
-use rules::shadow::Work;
 use rules::simulate::Direction;
+use rules::simulate::Work;
 
 /// The findings about the pod of a subject.
 pub fn of_subject(subject: &Subject, capture: &Capture) -> Vec<Finding> {

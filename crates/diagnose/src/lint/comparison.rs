@@ -7,7 +7,7 @@ use crate::explain::{PodContext, RuleView, declared_addresses, item_texts};
 use mesh::limit::Limit;
 use mesh::sources::Raw;
 use mesh::{Capture, Setting};
-use rules::shadow::Work;
+use rules::simulate::Work;
 use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, walk};
 use rules::{Checked, Family};
 use std::cell::OnceCell;

@@ -14,7 +14,7 @@ use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Raw, Source};
 use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Proxy, Selector};
 use rules::nft::Condition;
-use rules::shadow::Work;
+use rules::simulate::Work;
 use rules::simulate::{Direction, Packet};
 use rules::{Family, Origin, Rule};
 use std::collections::{BTreeMap, BTreeSet};

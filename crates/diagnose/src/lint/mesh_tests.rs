@@ -9,7 +9,7 @@ use crate::explain::PodContext;
 use crate::random::{any_of, configured};
 use mesh::{ListItem, Mesh};
 use proptest::{collection::vec, prelude::*};
-use rules::shadow::Work;
+use rules::simulate::Work;
 use rules::simulate::walk;
 
 #[test]

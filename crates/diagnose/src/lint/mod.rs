@@ -33,7 +33,7 @@ use comparison::{LintComparison, MAX_TRIALS, MAX_WORK};
 use general::{Findings, TrialScope};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
-use rules::shadow::Work;
+use rules::simulate::Work;
 
 /// All findings, warnings first; of configurations whose lists are too long, those found in time.
 ///

@@ -9,7 +9,7 @@ use mesh::istio::{
 };
 use mesh::sources::Raw;
 use proptest::{prelude::*, sample::select};
-use rules::shadow::Work;
+use rules::simulate::Work;
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};

@@ -4,7 +4,7 @@ use super::change::{AdvisedChange, Redundant};
 use super::comparison::LintComparison;
 use super::{Code, Finding};
 use mesh::{ListItem, RuleReason, Selector};
-use rules::shadow::shadowed;
+use rules::simulate::{Unreached, unreached};
 use rules::{Origin, Rule};
 
 /// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` finds the item that made a
@@ -16,16 +16,16 @@ pub(super) fn unreachable<'a>(
     let mut found: Vec<Redundant> = Vec::new();
     let LintComparison { rules, work, .. } = comparison;
     for rules in rules {
-        for shadowed in shadowed(rules.rules(), work) {
-            let (Some(origin), Some(by)) = (shadowed.rule.origin, shadowed.by.origin) else { continue };
-            if origin == by && shadowed.rule.rule == shadowed.by.rule {
+        for Unreached { rule, by } in unreached(rules.rules(), work) {
+            let (Some(origin), Some(by_origin)) = (rule.origin, by.origin) else { continue };
+            if origin == by_origin && rule.rule == by.rule {
                 continue;
             }
-            let Some(item) = made_by(origin, &shadowed.rule.rule) else { continue };
-            if made_by(by, &shadowed.by.rule) == Some(item) {
+            let Some(item) = made_by(origin, &rule.rule) else { continue };
+            if made_by(by_origin, &by.rule) == Some(item) {
                 continue;
             }
-            let finding = finding(origin, &item.selector, &shadowed.rule.rule, &shadowed.by.rule, by);
+            let finding = finding(origin, &item.selector, &rule.rule, &by.rule, by_origin);
             found.push(Redundant { finding, change: AdvisedChange::without(item) });
         }
     }

@@ -1,0 +1,181 @@
+//! Sets of marks. A condition fixes some bits of a mark, so that ranges would not do.
+
+use crate::Mark;
+
+/// How a condition divides a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetPart {
+    /// All of it fulfils the condition.
+    All,
+    /// Some of it.
+    Some,
+    /// None of it.
+    None,
+}
+
+/// The marks with the bits of one mark, without those of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    within: Mark,
+    without: Vec<Mark>,
+}
+
+impl Marks {
+    /// Every mark.
+    pub const fn any() -> Self {
+        Self { within: Mark { value: 0, mask: 0 }, without: Vec::new() }
+    }
+
+    /// One mark.
+    pub const fn one(mark: u32) -> Self {
+        Self { within: Mark::whole(mark), without: Vec::new() }
+    }
+
+    /// The only mark in the set, if it has no other by its fixed bits.
+    pub(super) fn single(&self) -> Option<u32> {
+        self.within.is_whole().then_some(self.within.value)
+    }
+
+    /// The bits that all share.
+    pub fn within(&self) -> Mark {
+        self.within
+    }
+
+    /// The marks that are left out.
+    pub fn without(&self) -> &[Mark] {
+        &self.without
+    }
+
+    pub fn contains(&self, mark: u32) -> bool {
+        self.within.covers(mark) && !self.without.iter().any(|hole| hole.covers(mark))
+    }
+
+    /// How many of the marks have these bits.
+    pub(super) fn part(&self, bits: Mark) -> SetPart {
+        let Some(both) = common(self.within, bits) else { return SetPart::None };
+        if both.mask == self.within.mask {
+            return SetPart::All;
+        }
+        if self.without.is_empty() {
+            return SetPart::Some;
+        }
+        if is_covered(both, &self.without) {
+            return SetPart::None;
+        }
+        let holes: Vec<Mark> = self.without.iter().copied().chain([both]).collect();
+        if is_covered(self.within, &holes) { SetPart::All } else { SetPart::Some }
+    }
+
+    /// Leaves those that have these bits, or those that do not.
+    pub(super) fn narrow(&mut self, bits: Mark, keeps: bool) {
+        match common(self.within, bits) {
+            Some(both) if keeps => {
+                self.within = both;
+                self.without.retain(|hole| common(*hole, both).is_some());
+            }
+            Some(both) => self.without.push(both),
+            None if keeps => self.without.push(self.within),
+            None => {}
+        }
+    }
+
+    /// A mark of the set, 0 where it is in.
+    pub fn sample(&self) -> Option<u32> {
+        if self.contains(0) {
+            return Some(0);
+        }
+        sample(self.within, &self.without)
+    }
+}
+
+/// The marks that have the bits of both.
+fn common(one: Mark, other: Mark) -> Option<Mark> {
+    let differ = (one.value ^ other.value) & one.mask & other.mask;
+    (differ == 0).then_some(Mark { value: one.value | other.value, mask: one.mask | other.mask })
+}
+
+/// Whether no mark with these bits is outside of all others.
+fn is_covered(bits: Mark, others: &[Mark]) -> bool {
+    sample(bits, others).is_none()
+}
+
+/// A mark with these bits that none of the others covers.
+fn sample(bits: Mark, others: &[Mark]) -> Option<u32> {
+    let meeting: Vec<Mark> = others.iter().filter_map(|other| common(bits, *other)).collect();
+    let Some(divided) =
+        meeting.iter().map(|hole| hole.mask & !bits.mask).max_by_key(|free| free.count_zeros())
+    else {
+        return Some(bits.value);
+    };
+    if divided == 0 {
+        return None;
+    }
+    let bit = 1 << divided.trailing_zeros();
+    // Zero first: usual marks have few bits.
+    [0, bit]
+        .into_iter()
+        .find_map(|value| sample(Mark { value: bits.value | value, mask: bits.mask | bit }, &meeting))
+}
+
+/// The groups of bits that marks under a mask within a range have: a range is a few prefixes.
+pub(super) fn prefixes(first: u32, last: u32, mask: u32) -> Vec<Mark> {
+    let mut found = Vec::new();
+    let mut next = Some(first);
+    while let Some(first) = next.filter(|first| *first <= last) {
+        let low = |free: u32| u32::MAX.checked_shr(u32::BITS - free).unwrap_or_default();
+        let mut free = first.trailing_zeros();
+        while first | low(free) > last {
+            free -= 1;
+        }
+        let fixed = !low(free);
+        // A bit that the mask takes away is 0.
+        if first & fixed & !mask == 0 {
+            found.push(Mark { value: first & fixed & mask, mask: fixed & mask });
+        }
+        next = (first | low(free)).checked_add(1);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bits() -> impl Strategy<Value = Mark> {
+        (0u32..8, 0u32..8).prop_map(|(value, mask)| Mark { value: value & mask, mask })
+    }
+
+    proptest! {
+        #[test]
+        fn sets_of_marks_agree_with_plain_sets(
+            conditions in proptest::collection::vec((bits(), any::<bool>()), 0..6),
+            asked in bits(),
+        ) {
+            let (mut marks, mut plain) = (Marks::any(), (0u32..8).collect::<Vec<u32>>());
+            marks.narrow(Mark { value: 0, mask: !7 }, true);
+            for (bits, keeps) in conditions {
+                marks.narrow(bits, keeps);
+                plain.retain(|mark| bits.covers(*mark) == keeps);
+            }
+            prop_assert_eq!(marks.sample().is_none(), plain.is_empty());
+            prop_assert!(marks.sample().is_none_or(|mark| plain.contains(&mark)));
+            prop_assert!((0..8).all(|mark| marks.contains(mark) == plain.contains(&mark)));
+            if !plain.is_empty() {
+                let part = match plain.iter().filter(|mark| asked.covers(**mark)).count() {
+                    0 => SetPart::None,
+                    all if all == plain.len() => SetPart::All,
+                    _ => SetPart::Some,
+                };
+                prop_assert_eq!(marks.part(asked), part);
+            }
+        }
+
+        #[test]
+        fn a_range_of_marks_is_some_prefixes(first in 0u32..70, more in 0u32..70, mask in 0u32..128, mark in 0u32..128) {
+            let prefixes = prefixes(first, first + more, mask);
+            let holds = (first..=first + more).contains(&(mark & mask));
+            prop_assert_eq!(prefixes.iter().any(|bits| bits.covers(mark)), holds);
+        }
+    }
+}

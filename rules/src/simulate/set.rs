@@ -1,0 +1,298 @@
+//! Sets of packets: for each field the values that it may have, independent of the other fields.
+
+use super::marks::{Marks, SetPart};
+use super::packet::{Direction, LOOPBACK, Packet};
+use crate::field::{Field, Interval, Intervals, interface_number, protocol_number};
+use crate::{ConnState, Family, Gid, Mark, Protocol, Uid};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The way of all packets of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Processes of this machine send them.
+    Outbound,
+    /// They arrive from outside; `local` if their destination is an address of this machine.
+    Inbound { local: bool },
+}
+
+/// The fields that are sets of numbers.
+const FIELDS: usize = 8;
+
+/// Packets of one family, way and connection state: all combinations of these values, as they are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketSet {
+    pub family: Family,
+    pub way: Way,
+    pub state: ConnState,
+    values: [Intervals; FIELDS],
+    mark: Marks,
+    connmark: Marks,
+}
+
+/// A condition that divides a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Divider {
+    pub(super) by: By,
+    /// Whether the packets that fulfil it are those with these values, and not those without.
+    pub(super) is_positive: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Values(Field, Intervals),
+    Mark(Mark),
+    Connmark(Mark),
+}
+
+/// Where a field's values are kept; `None` for fields that are not sets of numbers, or that all packets share.
+const fn slot(field: Field) -> Option<usize> {
+    match field {
+        Field::InInterface | Field::OutInterface => Some(0),
+        Field::Source(_) => Some(1),
+        Field::Destination(_) => Some(2),
+        Field::Protocol => Some(3),
+        Field::SourcePort => Some(4),
+        Field::DestinationPort => Some(5),
+        Field::Uid => Some(6),
+        Field::Gid => Some(7),
+        Field::Family | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => None,
+    }
+}
+
+impl PacketSet {
+    /// All packets of a family, way and state, with every mark.
+    pub fn all(family: Family, way: Way, state: ConnState) -> Self {
+        let range = |first: u128, last: u128| Intervals::from_iter([Interval { first, last }]);
+        let addresses = range(0, Field::Source(family).data_type().max());
+        let ports = range(1, u16::MAX.into());
+        // The greatest number means no user.
+        let ids = range(0, u128::from(u32::MAX) - 1);
+        let protocols = [Protocol::Tcp, Protocol::Udp].map(|one| Interval::one(protocol_number(one).into()));
+        let is_inbound = matches!(way, Way::Inbound { .. });
+        let owner = if is_inbound { Intervals::one(0) } else { ids };
+        let names = range(1 << 120, u128::MAX);
+        let values = [
+            names,
+            addresses.clone(),
+            addresses,
+            Intervals::from_iter(protocols),
+            ports.clone(),
+            ports,
+            owner.clone(),
+            owner,
+        ];
+        Self { family, way, state, values, mark: Marks::any(), connmark: Marks::any() }
+    }
+
+    /// The set of one packet. A source port of 0 is any.
+    pub fn one(packet: &Packet) -> Self {
+        let one = |number: u128| Intervals::one(number);
+        let (way, interface, uid, gid) = match &packet.direction {
+            Direction::Outbound { interface, uid, gid } => {
+                (Way::Outbound, interface, uid.number(), gid.number())
+            }
+            Direction::Inbound { interface, local } => (Way::Inbound { local: *local }, interface, 0, 0),
+        };
+        let port = packet.source.port();
+        let source_port =
+            if port == 0 { Interval { first: 1, last: u16::MAX.into() } } else { Interval::one(port.into()) };
+        Self {
+            family: packet.family(),
+            way,
+            state: packet.state,
+            values: [
+                one(interface_number(interface)),
+                one(number(packet.source.ip())),
+                one(number(packet.destination.ip())),
+                one(protocol_number(packet.protocol).into()),
+                Intervals::from_iter([source_port]),
+                one(packet.destination.port().into()),
+                one(uid.into()),
+                one(gid.into()),
+            ],
+            mark: Marks::one(packet.mark),
+            connmark: Marks::one(packet.connmark),
+        }
+    }
+
+    /// The values of a field; every value of one that is no set of numbers.
+    pub fn values(&self, field: Field) -> Option<&Intervals> {
+        slot(field).map(|slot| &self.values[slot])
+    }
+
+    /// The marks with which the packets are sent.
+    pub fn mark(&self) -> &Marks {
+        &self.mark
+    }
+
+    /// The marks of their connections.
+    pub fn connmark(&self) -> &Marks {
+        &self.connmark
+    }
+
+    /// The packets that have one of these values of a field.
+    #[must_use]
+    pub fn with(mut self, field: Field, values: &Intervals) -> Self {
+        self.narrow(&By::Values(field, values.clone()), true);
+        self
+    }
+
+    /// The packets that have none of these values of a field.
+    #[must_use]
+    pub fn without(mut self, field: Field, values: &Intervals) -> Self {
+        self.narrow(&By::Values(field, values.clone()), false);
+        self
+    }
+
+    /// The packets that are sent with these marks, on connections with those.
+    #[must_use]
+    pub fn marked(self, mark: Marks, connmark: Marks) -> Self {
+        Self { mark, connmark, ..self }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.iter().any(Intervals::is_empty)
+            || self.mark.sample().is_none()
+            || self.connmark.sample().is_none()
+    }
+
+    /// How many of the packets have one of the values of a field.
+    pub(super) fn part(&self, field: Field, values: &Intervals) -> SetPart {
+        match self.values(field) {
+            Some(own) if !own.meets(values) => SetPart::None,
+            Some(own) if !own.within(values) => SetPart::Some,
+            Some(_) | None => SetPart::All,
+        }
+    }
+
+    /// Leaves the packets that have one of the values, or those that have none.
+    pub(super) fn narrow(&mut self, by: &By, keeps: bool) {
+        match by {
+            By::Mark(bits) => self.mark.narrow(*bits, keeps),
+            By::Connmark(bits) => self.connmark.narrow(*bits, keeps),
+            By::Values(field, values) => match slot(*field) {
+                Some(slot) if keeps => self.values[slot] = self.values[slot].common(values),
+                Some(slot) => self.values[slot].remove(values),
+                None => {}
+            },
+        }
+    }
+
+    /// The packets that are in both sets; `None` if there are none.
+    pub fn common(&self, other: &Self) -> Option<Self> {
+        if (self.family, self.way, self.state) != (other.family, other.way, other.state) {
+            return None;
+        }
+        let mut both = self.clone();
+        for (own, others) in both.values.iter_mut().zip(&other.values) {
+            *own = own.common(others);
+        }
+        for (own, others) in [(&mut both.mark, &other.mark), (&mut both.connmark, &other.connmark)] {
+            own.narrow(others.within(), true);
+            others.without().iter().for_each(|hole| own.narrow(*hole, false));
+            if own.part(others.within()) == SetPart::None {
+                return None;
+            }
+        }
+        (!both.is_empty()).then_some(both)
+    }
+
+    pub fn contains(&self, packet: &Packet) -> bool {
+        self.common(&Self::one(packet)).is_some()
+    }
+
+    /// A packet of the set, with the first of these values that it may have: numbers of a field, the likeliest first.
+    /// `None` if no interface has such a name.
+    pub fn sample(&self, usual: &dyn Fn(Field) -> Vec<u128>) -> Option<Packet> {
+        let family = self.family;
+        let pick = |field: Field| {
+            let values = self.values(field)?;
+            let usual = usual(field).into_iter().find(|one| values.meets(&Intervals::one(*one)));
+            usual.or_else(|| values.ranges().first().map(|range| inner(*range)))
+        };
+        let number = |field: Field| u32::try_from(pick(field)?).ok();
+        let port = |field: Field| u16::try_from(pick(field)?).ok();
+        let interface = pick_name(self.values(Field::InInterface)?, &usual(Field::InInterface))?;
+        let direction = match self.way {
+            Way::Outbound => Direction::Outbound {
+                interface,
+                uid: Uid::new(number(Field::Uid)?)?,
+                gid: Gid::new(number(Field::Gid)?)?,
+            },
+            Way::Inbound { local } => Direction::Inbound { interface, local },
+        };
+        let is_udp = pick(Field::Protocol)? == u128::from(protocol_number(Protocol::Udp));
+        Some(Packet {
+            direction,
+            protocol: if is_udp { Protocol::Udp } else { Protocol::Tcp },
+            source: SocketAddr::new(address(family, pick(Field::Source(family))?), port(Field::SourcePort)?),
+            destination: SocketAddr::new(
+                address(family, pick(Field::Destination(family))?),
+                port(Field::DestinationPort)?,
+            ),
+            mark: self.mark.sample()?,
+            connmark: self.connmark.sample()?,
+            state: self.state,
+        })
+    }
+}
+
+/// A value of a range: of a network, an address that a host may have.
+fn inner(range: Interval) -> u128 {
+    if range.last - range.first > 1 << 7 { range.first + 1 } else { range.first }
+}
+
+/// The name of an interface among these numbers.
+fn pick_name(names: &Intervals, usual: &[u128]) -> Option<String> {
+    let is_in = |name: &String| is_name(name) && names.meets(&Intervals::one(interface_number(name)));
+    let of_range = |range: &Interval| {
+        let start = interface_name(range.first);
+        let longer = ('0'..='9').chain('a'..='z').map(move |end| format!("{start}{end}"));
+        std::iter::once(interface_name(range.first)).chain(longer)
+    };
+    let usual = usual.iter().map(|number| interface_name(*number));
+    let letters = ('a'..='z').map(String::from);
+    usual.chain(names.ranges().iter().flat_map(of_range)).chain(letters).find(is_in)
+}
+
+/// Whether an interface may have the name (`dev_valid_name` in `net/core/dev.c`).
+fn is_name(name: &str) -> bool {
+    let is_ordinary = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
+    (1..16).contains(&name.len()) && name.bytes().all(is_ordinary) && name != "." && name != ".."
+}
+
+/// The name that [`interface_number`] makes a number of.
+pub fn interface_name(number: u128) -> String {
+    let bytes = number.to_be_bytes();
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// An address as a number.
+pub fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// The address of a number.
+pub fn address(family: Family, number: u128) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::from_bits(u32::try_from(number).unwrap_or_default()).into(),
+        Family::V6 => Ipv6Addr::from_bits(number).into(),
+    }
+}
+
+/// The loopback addresses of a family.
+pub(super) fn loopback(family: Family) -> Intervals {
+    match family {
+        Family::V4 => Intervals::from_iter([Interval { first: 127 << 24, last: (128 << 24) - 1 }]),
+        Family::V6 => Intervals::one(1),
+    }
+}
+
+/// The interface through which a machine talks to itself.
+pub(super) fn loopback_interface() -> Intervals {
+    Intervals::one(interface_number(LOOPBACK))
+}
