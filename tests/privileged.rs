@@ -54,9 +54,9 @@ mod cni {
 mod diagnose {
     mod doctor;
     mod live;
-    mod probe;
     mod status;
     mod trace;
+    mod verify;
     mod without_flags;
 }
 

@@ -83,6 +83,9 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
 /// So many words that no flag takes are likely to be the names of files: the shell replaces a `*` without quotes by them.
 const MANY_STRAYS: usize = 4;
 
+/// Former names of commands, which are still accepted.
+const FORMER_NAMES: [(&str, &str); 1] = [("probe", "verify")];
+
 /// How other programs name a namespace.
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
 
@@ -284,6 +287,10 @@ impl Parser {
 
     fn read_command(&mut self, word: &str) -> ParsedWord {
         let is_first = self.group.is_none();
+        let word = FORMER_NAMES
+            .iter()
+            .find(|(former, _)| is_first && *former == word)
+            .map_or(word, |(_, name)| *name);
         self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
         if let Some(entry) = self.entry {
             self.flags = entry.flags(self.mesh);
@@ -438,7 +445,7 @@ mod tests {
                 &["apply", "--dry-run", "False"],
                 "argument: \"False\" is not expected; values of switches are written --dry-run=false",
             ),
-            (&["probe", "8080"], "argument: \"8080\" is not expected"),
+            (&["verify", "8080"], "argument: \"8080\" is not expected"),
             (&["apply", "--netns", "demo"], "unknown flag --netns; did you mean --network-namespace?"),
             (&["status", "-n", "demo"], "unknown flag -n; did you mean --network-namespace?"),
             (

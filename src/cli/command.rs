@@ -24,7 +24,7 @@ pub(super) enum Command {
     Lint,
     Render,
     Status,
-    Probe,
+    Verify,
     Trace,
     Sandbox,
     CniInstall,
@@ -180,7 +180,7 @@ mod tests {
             Setting::LockWait,
             Setting::RunValidation,
         ];
-        for name in ["explain", "lint", "diff", "render", "status", "probe", "trace"] {
+        for name in ["explain", "lint", "diff", "render", "status", "verify", "trace"] {
             let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("a command");
             for row in of_changes.map(Setting::row) {
                 let takes_rules = !["status", "trace"].contains(&name);

@@ -1,7 +1,7 @@
 //! The drop-in for `istio-iptables`.
 
 use super::run::{ResolvedCall, Run, RunMode};
-use super::{Exit, change, probe, render};
+use super::{Exit, change, render, verify};
 use sidecar_init::{
     engine::{OnDrift, Preference},
     sys::namespace,
@@ -31,5 +31,5 @@ pub(super) fn run(call: &ResolvedCall) -> Exit {
         }
         RunMode::Nothing => Exit::Done,
     };
-    if done == Exit::Done { probe::validated(call) } else { done }
+    if done == Exit::Done { verify::validated(call) } else { done }
 }

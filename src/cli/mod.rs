@@ -28,7 +28,6 @@ mod namespace;
 mod node;
 mod noted;
 mod paint;
-mod probe;
 mod render;
 mod repair;
 mod report;
@@ -41,6 +40,7 @@ mod status;
 mod tests;
 mod trace;
 mod tree;
+mod verify;
 mod warnings;
 
 use arguments::Invocation;
@@ -173,7 +173,7 @@ fn run_command(
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
         Command::Status => status::run(&raw, problems),
-        Command::Probe => probe::run(&subjects(raw, problems)?),
+        Command::Verify => verify::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
         Command::Sandbox => sandbox::run(&subjects(raw, problems)?, trailing),
         Command::CniInstall => install::install(&raw, problems),

@@ -1,7 +1,7 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them.
 
 use super::manifest::{self, Subject};
-use super::{Exit, change, probe, run, run::ResolvedCall, warn_of};
+use super::{Exit, change, run, run::ResolvedCall, verify, warn_of};
 use crate::cni::{RepairTarget, count_repair};
 use diagnose::lint::brief;
 use mesh::sources::{Given, Raw};
@@ -41,7 +41,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
     let exit = match done {
-        Exit::Done => probe::validated(&call),
+        Exit::Done => verify::validated(&call),
         other => other,
     };
     let outcome = if matches!(exit, Exit::Done | Exit::Drift) { "repaired" } else { "failed" };

@@ -170,10 +170,10 @@ fn users_are_numbered_as_in_the_pod() {
     let id = pod.process.id().to_string();
     let (name, capture) = (format!("pid:{id}"), ["-i", "*", "-b", "*"]);
     called(&[&["apply", "--network-namespace", &name], &capture[..]].concat()).success();
-    let tried = called(&[&["probe", "--network-namespace", &name], &capture[..]].concat());
+    let tried = called(&[&["verify", "--network-namespace", &name], &capture[..]].concat());
     tried.with(0, "the rules work");
     called(&[&["cni", "repair", "--pid", &id], &capture[..]].concat()).with(0, "the rules work");
     called(&["clean", "--network-namespace", &name]).success();
-    let tried = called(&[&["probe", "--network-namespace", &name], &capture[..]].concat());
-    tried.with(126, "no rules are there");
+    let tried = called(&[&["verify", "--network-namespace", &name], &capture[..]].concat());
+    tried.with(3, "no rules are there");
 }

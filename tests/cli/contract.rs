@@ -129,9 +129,9 @@ fn answers_about_a_namespace_are_of_their_forms() {
         let status = printed(&namespace, "status", 0, &["status"]);
         assert!(!status["captured"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
         // Twice tried is not twice the same to the port, so one form of it has to do.
-        let probe = [&["probe"], &flags[3..], &["--format", "json"]].concat();
-        let tried: Value = serde_json::from_str(&run(&namespace, &probe).stdout).expect("JSON");
-        valid("probe", &tried);
+        let verify = [&["verify"], &flags[3..], &["--format", "json"]].concat();
+        let tried: Value = serde_json::from_str(&run(&namespace, &verify).stdout).expect("JSON");
+        valid("verify", &tried);
         assert!(tried["calls"].as_array().expect("a list").len() > 3, "{backend}: {tried:#}");
         // The second run changes nothing, and its YAML says so.
         let again = run(&namespace, &[&flags[..], &["--format=yaml"]].concat());

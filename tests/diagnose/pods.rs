@@ -114,7 +114,7 @@ fn one_network_namespace_is_one_pods() {
 
 #[test]
 fn a_second_manifest_is_refused_and_not_passed_over() {
-    for command in ["lint", "explain", "render", "apply", "check", "probe"] {
+    for command in ["lint", "explain", "render", "apply", "check", "verify"] {
         let output = program(&[command, "-f", "tests/support/pods/stock.yaml", "-f", "-"], &pod_text(""));
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
         let text = "--filename: is given 2 times, and one manifest is read";

@@ -1,4 +1,4 @@
-//! Questions without flags: `explain`, `lint`, `check` and `probe` answer by what is there, and say so. Names are resolved,
+//! Questions without flags: `explain`, `lint`, `check` and `verify` answer by what is there, and say so. Names are resolved,
 //! routes are asked of the kernel, and no address is made up.
 
 use crate::support::folder::Folder;
@@ -132,7 +132,7 @@ fn an_empty_namespace_is_told_as_it_is() {
             "{command}: {text}"
         );
     }
-    let text = stdout(&pod, &["probe"], 126);
+    let text = stdout(&pod, &["verify"], 1);
     assert_eq!(
         lines(&text),
         [HERE, "Nothing is captured: no rule here sends traffic to the proxy of a mesh."]
@@ -148,7 +148,7 @@ fn the_settings_that_are_noted_are_those_that_are_meant() {
     assert_eq!((&report["basis"]["kind"], &report["equal"]), (&"noted".into(), &true.into()));
     let text = stdout(&pod, &["lint", "--notes"], 0);
     assert!(text.starts_with(noted) && text.contains("SI013 --drop-invalid"), "{text}");
-    assert!(stdout(&pod, &["probe"], 0).starts_with(noted));
+    assert!(stdout(&pod, &["verify"], 0).starts_with(noted));
     // What somebody has changed since is no longer as noted.
     pod.stdout(
         "nft",
@@ -175,7 +175,7 @@ fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
         let codes = report["findings"].as_array().expect("a list").iter().map(|finding| &finding["code"]);
         assert!(codes.clone().any(|code| code == "listeners"), "{maker}: {text}");
         stdout(&pod, &["lint", "--deny"], 1);
-        let text = stdout(&pod, &["probe"], 0);
+        let text = stdout(&pod, &["verify"], 0);
         assert!(text.starts_with(HERE) && text.contains("captured at 15001"), "{maker}: {text}");
     }
 }

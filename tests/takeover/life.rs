@@ -21,7 +21,7 @@ fn each_state_is_set_kept_repaired_replaced_and_removed() {
         life.say(&["apply", "--backend", state.choice()], 0);
         assert_eq!(life.held(), fresh(*state), "{state:?}");
         life.is_kept_by_second_runs();
-        life.say(&["probe"], 0);
+        life.say(&["verify"], 0);
         life.is_repaired();
         life.gives_way(*next);
         run(&life.namespace, &["clean"]).with(0, &format!("{state:?}: clean"));

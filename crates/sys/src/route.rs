@@ -250,8 +250,8 @@ fn wait_for(address: Ipv6Addr) {
     tracing::debug!(target: "route", "{address} is not routed yet");
 }
 
-/// Where that is unknown, it counts as up: waiting in vain costs less than a proxy that can't bind its address.
-fn is_loopback_up() -> bool {
+/// Whether `lo` is up. If unknown, it counts as up: waiting in vain costs less than a proxy that can't bind its address.
+pub fn is_loopback_up() -> bool {
     let is_down =
         |link: InterfaceAddress| link.interface_name == "lo" && !link.flags.contains(InterfaceFlags::IFF_UP);
     getifaddrs().map_or(true, |mut links| !links.any(is_down))

@@ -272,8 +272,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ..NONE
     },
     CommandEntry {
-        command: Command::Probe,
-        name: "probe",
+        command: Command::Verify,
+        name: "verify",
         about: "Test capture with real connections",
         long_about: "Makes connections in the network namespace and observes where each arrives: outbound ones, \
             the proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by IPv4 \
@@ -285,17 +285,17 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             Packets from outside can't be tried; check compares those rules.\n\nWithout capture flags and -f, the \
             expected outcome follows from the settings that are noted beside the rules; without a note, from the \
             rules themselves, which have to capture something. Calling as the proxy needs CAP_SETUID and \
-            CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that or CAP_NET_RAW. What can't \
-            be tried is reported with the reason.",
+            CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that or CAP_NET_RAW. Why \
+            calls could not be tried is said once, with the remedy.",
         examples: &[
-            "sidecar-init probe -i '*' -b '*' -d 15090",
-            "sidecar-init probe -f pod.yaml --network-namespace /run/netns/web",
+            "sidecar-init verify -i '*' -b '*' -d 15090",
+            "sidecar-init verify -f pod.yaml --network-namespace /run/netns/web",
         ],
         exits: &[
             ("0", "every connection ended as expected"),
-            ("1", "no connection could be tried"),
+            ("1", "nothing is captured, or no connection could be tried"),
             ("2", "invalid input"),
-            ("126", "a connection ended otherwise"),
+            ("3", "a connection ended otherwise"),
         ],
         topics: &[CAPTURE, ANY],
         also: &[

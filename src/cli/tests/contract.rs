@@ -5,7 +5,7 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
-use crate::cli::{ambient_host, change, check, diff, doctor, lint, probe, render, report};
+use crate::cli::{ambient_host, change, check, diff, doctor, lint, render, report, verify};
 use diagnose::{explain::PacketReport, overview::Overview, status, trace};
 use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
@@ -44,11 +44,11 @@ const OUTPUTS: &[Output] = &[
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
     Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport<'_>> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },
-    Output { name: "probe", commands: &["probe"], schema: schema::<probe::ProbeReport<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::RenderedRules> },
     Output { name: "status", commands: &["status"], schema: schema::<status::CaptureStatus> },
     Output { name: "status-all", commands: &[], schema: schema::<Overview> },
     Output { name: "trace", commands: &["trace"], schema: schema::<trace::Block> },
+    Output { name: "verify", commands: &["verify"], schema: schema::<verify::VerifyReport<'_>> },
 ];
 
 /// What serialization makes of a document.

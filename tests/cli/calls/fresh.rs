@@ -76,7 +76,7 @@ fn only_commands_that_change_something_say_that_nothing_was_changed() {
         ("lint", false),
         ("render", false),
         ("status", false),
-        ("probe", false),
+        ("verify", false),
         ("trace", false),
         ("sandbox", false),
     ] {

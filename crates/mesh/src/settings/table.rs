@@ -64,9 +64,9 @@ settings! {
         SkipRuleApply: "skip-rule-apply" _ ["SKIP_RULE_APPLY"], Switch,
             "Set no rules; for validation of rules that another program has set";
         ProbePort: "iptables-probe-port" _ ["IPTABLES_PROBE_PORT"] example "15002", Value("PORT"),
-            "Port that a validation or a probe calls where the rules name none [default: 15002]";
+            "Port that verify and a validation call where the rules name none [default: 15002]";
         ProbeTimeout: "probe-timeout" _ ["PROBE_TIMEOUT"] example "5s", Value("TIME"),
-            "How long a validation or a probe tries, such as 5s or 1m30s [default: 5s]";
+            "How long verify and a validation try, such as 5s or 1m30s [default: 5s]";
     }
     Logging {
         LogOutputLevel: "log_output_level" _ [] example "default:debug", Value("LEVELS"),

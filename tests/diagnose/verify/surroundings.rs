@@ -1,6 +1,6 @@
 //! Where a proxy listens already, where there is no way out, where IPv6 is off; and what others notice of a probe.
 
-use crate::diagnose::probe::pod::{DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
+use crate::diagnose::verify::pod::{DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::namespace::Namespace;
 use crate::support::program::BINARY;
 use crate::support::rows::rows;
@@ -37,7 +37,7 @@ fn with_a_proxy(scenario: Scenario) {
         }
         pod.run("clean", &[]).with(2, "clean takes no such flags");
         pod.inside.stdout(BINARY, &["clean"]);
-        assert_eq!(pod.probe(&[]).code, Some(126), "{backend}: a proxy without rules proves nothing");
+        assert_eq!(pod.probe(&[]).code, Some(3), "{backend}: a proxy without rules proves nothing");
         drop(listening);
     }
 }
@@ -59,7 +59,7 @@ fn what_does_not_arrive_is_not_captured() {
         );
         let found = pod.probe(&["--probe-timeout", "2s"]);
         let wrong = found.with_outcome("wrong");
-        assert!(!wrong.is_empty() && found.code == Some(126), "{}", found.stderr);
+        assert!(!wrong.is_empty() && found.code == Some(3), "{}", found.stderr);
         for call in wrong {
             assert_eq!((&call["expected"]["port"], &call["seen"]["end"]), (&15001.into(), &"nowhere".into()));
         }
@@ -98,7 +98,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
             alone.output(BINARY, &words.chain(more.iter().copied()).collect::<Vec<_>>(), "")
         };
         call("apply", &["--backend", backend]).success();
-        let found = Found::of(&call("probe", &["--format", "json"]));
+        let found = Found::of(&call("verify", &["--format", "json"]));
         assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
         for call in found.with_outcome("untried") {
             let why = call["untried"].as_str().unwrap_or_default();
@@ -111,7 +111,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
             assert!(right.iter().any(|call| call["destination"] == to), "{backend}: {to} is proven");
         }
         alone.stdout(BINARY, &["clean"]);
-        assert_eq!(Found::of(&call("probe", &["--format", "json"])).code, Some(126), "{backend}");
+        assert_eq!(Found::of(&call("verify", &["--format", "json"])).code, Some(3), "{backend}");
     }
 }
 
@@ -169,7 +169,7 @@ fn others_notice_next_to_nothing() {
              chain calls {\n  tcp flags & (fin | psh | ack) != 0 counter comment \"says something\"\n  \
              udp length > 36 counter comment \"says more\"\n  counter comment \"calls\"\n }\n}\n";
         pod.outside.load(counting);
-        assert_eq!(pod.probe(&[]).code, Some(if is_captured { 0 } else { 126 }));
+        assert_eq!(pod.probe(&[]).code, Some(if is_captured { 0 } else { 3 }));
         let counted = pod.outside.stdout("nft", &["list", "table", "inet", "watch"]);
         let packets = |of: &str| {
             let line = counted.lines().find(|line| line.contains(of)).expect("the rule");

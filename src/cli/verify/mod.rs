@@ -1,11 +1,11 @@
-//! `sidecar-init probe` compares real connections with what flags or rules expect, and `--run-validation` uses it to prove
-//! that capture works.
+//! `sidecar-init verify` compares real connections with what flags or rules expect, and `--run-validation` proves so that
+//! capture works.
 
 mod judgement;
 mod summary;
 
 #[cfg(test)]
-pub(in crate::cli) use summary::ProbeReport;
+pub(in crate::cli) use summary::VerifyReport;
 
 use super::manifest::{self, Subject};
 use super::noted::{self, NotedSettings};
@@ -23,7 +23,7 @@ use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
     engine::{self, DeliveryPorts, Outcomes, Probe, ProbeTrial},
-    sys::{address, dial, route_lookup},
+    sys::{address, dial, route::is_loopback_up, route_lookup},
 };
 use std::{
     io,
@@ -58,31 +58,57 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
 }
 
-/// Probes by the rules of a configuration.
+/// Tries connections by the rules of a configuration.
 fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
-    let tried = || {
-        let pod = pod(Some(&*call.capture))?;
-        let calls = probe::calls(&*call.capture, &facts(&call.run, &pod, subject.dialect()));
-        let tried = attempt(listeners(&*call.capture), calls, call.run.validation.timeout)?;
-        Ok((pod, tried))
-    };
-    let (pod, mut tried) = match tried() {
+    let (pod, mut tried) = match tried(&call, subject.dialect(), probe::calls, false) {
         Ok(tried) => tried,
         Err(error) => return Ok(failed(&error)),
     };
-    let mut differences = None;
-    if tried.iter().any(|one| one.judgement.is_wrong()) {
+    let is_wrong = tried.iter().any(|one| one.judgement.is_wrong());
+    if is_wrong {
         look_at_rules(&call.run, &pod, &mut tried);
-        if call.run.format == Format::Text {
-            differences = compare(&call);
-        }
     }
-    Ok(print(call.run.format, basis, &tried, differences.as_deref()))
+    let differs = is_wrong && call.run.format == Format::Text && rules_differ(&call);
+    Ok(print(call.run.format, basis, &tried, differs))
 }
 
-/// Probes by the existing rules, whose settings are not known.
+/// Tries calls that a configuration leads to; those that end otherwise again and again until the time limit, where it
+/// `retries`, because another program may be about to set the rules.
+fn tried(
+    call: &ResolvedCall,
+    dialect: Dialect,
+    calls: fn(&dyn CapturePolicy, &ProbeContext<'_>) -> Vec<probe::Call>,
+    retries: bool,
+) -> io::Result<(PodContext, Vec<JudgedCall>)> {
+    let (config, timeout) = (&*call.capture, call.run.validation.timeout);
+    let pod = pod(Some(config))?;
+    let mut calls = calls(config, &facts(&call.run, &pod, dialect));
+    if !retries {
+        let tried = attempt(listeners(config), calls, timeout, !is_loopback_up())?;
+        return Ok((pod, tried));
+    }
+    let (end, mut settled) = (Instant::now() + timeout, Vec::new());
+    while !calls.is_empty() {
+        let start = Instant::now();
+        let limit = RETRY.min(end.saturating_duration_since(start));
+        let tried = attempt(listeners(config), calls, limit, false)?;
+        let (wrong, others): (Vec<_>, Vec<_>) = tried.into_iter().partition(|one| one.judgement.is_wrong());
+        settled.extend(others);
+        let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
+            settled.extend(wrong);
+            break;
+        };
+        if !wrong.is_empty() {
+            thread::sleep(pause);
+        }
+        calls = wrong.into_iter().map(|one| one.call).collect();
+    }
+    Ok((pod, settled))
+}
+
+/// Tries connections by the existing rules, whose settings are not known.
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
@@ -96,12 +122,12 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
         let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {
             true => Ok(Vec::new()),
-            false => attempt(listeners_of(&calls, &proxy), calls, run.validation.timeout),
+            false => attempt(listeners_of(&calls, &proxy), calls, run.validation.timeout, !is_loopback_up()),
         }
     };
     let basis = Basis::Rules { namespace: subject.namespace() };
     Ok(match tried() {
-        Ok(tried) => print(run.format, &basis, &tried, None),
+        Ok(tried) => print(run.format, &basis, &tried, false),
         Err(error) => failed(&error),
     })
 }
@@ -110,26 +136,24 @@ fn failed(error: &io::Error) -> Exit {
     report::failure(error, Exit::Failed)
 }
 
-fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differences: Option<&str>) -> Exit {
+fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Exit {
     let printed = match format {
-        Format::Text => report::text(&summary::text(basis, tried, differences)),
-        Format::Data(encoding) => report::data(encoding, &summary::ProbeReport::new(basis, tried)),
+        Format::Text => report::text(&summary::text(basis, tried, differs)),
+        Format::Data(encoding) => report::data(encoding, &summary::VerifyReport::new(basis, tried)),
     };
     match printed {
-        Exit::Done => exit(basis, tried),
+        Exit::Done => exit(tried),
         failed => failed,
     }
 }
 
-/// 126 where something is not as expected or nothing is captured, and 1 where nothing could be tried.
-fn exit(basis: &Basis, tried: &[JudgedCall]) -> Exit {
-    let captures_nothing = tried.is_empty() && matches!(basis, Basis::Rules { .. });
-    if captures_nothing || tried.iter().any(|one| one.judgement.is_wrong()) {
-        Exit::ValidationFailed
-    } else if tried.iter().any(|one| one.judgement.is_right()) {
-        Exit::Done
-    } else {
-        Exit::Failed
+/// 3 where a connection ended otherwise than expected, and 1 where nothing is captured or could be tried.
+fn exit(tried: &[JudgedCall]) -> Exit {
+    let any = |is: fn(&Judgement) -> bool| tried.iter().any(|one| is(&one.judgement));
+    match (any(Judgement::is_wrong), any(Judgement::is_right)) {
+        (true, _) => Exit::Drift,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Failed,
     }
 }
 
@@ -164,6 +188,7 @@ fn attempt(
     listeners: Vec<DeliveryPorts>,
     calls: Vec<probe::Call>,
     timeout: Duration,
+    lo_is_down: bool,
 ) -> io::Result<Vec<JudgedCall>> {
     let trial = |call: &probe::Call| ProbeTrial {
         protocol: call.protocol,
@@ -175,7 +200,10 @@ fn attempt(
     let what = Probe { trials: calls.iter().map(trial).collect(), listeners, zones: ZONES.to_vec(), timeout };
     let Outcomes { each, conntrack_readable } = engine::probe(&what)?;
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
-        let judgement = judge(&call, outcome, conntrack_readable);
+        let judgement = match lo_is_down && call.is_within_pod() {
+            true => Judgement::NoResult("lo is down: ip link set lo up".to_owned()),
+            false => judge(&call, outcome, conntrack_readable),
+        };
         JudgedCall { call, judgement, now: None }
     });
     Ok(tried.collect())
@@ -243,10 +271,11 @@ fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     }
 }
 
-/// How the rules differ from those that the flags make.
-fn compare(call: &ResolvedCall) -> Option<String> {
-    let compared = call.run.session(call.capture.owner()).ok()?.check(&call.capture.desired()).ok()?;
-    Some(compared.differences.to_string()).filter(|text| !text.is_empty())
+/// Whether the rules are others than the flags make.
+fn rules_differ(call: &ResolvedCall) -> bool {
+    let compared = call.run.session(call.capture.owner()).map_err(engine::EngineError::from);
+    let compared = compared.and_then(|mut session| session.check(&call.capture.desired()));
+    compared.is_ok_and(|compared| !compared.differences.is_empty())
 }
 
 /// Why capture counts as not working.
@@ -261,57 +290,40 @@ enum Unproven {
     Elsewhere { destination: SocketAddr, instead: String, expected: String, timeout: Duration },
 }
 
-/// `--run-validation`: proves by real connections that capture works. Calls that are not captured are repeated until the time
-/// limit, because another program may be about to set the rules.
+/// `--run-validation`: proves by real connections that capture works.
 pub(super) fn validated(call: &ResolvedCall) -> Exit {
     if !call.run.validates || call.capture.captures_nothing() {
         return Exit::Done;
     }
-    let timeout = call.run.validation.timeout;
-    let end = Instant::now() + timeout;
-    let pod = match pod(Some(&*call.capture)) {
-        Ok(pod) => pod,
+    let tried = match tried(call, Dialect::default(), probe::proofs, true) {
+        Ok((_, tried)) => tried,
         Err(error) => return failed(&error),
     };
-    let mut left = probe::proofs(&*call.capture, &facts(&call.run, &pod, Dialect::default()));
-    if left.is_empty() {
-        tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
-        return Exit::Done;
-    }
-    let (mut proven, mut untried) = (false, None);
-    loop {
-        let start = Instant::now();
-        let tried =
-            match attempt(listeners(&*call.capture), left, RETRY.min(end.saturating_duration_since(start))) {
-                Ok(tried) => tried,
-                Err(error) => return failed(&error),
-            };
-        let mut wrong = Vec::new();
-        for one in tried {
-            match &one.judgement {
-                Judgement::Right(_) => proven = true,
-                Judgement::NoResult(why) => {
-                    tracing::warn!(target: "validation", "{} is not tried: {why}", one.call.to);
-                    untried = Some(why.clone());
-                }
-                Judgement::Wrong(_) => wrong.push(one),
+    let mut untried = None;
+    for one in &tried {
+        match &one.judgement {
+            Judgement::Right(_) => {}
+            Judgement::NoResult(why) => {
+                tracing::warn!(target: "validation", "{} is not tried: {why}", one.call.to);
+                untried = Some(why.clone());
+            }
+            Judgement::Wrong(_) => {
+                let error = Unproven::Elsewhere {
+                    destination: one.call.to,
+                    instead: summary::instead(&one.judgement),
+                    expected: summary::expected(&one.call),
+                    timeout: call.run.validation.timeout,
+                };
+                return report::failure(&error, Exit::ValidationFailed);
             }
         }
-        let Some(one) = wrong.first() else { break };
-        let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
-            let error = Unproven::Elsewhere {
-                destination: one.call.to,
-                instead: summary::instead(&one.judgement),
-                expected: summary::expected(&one.call),
-                timeout,
-            };
-            return report::failure(&error, Exit::ValidationFailed);
-        };
-        thread::sleep(pause);
-        left = wrong.into_iter().map(|one| one.call).collect();
     }
-    match (proven, untried) {
-        (false, Some(why)) => report::failure(&Unproven::NoResult(why), Exit::Failed),
+    match (exit(&tried), untried) {
+        (Exit::Failed, Some(why)) => report::failure(&Unproven::NoResult(why), Exit::Failed),
+        (Exit::Failed, None) => {
+            tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
+            Exit::Done
+        }
         _ => {
             tracing::info!(target: "validation", "capture works");
             Exit::Done

@@ -79,7 +79,7 @@ impl Pod {
 
     /// What a probe finds.
     pub(crate) fn probe(&self, more: &[&str]) -> Found {
-        Found::of(&self.run("probe", &[&["--format", "json"], more].concat()))
+        Found::of(&self.run("verify", &[&["--format", "json"], more].concat()))
     }
 }
 

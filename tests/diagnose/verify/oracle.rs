@@ -1,6 +1,6 @@
 //! What a walk through the rules that are there says of the calls of a probe.
 
-use crate::diagnose::probe::pod::Pod;
+use crate::diagnose::verify::pod::Pod;
 use crate::support::engine::{capture, kernel};
 use diagnose::explain::{self, RuleView};
 use diagnose::probe::{Call, ProbeContext, Route, calls};

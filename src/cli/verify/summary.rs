@@ -1,4 +1,4 @@
-//! The outcome of a probe, as text and as data.
+//! The outcome of the connections, as text and as data.
 
 use super::JudgedCall;
 use super::judgement::{Deviation, Judgement, known};
@@ -55,14 +55,14 @@ fn outcome(seen: &ProbeObservation) -> (Style, String) {
 /// The width of the columns before what became of a call.
 const CALLER: usize = 16;
 const TO: usize = 20;
-/// Differences of more lines are not shown.
-const MAX_LINES: usize = 24;
 
-/// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
-pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differences: Option<&str>) -> String {
+/// A table by families, each failure with what was expected and by which rule; each reason why calls were not tried; a line
+/// at the end. `differs` is whether the rules are others than those of the basis.
+pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {
-        let own: Vec<&JudgedCall> = tried.iter().filter(|one| one.call.packet.family() == family).collect();
+        let own: Vec<&JudgedCall> =
+            tried.iter().filter(|one| is_tried(one) && one.call.packet.family() == family).collect();
         if own.is_empty() {
             continue;
         }
@@ -70,20 +70,32 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differences: Option<&str
         own.iter().for_each(|one| line(&mut text, one));
         text.push('\n');
     }
-    if let Some(differences) = differences {
-        text.push_str(&differing(basis, differences));
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for one in tried {
+        let Judgement::NoResult(why) = &one.judgement else { continue };
+        match reasons.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    for (why, count) in reasons {
+        let calls = if count == 1 { "connection" } else { "connections" };
+        let line = format!("{count} {calls} not tried: {why}\n");
+        text.push_str(&fold(&Style::Quiet.paint(line).to_string(), 2, report::line_width()));
+    }
+    if differs {
+        text.push_str("The rules differ: sidecar-init diff with the same flags shows how.\n");
     }
     let count = |is: fn(&Judgement) -> bool| tried.iter().filter(|one| is(&one.judgement)).count();
-    let (right, wrong) = (count(Judgement::is_right), count(Judgement::is_wrong));
     let parts = [
-        (right, "as expected", Style::Strong),
-        (wrong, "not as expected", Style::Dropped),
-        (tried.len() - right - wrong, "not tried", Style::Quiet),
+        (count(Judgement::is_right), "as expected", Style::Strong),
+        (count(Judgement::is_wrong), "not as expected", Style::Dropped),
     ];
     let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
     let parts: Vec<String> =
         parts.map(|(count, what, style)| style.paint(format!("{count} {what}")).to_string()).collect();
     match parts.as_slice() {
+        [] if !tried.is_empty() => {}
         [] if matches!(basis, Basis::Rules { .. }) => {
             text.push_str("Nothing is captured: no rule here sends traffic to the proxy of a mesh.\n");
         }
@@ -93,20 +105,8 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differences: Option<&str
     text
 }
 
-/// How the rules differ; for long differences, the command that shows them.
-fn differing(basis: &Basis, differences: &str) -> String {
-    let whose = match basis {
-        Basis::Noted { .. } => "the noted settings",
-        _ => "these flags",
-    };
-    let lines = differences.lines().count();
-    let title = format!("How the rules differ from those of {whose}");
-    let body = if lines > MAX_LINES {
-        format!("in {lines} lines, shown by sidecar-init check with the same flags\n")
-    } else {
-        differences.to_owned()
-    };
-    format!("{}\n{body}\n", Style::Strong.paint(title))
+fn is_tried(one: &JudgedCall) -> bool {
+    !matches!(one.judgement, Judgement::NoResult(_))
 }
 
 fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
@@ -119,7 +119,7 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
         Judgement::Wrong(Deviation::NoAddress(to)) => {
             ("fail", Style::Dropped, format!("no {} on lo", to.ip()), None)
         }
-        Judgement::NoResult(_) => ("-", Style::Quiet, "not tried".to_owned(), None),
+        Judgement::NoResult(_) => return,
     };
     // The proxy's own source address; loopback is every caller's.
     let caller = match call.from.filter(|from| !is_localhost(*from)) {
@@ -128,32 +128,21 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
     };
     let protocol = call.protocol.to_string();
     let note = note.map(|note| format!(" {}", Style::Quiet.paint(format!("({note})")))).unwrap_or_default();
-    let (mark, what) = (style_of_mark(judgement).paint(format!("{mark:4}")), style.paint(what));
+    let of_mark = if judgement.is_right() { Style::Strong } else { Style::Dropped };
+    let (mark, what) = (of_mark.paint(format!("{mark:4}")), style.paint(what));
     let to = call.to.to_string();
     text.push_str(&format!("  {mark} {protocol} {caller:CALLER$} {to:TO$} {what}{note}\n"));
-    match judgement {
-        Judgement::Right(_) => {}
-        Judgement::NoResult(why) => text.push_str(&format!("       {}\n", Style::Quiet.paint(why))),
-        Judgement::Wrong(_) => {
-            let mut more = |title: &str, detail: String| {
-                text.push_str(&folded(&format!("{title:9}"), &detail));
-            };
-            more("expected", format!("{}, because {}", expected(call), call.because));
-            if let Some(rule) = &call.rule {
-                more("rule", place(rule));
-            }
-            if let Some(now) = now {
-                more("now", now.clone());
-            }
+    if judgement.is_wrong() {
+        let mut more = |title: &str, detail: String| {
+            text.push_str(&folded(&format!("{title:9}"), &detail));
+        };
+        more("expected", format!("{}, because {}", expected(call), call.because));
+        if let Some(rule) = &call.rule {
+            more("rule", place(rule));
         }
-    }
-}
-
-fn style_of_mark(judgement: &Judgement) -> Style {
-    match judgement {
-        Judgement::Right(_) => Style::Strong,
-        Judgement::Wrong(_) => Style::Dropped,
-        Judgement::NoResult(_) => Style::Quiet,
+        if let Some(now) = now {
+            more("now", now.clone());
+        }
     }
 }
 
@@ -176,7 +165,7 @@ fn folded(title: &str, text: &str) -> String {
 /// The outcome as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::cli) struct ProbeReport<'a> {
+pub(in crate::cli) struct VerifyReport<'a> {
     /// The settings on which expectations are based.
     basis: basis::BasisReport,
     /// Whether at least one connection was tried and all had the expected outcome.
@@ -232,9 +221,9 @@ struct Observed {
     original_port: Option<u16>,
 }
 
-impl<'a> ProbeReport<'a> {
+impl<'a> VerifyReport<'a> {
     pub(super) fn new(basis: &Basis, tried: &'a [JudgedCall]) -> Self {
-        let ok = super::exit(basis, tried) == Exit::Done;
+        let ok = super::exit(tried) == Exit::Done;
         Self { basis: basis.report(), ok, calls: tried.iter().map(ReportedCall::new).collect() }
     }
 }

@@ -1,8 +1,8 @@
 //! Every rule removed, changed, exchanged with the next: a probe fails exactly where a walk through what is left would end
 //! otherwise, and where connections break in a way that no walk of a first packet can see.
 
-use crate::diagnose::probe::oracle::{changed, expectations};
-use crate::diagnose::probe::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
+use crate::diagnose::verify::oracle::{changed, expectations};
+use crate::diagnose::verify::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
 use crate::support::{rows::rows, scope};
 use diagnose::probe::Call;
 
@@ -101,13 +101,13 @@ fn check(pod: &Pod, calls: &[Call], what: &str) -> (bool, bool) {
     let found = pod.probe(&["--probe-timeout", "2s"]);
     let changed = changed(pod, calls);
     if !changed.is_empty() {
-        assert_eq!(found.code, Some(126), "{what}: {changed:?}\n{:#?}", found.calls);
+        assert_eq!(found.code, Some(3), "{what}: {changed:?}\n{:#?}", found.calls);
     } else if found.code != Some(0) {
         let all = found.with_outcome("wrong").into_iter().all(is_broken_later);
-        assert!(all && found.code == Some(126), "{what}: nothing changed, and yet\n{}", found.wrong());
+        assert!(all && found.code == Some(3), "{what}: nothing changed, and yet\n{}", found.wrong());
     }
     assert!(found.with_outcome("untried").is_empty(), "{what}: {:#?}", found.with_outcome("untried"));
-    (!changed.is_empty(), found.code == Some(126))
+    (!changed.is_empty(), found.code == Some(3))
 }
 
 fn mutate(scenario: Scenario, backend: &str) {

@@ -1,6 +1,6 @@
 //! With few rights: what can be proven without them is, and what can't is said.
 
-use crate::diagnose::probe::pod::{DEFAULT, Found, Pod, Scenario, TPROXY, flags};
+use crate::diagnose::verify::pod::{DEFAULT, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, folder_with};
 
@@ -23,7 +23,7 @@ impl Copy {
 
     fn probe(&self, pod: &Pod, id: &str, scenario: Scenario) -> Found {
         let flags = flags(scenario);
-        let words = ["probe", "--format", "json"].into_iter().chain(flags.iter().map(String::as_str));
+        let words = ["verify", "--format", "json"].into_iter().chain(flags.iter().map(String::as_str));
         Found::of(&self.run(pod, id, &words.collect::<Vec<_>>()))
     }
 }
@@ -42,7 +42,7 @@ fn the_application_proves_what_becomes_of_its_own_calls() {
         }
     }
     pod.inside.stdout(BINARY, &["clean"]);
-    assert_eq!(copy.probe(&pod, "1000", DEFAULT).code, Some(126));
+    assert_eq!(copy.probe(&pod, "1000", DEFAULT).code, Some(3));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn without_rights_over_the_network_only_what_is_handed_over_is_not_tried() {
         let words = [
             "--bounding-set=-net_admin,-net_raw",
             BINARY,
-            "probe",
+            "verify",
             "--format",
             "json",
             "--probe-timeout",

@@ -1,6 +1,7 @@
 //! What people read, and how it ends.
 
-use crate::diagnose::probe::pod::{DEFAULT, Pod};
+use crate::diagnose::verify::pod::{DEFAULT, Pod};
+use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
 
 fn run(pod: &Pod, words: &[&str]) -> Outcome {
@@ -11,21 +12,20 @@ fn run(pod: &Pod, words: &[&str]) -> Outcome {
 fn a_failure_names_the_rule_and_the_option() {
     let pod = Pod::with(DEFAULT, "iptables-nft");
     pod.inside.stdout("iptables-nft", &["-t", "nat", "-D", "ISTIO_OUTPUT", "-j", "ISTIO_REDIRECT"]);
-    let text = pod.run("probe", &[]).with(126, "a rule is missing").stdout;
+    let text = pod.run("verify", &[]).with(3, "a rule is missing").stdout;
     for part in [
         "fail tcp application      192.0.2.1:15002      passed",
         "expected captured at 15001, because -i '*' redirects all other outbound traffic",
         "rule     nat ISTIO_OUTPUT -j ISTIO_REDIRECT, of --istio-service-cidr",
         "now      not captured: goes to 192.0.2.1:15002 as it was sent",
-        "How the rules differ from those of these flags",
-        "+-A ISTIO_OUTPUT -j ISTIO_REDIRECT",
+        "The rules differ: sidecar-init diff with the same flags shows how.",
         "1 not as expected",
     ] {
         // Lines may be broken anywhere.
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words(&text).contains(&words(part)), "{part}\n{text}");
     }
-    let mut table = text.lines().take_while(|line| !line.starts_with("How the rules"));
+    let mut table = text.lines();
     assert!(table.all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours where nobody sees them");
 }
@@ -33,8 +33,8 @@ fn a_failure_names_the_rule_and_the_option() {
 #[test]
 fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
     let pod = Pod::with(DEFAULT, "nftables");
-    let probe = run(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
-    let text = probe.with(126, "captured by the rules, excluded by the flags").stdout;
+    let verify = run(&pod, &["verify", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
+    let text = verify.with(3, "captured by the rules, excluded by the flags").stdout;
     assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
 }
 
@@ -42,15 +42,15 @@ fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
 #[test]
 fn without_flags_what_is_there_says_what_to_expect() {
     let pod = Pod::with(DEFAULT, "nftables");
-    let text = run(&pod, &["probe"]).with(0, "by the settings noted").stdout;
+    let text = run(&pod, &["verify"]).with(0, "by the settings noted").stdout;
     let noted = "by the settings noted in this network namespace (";
     assert!(text.starts_with(noted) && text.contains("127.0.0.6:15002"), "{text}");
     pod.inside.stdout(BINARY, &["clean"]);
-    let text = run(&pod, &["probe"]).with(126, "without rules").stdout;
+    let text = run(&pod, &["verify"]).with(1, "without rules").stdout;
     assert!(text.contains("Nothing is captured: no rule here sends traffic"), "{text}");
     for backend in ["iptables-nft", "iptables-legacy"] {
         pod.apply(backend);
-        let text = run(&pod, &["probe"]).with(0, backend).stdout;
+        let text = run(&pod, &["verify"]).with(0, backend).stdout;
         assert!(text.starts_with("by the rules in this network namespace:\n"), "{text}");
         let captured = text.lines().filter(|line| line.contains(" captured at ")).count();
         assert!(captured >= 3 && !text.contains("not as expected"), "{backend}: {text}");
@@ -62,10 +62,22 @@ fn without_flags_what_is_there_says_what_to_expect() {
 fn a_manifest_says_it_as_well() {
     let pod = Pod::new(DEFAULT);
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
-    for command in ["apply", "probe", "check"] {
+    for command in ["apply", "verify", "check"] {
         let ended = run(&pod, &[command, "-f", manifest]).with(0, command);
         assert!(!ended.stderr.contains("its addresses are not known"), "{command}: {}", ended.stderr);
     }
     let ended = run(&pod, &["render", "-f", manifest]).with(0, "render");
     assert!(ended.stderr.contains("its addresses are not known"), "{}", ended.stderr);
+}
+
+/// What can't be tried is said once, with its remedy, and is no failure.
+#[test]
+fn a_reason_is_said_once() {
+    let pod = Namespace::new();
+    pod.stdout(BINARY, &["apply", "-i", "*", "-b", "*"]);
+    pod.ip("link set lo down");
+    let text = pod.output(BINARY, &["probe"], "").with(1, "by its former name").stdout;
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("not tried: ")).collect();
+    assert!(lines.contains(&"2 connections not tried: lo is down: ip link set lo up"), "{text}");
+    assert!(lines.len() <= 2 && !text.contains("fail"), "{text}");
 }
