@@ -281,8 +281,16 @@ impl Disposition {
             Verdict::Redirect(ports) => at_proxy(ports),
             Verdict::Tproxy(port) => at_proxy(port.into()),
             Verdict::Pass => {
-                let to = outcome.translated.unwrap_or(self.packet.to);
-                matches!(self.landings.as_slice(), [one] if one.at == to && one.listener == to.port())
+                let (to, ports) = match outcome.translated {
+                    Some(to) => (to.address, (to.ports.first().number(), to.ports.last().number())),
+                    None => (self.packet.to.ip(), (self.packet.to.port(), self.packet.to.port())),
+                };
+                let is_there = |one: &Landing| {
+                    one.at.ip() == to
+                        && one.listener == one.at.port()
+                        && (ports.0..=ports.1).contains(&one.listener)
+                };
+                matches!(self.landings.as_slice(), [one] if is_there(one))
             }
         }
     }

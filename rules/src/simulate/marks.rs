@@ -14,7 +14,7 @@ pub(super) enum SetPart {
 }
 
 /// The marks with the bits of one mark, without those of others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marks {
     within: Mark,
     without: Vec<Mark>,
@@ -77,6 +77,19 @@ impl Marks {
             None if keeps => self.without.push(self.within),
             None => {}
         }
+    }
+
+    /// The same marks in fewer sets: one that fills what another leaves out goes.
+    pub fn joined(mut sets: Vec<Self>) -> Vec<Self> {
+        while let Some((of, by)) = (0..sets.len()).find_map(|of| {
+            let fills = |one: &Self| one.without.is_empty() && sets[of].without.contains(&one.within);
+            sets.iter().position(fills).map(|by| (of, by))
+        }) {
+            let filled = sets[by].within;
+            sets[of].without.retain(|hole| *hole != filled);
+            sets.remove(by);
+        }
+        sets
     }
 
     /// A mark of the set, 0 where it is in.

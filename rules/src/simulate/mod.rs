@@ -31,7 +31,7 @@ pub use marks::Marks;
 pub use packet::{Direction, Packet, Routing};
 pub use replay::{has_met_nat, is_untracked, replay};
 pub use set::{PacketSet, Way, address, interface_name, number};
-pub use trace::{At, Ending, Matched, Observer, Outcome, Step, Trace, Verdict};
+pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};
 pub use unreached::{Unreached, unreached};
 pub use view::{OriginOf, View, ViewChain, ViewRule};
 pub use ways::{Reachability, Reachable};

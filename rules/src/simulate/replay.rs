@@ -1,9 +1,9 @@
 //! What became of a packet, from the rules that it fulfilled, as the kernel reported them.
 
-use super::trace::{At, Outcome, Step, Verdict};
+use super::trace::{At, NatTarget, Outcome, Step, Verdict};
 use super::view::View;
 use crate::nft::Kind;
-use crate::{Action, Hook, Target};
+use crate::{Action, Hook, Port, PortRange, Target};
 use std::net::SocketAddr;
 
 /// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules that matched, in order;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
     let mut captured: Option<(Verdict, At)> = None;
     let mut passed: Option<(bool, At)> = None;
-    let mut translated: Option<SocketAddr> = None;
+    let mut translated: Option<(NatTarget, At)> = None;
     for (index, step) in steps.iter().enumerate() {
         let Some(rule) = view.rule(step.at) else { continue };
         let base = base_of(view, &steps[..=index]);
@@ -43,8 +43,9 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
                     captured = captured.or(Some((Verdict::Redirect(*ports), decider)));
                 }
                 Action::Destination { address, ports } => {
-                    let port = ports.map_or(destination.port(), |ports| ports.first().number());
-                    translated = Some(SocketAddr::new(address.unwrap_or(destination.ip()), port));
+                    let ports = ports.or_else(|| Port::new(destination.port()).map(PortRange::from));
+                    let address = address.unwrap_or(destination.ip());
+                    translated = ports.map(|ports| (NatTarget { address, ports }, step.at));
                 }
                 _ => {}
             }
@@ -53,9 +54,9 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
     let (verdict, decided_by) = match (dropped, captured) {
         (Some(at), _) => (Verdict::Drop, Some(at)),
         (None, Some((verdict, at))) => (verdict, Some(at)),
-        (None, None) => (Verdict::Pass, passed.map(|(_, at)| at)),
+        (None, None) => (Verdict::Pass, translated.map(|(_, at)| at).or(passed.map(|(_, at)| at))),
     };
-    let translated = translated.filter(|_| verdict == Verdict::Pass);
+    let translated = translated.map(|(to, _)| to).filter(|_| verdict == Verdict::Pass);
     Outcome { verdict, decided_by, translated, stays: captured.is_some(), is_tie: false }
 }
 

@@ -208,7 +208,9 @@ impl PacketSet {
         let pick = |field: Field| {
             let values = self.values(field)?;
             let usual = usual(field).into_iter().find(|one| values.meets(&Intervals::one(*one)));
-            usual.or_else(|| values.ranges().first().map(|range| inner(*range)))
+            usual.or_else(|| {
+                values.ranges().iter().rev().max_by_key(|range| range.last - range.first).map(inner)
+            })
         };
         let number = |field: Field| u32::try_from(pick(field)?).ok();
         let port = |field: Field| u16::try_from(pick(field)?).ok();
@@ -237,8 +239,8 @@ impl PacketSet {
     }
 }
 
-/// A value of a range: of a network, an address that a host may have.
-fn inner(range: Interval) -> u128 {
+/// A value of the longest range: of a network, an address that a host may have.
+fn inner(range: &Interval) -> u128 {
     if range.last - range.first > 1 << 7 { range.first + 1 } else { range.first }
 }
 

@@ -3,7 +3,8 @@
 use super::facts::Binding;
 use super::packet::Packet;
 use crate::{Hook, Port, PortRange};
-use std::net::{IpAddr, SocketAddr};
+use std::fmt;
+use std::net::IpAddr;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,21 +111,30 @@ impl Ending {
                 Binding::Is(address) => address,
                 Binding::Unknown => return None,
             };
-            match ports {
-                Binding::Sent => Some(SocketAddr::new(address, sent.port())),
-                Binding::Is(ports) if ports.is_single() => {
-                    Some(SocketAddr::new(address, ports.first().number()))
-                }
-                Binding::Is(_) | Binding::Unknown => None,
-            }
+            let ports = match ports {
+                Binding::Sent => Port::new(sent.port())?.into(),
+                Binding::Is(ports) => ports,
+                Binding::Unknown => return None,
+            };
+            Some(NatTarget { address, ports })
         });
         Outcome { verdict, decided_by, translated, stays, is_tie }
     }
+}
 
-    /// Whether packets end in the same way, whichever rule decided.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let ends = |one: &Self| (one.verdict, one.keeps_port, one.translated, one.stays);
-        ends(self) == ends(other)
+/// Where DNAT sends a packet: to this address, and to one of these ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NatTarget {
+    pub address: IpAddr,
+    pub ports: PortRange,
+}
+
+impl fmt::Display for NatTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            IpAddr::V4(address) => write!(f, "{address}:{}", self.ports.dashed()),
+            IpAddr::V6(address) => write!(f, "[{address}]:{}", self.ports.dashed()),
+        }
     }
 }
 
@@ -135,7 +145,7 @@ pub struct Outcome {
     /// The rule that decided it, as [`Ending::decided_by`].
     pub decided_by: Option<At>,
     /// Where the packet goes, if another tool's rule gave it a new destination that is known.
-    pub translated: Option<SocketAddr>,
+    pub translated: Option<NatTarget>,
     /// Whether the packet ends up on this machine.
     pub stays: bool,
     /// Whether it is not known because chains of equal priority decide differently in another order.

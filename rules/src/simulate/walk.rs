@@ -52,10 +52,10 @@ pub(super) enum NextStep {
 }
 
 /// How a base chain ended.
-pub(super) type ChainEnd = Result<End, (Verdict, Option<At>)>;
+pub(super) type ChainEnd = Result<ChainExit, (Verdict, Option<At>)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ChainExit {
     Returned,
     Accepted,
 }
@@ -119,7 +119,7 @@ impl SetWalk {
             (None, Some((CaptureKind::Redirect(ports), at))) => (Verdict::Redirect(ports), Some(at), false),
             (None, Some((CaptureKind::Tproxy(port), at))) => (Verdict::Tproxy(port), Some(at), false),
             (None, Some((CaptureKind::SamePort, at))) => (Verdict::Redirect(every_port()), Some(at), true),
-            (None, None) => (Verdict::Pass, now.passed.map(|(_, at)| at), false),
+            (None, None) => (Verdict::Pass, now.translated.or(now.passed.map(|(_, at)| at)), false),
         };
         let is_translated = now.translated.is_some() && verdict == Verdict::Pass;
         Ending {
@@ -291,7 +291,7 @@ impl<O: Observer> Walker<'_, O> {
             Ok(NextStep::Next) => self.go_on(walk),
             Ok(NextStep::Call(chain)) => walk.rules.push(At { chain, rule: 0 }),
             Ok(NextStep::Returned) => self.go_back(walk),
-            Ok(NextStep::Accepted) => walk.ended = Some(Ok(End::Accepted)),
+            Ok(NextStep::Accepted) => walk.ended = Some(Ok(ChainExit::Accepted)),
             Err(Stop::Over(verdict, at)) => walk.ended = Some(Err((verdict, at))),
             Err(stop) => {
                 walk.now = before;
@@ -363,7 +363,7 @@ impl<O: Observer> Walker<'_, O> {
             }
             walk.rules.pop();
         }
-        walk.ended = Some(Ok(End::Returned));
+        walk.ended = Some(Ok(ChainExit::Returned));
     }
 
     /// The end of a base chain.
@@ -379,9 +379,9 @@ impl<O: Observer> Walker<'_, O> {
                 walk.now.written.source = true;
                 Ok(())
             }
-            (Ok(End::Returned), Policy::Drop) => Err((Verdict::Drop, Some(policy))),
+            (Ok(ChainExit::Returned), Policy::Drop) => Err((Verdict::Drop, Some(policy))),
             (Err(stop), _) => Err(stop),
-            (Ok(End::Accepted), _) | (Ok(End::Returned), Policy::Accept) => Ok(()),
+            (Ok(ChainExit::Accepted), _) | (Ok(ChainExit::Returned), Policy::Accept) => Ok(()),
         };
         if let Err((verdict, _)) = &mut end
             && tracks.is_none()

@@ -1,13 +1,11 @@
 //! What a change of a configuration changes: the packets whose verdict differs, before and after.
 //!
-//! All packets are compared, not some: the conditions of both rule sets divide the values of each field into classes, and of
-//! each combination of classes one packet is walked through both. What differs is joined to as few descriptions as cover it.
-//! Where there are too many combinations, those that differ least from a usual packet are tried first, and the answer says
-//! that it is not complete. Not compared: where a rule of another program sends a packet that it translates.
+//! All packets are compared, not some: all that a pod may send or get is walked through the first rule set, and each of its
+//! regions through the second. Regions that change alike are joined to few descriptions. Where that is too much work, new
+//! connections come first, and the answer says that it is not complete.
 
-mod classes;
-mod regions;
-mod space;
+mod changed;
+mod pod_packets;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -19,21 +17,16 @@ pub use words::Packets;
 use crate::Subject;
 use crate::explain::{EndpointNames, OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, PodContext, RuleView, explain};
 use crate::status;
+use changed::changed;
 use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
-use regions::regions;
+use pod_packets::PodPackets;
 use rules::Family;
-use rules::simulate::Work;
-use rules::simulate::{Observer, Packet, Step, Verdict, View, walk};
+use rules::simulate::{Packet, Routing, View, Work};
 use serde::Serialize;
-use space::{AddressLocation, Axis, Cell, Space};
-use std::ops::ControlFlow;
 
 /// How many rules all packets together may meet: some tenths of a second.
-const MAX_WORK: usize = 20_000_000;
-
-/// How many combinations whose verdict changes are described at most.
-const MAX_CHANGED: usize = 20_000;
+const MAX_WORK: usize = 5_000_000;
 
 /// One of two configurations, or the rules that are there.
 #[derive(Debug)]
@@ -98,6 +91,7 @@ impl ComparedSide {
             verdict: report.verdict,
             port: report.port,
             last_port: report.last_port,
+            translated: explained.outcome().translated.map(|to| to.to_string()),
             text: explained.verdict(),
             reason: explained.reason(),
         }
@@ -160,6 +154,8 @@ pub struct PacketOutcome {
     pub port: Option<u16>,
     /// The last port, where a range of listeners shares the traffic.
     pub last_port: Option<u16>,
+    /// Where a rule of another program sends it; null where none does.
+    pub translated: Option<String>,
     /// The verdict in words.
     pub text: String,
     /// Why, in words.
@@ -186,16 +182,15 @@ fn compare_within(
             captured.extend(before.has_rules(family).then_some(family));
             continue;
         }
-        for is_inbound in [false, true] {
-            let space = Space::of(rule_views, pod, is_inbound);
-            let changed = changed(&space, rule_views, &mut work);
-            complete &= changed.is_complete && space.has_all_marks;
-            captured.extend(changed.any_captured.then_some(family));
-            for change in described(&space, &changed, before, after, pod) {
-                match found.iter_mut().find(|known| known.is_same_but_for_family(&change)) {
-                    Some(known) => known.packets.families.extend(change.packets.families),
-                    None => found.push(change),
-                }
+        let packets = PodPackets::of(rule_views, pod);
+        let changed = changed(&packets, rule_views, &mut work);
+        complete &= changed.is_complete;
+        captured.extend(changed.any_captured.then_some(family));
+        for group in &changed.groups {
+            let Some(change) = described(&packets, group, [before, after], pod) else { continue };
+            match found.iter_mut().find(|known| known.is_same_but_for_family(&change)) {
+                Some(known) => known.packets.families.extend(change.packets.families),
+                None => found.push(change),
             }
         }
     }
@@ -215,106 +210,30 @@ impl Change {
     }
 }
 
-/// The combinations whose verdict changes, with both verdicts.
-struct Changed {
-    cells: Vec<(Cell, (Verdict, Verdict))>,
-    is_complete: bool,
-    /// Whether any packet is captured, before or after.
-    any_captured: bool,
-}
-
-fn changed(space: &Space, [before, after]: [&RuleView; 2], work: &mut Work) -> Changed {
-    let (mut cells, mut any_captured) = (Vec::new(), false);
-    for differing in 0..=Axis::ALL.len() {
-        let stopped = space.each_cell(differing, &mut |cell| {
-            let is_enough = work.spend(1).is_none() || cells.len() >= MAX_CHANGED;
-            if is_enough {
-                return ControlFlow::Break(());
-            }
-            if !space.is_possible(cell) {
-                return ControlFlow::Continue(());
-            }
-            let packet = space.packet(cell);
-            let mut verdict = |rule_view: &RuleView| {
-                let mut counter = Counter(0);
-                let verdict = walk(&rule_view.view, &rule_view.routing, &packet, &mut counter).verdict;
-                work.spend(counter.0).map(|()| verdict)
-            };
-            let (Some(then), Some(now)) = (verdict(before), verdict(after)) else {
-                return ControlFlow::Break(());
-            };
-            let is_captured = |verdict| matches!(verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
-            any_captured |= is_captured(then) || is_captured(now);
-            if then != now {
-                cells.push((*cell, (then, now)));
-            }
-            ControlFlow::Continue(())
-        });
-        if stopped.is_break() {
-            return Changed { cells, is_complete: false, any_captured };
-        }
-    }
-    Changed { cells, is_complete: true, any_captured }
-}
-
-struct Counter(usize);
-
-impl Observer for Counter {
-    fn rule_met(&mut self, _: Step) {
-        self.0 += 1;
-    }
-}
-
-/// The changes in words, those that a usual packet shows first.
+/// A group of packets in words, and the end of one of them before and after; `None` where no interface has such a name.
 fn described(
-    space: &Space,
-    changed: &Changed,
-    before: &ComparedSide,
-    after: &ComparedSide,
+    packets: &PodPackets,
+    group: &changed::PacketGroup,
+    sides: [&ComparedSide; 2],
     pod: &PodContext,
-) -> Vec<Change> {
-    let mut kinds: Vec<(Verdict, Verdict)> = Vec::new();
-    for (_, kind) in &changed.cells {
-        if !kinds.contains(kind) {
-            kinds.push(*kind);
-        }
+) -> Option<Change> {
+    let start = &packets.starts[group.start];
+    let packet = group.sets(start).find_map(|set| packets.example(&set))?;
+    let (to, from) = (packet.destination.ip(), packet.source.ip());
+    let mut names = EndpointNames::default();
+    if packets.is_outside_example(to) {
+        names = names.with_destination_name(OUTSIDE_ADDRESS_NAME);
+    } else if pod.addresses.contains(&to) && !pod.is_known {
+        names = names.with_destination_name(POD_ADDRESS_NAME);
     }
-    let of_kind = |kind: (Verdict, Verdict)| {
-        let cells: Vec<Cell> =
-            changed.cells.iter().filter(|(_, own)| *own == kind).map(|(cell, _)| *cell).collect();
-        regions(space, &cells)
-    };
-    let change = |region: regions::ClassRegion| {
-        let packet = space.packet(&region.example);
-        let endpoint_names = endpoint_names(space, &region.example, pod);
-        let [before, after] = [before, after].map(|side| side.outcome(&packet, &endpoint_names));
-        let view = View::empty(space.family);
-        let example = explain(&view, &rules::simulate::Routing::default(), &packet)
-            .with_endpoint_names(&endpoint_names);
-        let example = example.packet_line();
-        Change { text: String::new(), packets: Packets::of(space, &region), example, packet, before, after }
-    };
-    kinds.into_iter().flat_map(of_kind).map(change).collect()
-}
-
-/// The names of addresses that were not given.
-fn endpoint_names(space: &Space, cell: &Cell, pod: &PodContext) -> EndpointNames {
-    let place = |axis: Axis| space.place(&space.classes(axis)[cell[axis as usize] as usize]);
-    let mut endpoint_names = EndpointNames::default();
-    let (to, from) = (place(Axis::Destination), cell[Axis::Source as usize]);
-    match to {
-        AddressLocation::Pod if !pod.is_known => {
-            endpoint_names = endpoint_names.with_destination_name(POD_ADDRESS_NAME);
-        }
-        AddressLocation::Elsewhere if cell[Axis::Destination as usize] == 0 => {
-            endpoint_names = endpoint_names.with_destination_name(OUTSIDE_ADDRESS_NAME);
-        }
-        AddressLocation::Pod | AddressLocation::Elsewhere | AddressLocation::Loopback => {}
+    if packets.is_outside_example(from) {
+        names = names.with_source_name(OUTSIDE_ADDRESS_NAME);
+    } else if pod.addresses.contains(&from) && !pod.is_known {
+        names = names.with_source_name(POD_ADDRESS_NAME);
     }
-    if space.is_inbound && from == 0 {
-        endpoint_names = endpoint_names.with_source_name(OUTSIDE_ADDRESS_NAME);
-    } else if !space.is_inbound && from == 0 && to != AddressLocation::Loopback && !pod.is_known {
-        endpoint_names = endpoint_names.with_source_name(POD_ADDRESS_NAME);
-    }
-    endpoint_names
+    let [before, after] = sides.map(|side| side.outcome(&packet, &names));
+    let view = View::empty(packets.family);
+    let example = explain(&view, &Routing::default(), &packet).with_endpoint_names(&names).packet_line();
+    let packets = Packets::of(packets, group);
+    Some(Change { text: String::new(), packets, example, packet, before, after })
 }

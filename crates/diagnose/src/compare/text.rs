@@ -86,6 +86,9 @@ impl PacketOutcome {
             (Some(first), None) => first.to_string(),
             (None, _) => String::new(),
         };
+        if let (true, Some(to)) = (with_port, &self.translated) {
+            return format!("{word}, sent to {to}");
+        }
         match (with_port && !ports.is_empty(), self.verdict) {
             (true, "tproxy") => format!("{word} at {ports} (TPROXY)"),
             (true, _) => format!("{word} at {ports}"),

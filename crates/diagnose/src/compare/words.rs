@@ -1,11 +1,11 @@
 //! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
 
-use super::classes::{Class, LOOPBACK};
-use super::regions::ClassRegion;
-use super::space::{AddressLocation, Axis, Space, address, state_of};
+use super::changed::PacketGroup;
+use super::pod_packets::{PodPackets, Start};
 use mesh::Proxy;
-use rules::nft::{Interval, Intervals};
-use rules::{Family, Protocol};
+use rules::nft::{Field, Interval, Intervals, protocol_number};
+use rules::simulate::{Marks, address, interface_name};
+use rules::{Family, Mark, Protocol};
 use serde::Serialize;
 
 /// The pod's address among destinations.
@@ -57,33 +57,38 @@ pub struct Values {
 }
 
 impl Packets {
-    pub(super) fn of(space: &Space, region: &ClassRegion) -> Self {
-        let destinations = destinations(space, region);
-        let is_forwarded = space.is_inbound && !includes_own(space, region);
-        let protocol = |protocol: Protocol| match protocol {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
+    pub(super) fn of(packets: &PodPackets, group: &PacketGroup) -> Self {
+        let start = &packets.starts[group.start];
+        let family = packets.family;
+        let values = |field: Field| values(packets, start, group, field);
+        let is_among = |protocol: &Protocol| {
+            let number = Intervals::one(protocol_number(*protocol).into());
+            group.values(Field::Protocol).is_none_or(|values| values.meets(&number))
         };
-        let protocols = [Protocol::Tcp, Protocol::Udp];
-        let protocols = (0..).zip(protocols).filter(|(index, _)| region.has(Axis::Protocol, *index));
+        let protocols = [Protocol::Tcp, Protocol::Udp].into_iter().filter(is_among);
+        let states = start.sets.iter().map(|set| set.state);
+        let (held, others): (Vec<_>, Vec<_>) = states.partition(|state| group.states.contains(state));
+        let except = held.contains(&start.sets[0].state);
+        let named = if except { &others } else { &held };
+        let states = named.iter().map(|state| state.name().to_lowercase()).collect();
         Self {
-            direction: match (space.is_inbound, is_forwarded) {
+            direction: match (start.is_inbound(), start.is_forwarded()) {
                 (false, _) => "outbound",
                 (true, false) => "inbound",
                 (true, true) => "forwarded",
             },
-            families: vec![space.family.word()],
-            protocols: protocols.map(|(_, one)| protocol(one)).collect(),
-            ports: values(space, region, Axis::Port),
-            destinations,
-            sources: values(space, region, Axis::Source),
-            source_ports: values(space, region, Axis::SourcePort),
-            interfaces: interfaces(space, region),
-            users: values(space, region, Axis::User),
-            groups: values(space, region, Axis::Group),
-            marks: values(space, region, Axis::Mark),
-            connection_marks: values(space, region, Axis::Connmark),
-            states: values(space, region, Axis::State),
+            families: vec![family.word()],
+            protocols: protocols.map(|one| if one == Protocol::Tcp { "tcp" } else { "udp" }).collect(),
+            ports: values(Field::DestinationPort),
+            destinations: destinations(packets, start, group),
+            sources: values(Field::Source(family)),
+            source_ports: values(Field::SourcePort),
+            interfaces: values(if start.is_inbound() { Field::InInterface } else { Field::OutInterface }),
+            users: values(Field::Uid),
+            groups: values(Field::Gid),
+            marks: marks(&group.marks[0]),
+            connection_marks: marks(&group.marks[1]),
+            states: (!others.is_empty()).then_some(Values { except, values: states }),
         }
     }
 
@@ -188,110 +193,64 @@ fn count_in(value: &str) -> usize {
     range.unwrap_or(1)
 }
 
-/// The values of an axis; `None` where it makes no difference.
-fn values(space: &Space, region: &ClassRegion, axis: Axis) -> Option<Values> {
-    chosen(space, region, axis, &|_| true)
+/// The values of a field, or those that it lacks, whichever are fewer; `None` where it makes no difference.
+fn values(packets: &PodPackets, start: &Start, group: &PacketGroup, field: Field) -> Option<Values> {
+    let values = group.values(field)?;
+    let mut others = start.values(field)?;
+    let except = !packets.is_narrow(values, &others, field);
+    others.remove(values);
+    let named = if except { &others } else { values };
+    Some(Values { except, values: texts(packets, field, named) })
 }
 
-/// The interfaces beside that of loopback, which is for calls to the pod itself.
-fn interfaces(space: &Space, region: &ClassRegion) -> Option<Values> {
-    chosen(space, region, Axis::Interface, &|class| !class.names.iter().any(|name| name == LOOPBACK))
-}
-
-/// The destinations outside of the pod, where the region has any, else those within it. Inbound packets for the pod are
-/// described by the pod's own addresses instead.
-fn destinations(space: &Space, region: &ClassRegion) -> Option<Values> {
-    let place = |class: &Class| space.place(class);
-    let outside = |class: &Class| place(class) == AddressLocation::Elsewhere;
-    let within = |class: &Class| !outside(class);
-    let has =
-        |is_such: &dyn Fn(&Class) -> bool| !members(space, region, Axis::Destination, is_such).is_empty();
-    match (has(&outside), has(&within), space.is_inbound) {
-        // The region may have forwarded packets as well; the description leaves them out.
-        (_, true, true) => chosen(space, region, Axis::Destination, &within),
-        (true, _, _) => chosen(space, region, Axis::Destination, &outside),
-        (false, _, _) => {
-            let classes = members(space, region, Axis::Destination, &within);
-            let own = classes.iter().any(|class| place(class) == AddressLocation::Pod);
-            let loopback: Vec<&Class> =
-                classes.iter().copied().filter(|class| place(class) == AddressLocation::Loopback).collect();
-            let own = own.then(|| OWN.to_owned());
-            let values = own.into_iter().chain(texts(space, Axis::Destination, &loopback)).collect();
-            Some(Values { except: false, values })
-        }
+/// The destinations; those within the pod as its own address and those of loopback.
+fn destinations(packets: &PodPackets, start: &Start, group: &PacketGroup) -> Option<Values> {
+    let field = Field::Destination(packets.family);
+    if !start.is_within {
+        return values(packets, start, group, field);
     }
+    let all = start.values(field)?;
+    let (own, loopback): (Vec<Interval>, Vec<Interval>) =
+        group.values(field).unwrap_or(&all).ranges().iter().partition(|range| packets.is_own(**range));
+    let own = (!own.is_empty()).then(|| OWN.to_owned());
+    let loopback = texts(packets, field, &loopback.into_iter().collect());
+    Some(Values { except: false, values: own.into_iter().chain(loopback).collect() })
 }
 
-/// Whether the region has packets to the pod's own address.
-pub(super) fn includes_own(space: &Space, region: &ClassRegion) -> bool {
-    let is_own = |class: &Class| space.place(class) == AddressLocation::Pod;
-    !members(space, region, Axis::Destination, &is_own).is_empty()
-}
-
-/// The classes of an axis that the region has. Where the usual class is among them, those that it lacks, as exceptions.
-/// `None` where it has all or none.
-fn chosen(
-    space: &Space,
-    region: &ClassRegion,
-    axis: Axis,
-    is_such: &dyn Fn(&Class) -> bool,
-) -> Option<Values> {
-    let all: Vec<&Class> = space.classes(axis).iter().filter(|class| is_such(class)).collect();
-    let chosen = members(space, region, axis, is_such);
-    if chosen.is_empty() || chosen.len() == all.len() {
-        return None;
-    }
-    // The first class is the usual one. It is mostly the largest too, so the list without it is the shorter one.
-    let is_chosen = |class: &&Class| chosen.iter().any(|one| one.value == class.value);
-    let except = is_chosen(&all[0]);
-    let named: Vec<&Class> = all.into_iter().filter(|class| is_chosen(class) != except).collect();
-    Some(Values { except, values: texts(space, axis, &named) })
-}
-
-/// The classes of an axis that the region has.
-fn members<'a>(
-    space: &'a Space,
-    region: &ClassRegion,
-    axis: Axis,
-    is_such: &dyn Fn(&Class) -> bool,
-) -> Vec<&'a Class> {
-    let classes = (0..).zip(space.classes(axis));
-    classes
-        .filter(|(index, class)| region.has(axis, *index) && is_such(class))
-        .map(|(_, class)| class)
-        .collect()
-}
-
-fn texts(space: &Space, axis: Axis, classes: &[&Class]) -> Vec<String> {
-    if axis == Axis::Interface {
-        return classes.iter().flat_map(|class| class.names.clone()).collect();
-    }
-    let ranges = classes.iter().flat_map(|class| class.values.ranges().to_vec());
-    let named: Intervals = ranges.collect();
-    // The pod's own addresses and loopback are classes of their own. A network that they lie in is still shown as one.
+fn texts(packets: &PodPackets, field: Field, named: &Intervals) -> Vec<String> {
     let mut all = named.clone();
-    if matches!(axis, Axis::Destination | Axis::Source) {
-        all.union(&space.local_addresses);
+    // The pod's own addresses and loopback are packets of their own. A network that they lie in is still shown as one.
+    if matches!(field, Field::Source(_) | Field::Destination(_)) {
+        all.union(&packets.local);
     }
     let all = all.joined();
     let is_named = |range: &&Interval| named.meets(&Intervals::from_iter([**range]));
-    all.ranges().iter().filter(is_named).map(|range| shown(space.family, axis, *range)).collect()
+    all.ranges().iter().filter(is_named).map(|range| shown(packets.family, field, *range)).collect()
 }
 
-fn shown(family: Family, axis: Axis, range: Interval) -> String {
+fn shown(family: Family, field: Field, range: Interval) -> String {
     let Interval { first, last } = range;
-    let whole = |text: &dyn Fn(u128) -> String| match first == last {
-        true => text(first),
-        false => format!("{}-{}", text(first), text(last)),
-    };
-    match axis {
-        Axis::Destination | Axis::Source => network(family, range),
-        Axis::Mark | Axis::Connmark => whole(&|mark| format!("{mark:#x}")),
-        Axis::State => whole(&|state| state_of(state).name().to_lowercase()),
-        Axis::Protocol | Axis::Port | Axis::SourcePort | Axis::Interface | Axis::User | Axis::Group => {
-            whole(&|number| number.to_string())
-        }
+    match field {
+        Field::Source(_) | Field::Destination(_) => network(family, range),
+        Field::InInterface | Field::OutInterface if range.is_single() => interface_name(first),
+        Field::InInterface | Field::OutInterface => format!("{}+", interface_name(first)),
+        _ if range.is_single() => first.to_string(),
+        _ => format!("{first}-{last}"),
     }
+}
+
+fn marks(marks: &Option<Vec<Marks>>) -> Option<Values> {
+    let marks = marks.as_ref()?;
+    let text = |mark: &Mark| match mark.is_whole() {
+        true => format!("{:#x}", mark.value),
+        false => format!("{:#x}/{:#x}", mark.value, mark.mask),
+    };
+    let lacking = marks.iter().find(|one| one.contains(0));
+    let values = match lacking.filter(|one| one.within().mask == 0) {
+        Some(one) => one.without().iter().map(text).collect(),
+        None => marks.iter().map(|one| text(&one.within())).collect(),
+    };
+    Some(Values { except: lacking.is_some(), values })
 }
 
 fn network(family: Family, range: Interval) -> String {

@@ -176,7 +176,7 @@ impl PacketQuery {
         let no_route = self.no_route.clone()?;
         let Direction::Inbound { interface, .. } = &self.packet.direction else { return Some(no_route) };
         let to = match (outcome.translated, outcome.verdict) {
-            (Some(to), _) => Ok(to.ip()),
+            (Some(to), _) => Ok(to.address),
             (None, Verdict::Redirect(_)) => routes.address_at(interface, self.packet.family()),
             (None, _) => Err(no_route),
         };

@@ -1,0 +1,191 @@
+//! All packets of a pod: what it sends to others and to itself, and what arrives for it or for machines behind it.
+
+use crate::explain::{PLAIN_PORTS, PodContext, RuleView};
+use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
+use rules::simulate::{Marks, Packet, PacketSet, ViewRule, Way, number};
+use rules::{ConnState, Family};
+use std::cmp::Ordering;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The packets of one family.
+#[derive(Debug)]
+pub(super) struct PodPackets {
+    pub(super) family: Family,
+    /// The pod's own addresses.
+    owned: Vec<IpAddr>,
+    /// The pod's own addresses.
+    own: Intervals,
+    /// The pod's own addresses and those of loopback.
+    pub(super) local: Intervals,
+    pub(super) starts: Vec<Start>,
+}
+
+/// Packets that go one way, in each state that the rules tell apart. New connections come first.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) way: Way,
+    /// Whether they stay within the pod.
+    pub(super) is_within: bool,
+    pub(super) sets: Vec<PacketSet>,
+}
+
+impl Start {
+    pub(super) fn values(&self, field: Field) -> Option<Intervals> {
+        self.sets[0].values(field).map(Intervals::joined)
+    }
+
+    pub(super) fn is_inbound(&self) -> bool {
+        self.way != Way::Outbound
+    }
+
+    pub(super) fn is_local(&self) -> bool {
+        self.way == Way::Inbound { local: true }
+    }
+
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.way == Way::Inbound { local: false }
+    }
+}
+
+impl PodPackets {
+    /// The packets that the rules of the views may tell apart.
+    pub(super) fn of(rule_views: [&RuleView; 2], pod: &PodContext) -> Self {
+        let family = rule_views[0].family;
+        let owned: Vec<IpAddr> =
+            pod.addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
+        let own: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
+        let mut local = own.clone();
+        local.union(&loopback(family));
+        let lo = Intervals::one(interface_number("lo"));
+        let states = states(rule_views);
+        let start = |way: Way, is_within: bool| {
+            let set = |state: ConnState| {
+                let marks = match (way, state) {
+                    // Nothing arrives from outside with a mark, and new connections have none.
+                    (Way::Inbound { .. }, ConnState::Established) => (Marks::one(0), Marks::any()),
+                    (Way::Inbound { .. }, _) => (Marks::one(0), Marks::one(0)),
+                    (Way::Outbound, ConnState::Established) => (Marks::any(), Marks::any()),
+                    (Way::Outbound, _) => (Marks::any(), Marks::one(0)),
+                };
+                let all = PacketSet::all(family, way, state).marked(marks.0, marks.1);
+                let (source, destination) = (Field::Source(family), Field::Destination(family));
+                match (way, is_within) {
+                    (Way::Outbound, true) => {
+                        all.with(destination, &local).with(source, &local).with(Field::OutInterface, &lo)
+                    }
+                    (Way::Outbound, false) => {
+                        all.without(destination, &local).with(source, &own).without(Field::OutInterface, &lo)
+                    }
+                    // Nothing arrives from or for the loopback interface.
+                    (Way::Inbound { local: is_local }, _) => {
+                        let all = all.without(source, &local).without(Field::InInterface, &lo);
+                        if is_local { all.with(destination, &own) } else { all.without(destination, &local) }
+                    }
+                }
+            };
+            Start { way, is_within, sets: states.iter().map(|state| set(*state)).collect() }
+        };
+        let starts = vec![
+            start(Way::Outbound, false),
+            start(Way::Outbound, true),
+            start(Way::Inbound { local: true }, false),
+            start(Way::Inbound { local: false }, false),
+        ];
+        Self { family, owned, own, local, starts }
+    }
+
+    pub(super) fn is_own(&self, range: Interval) -> bool {
+        self.own.meets(&Intervals::from_iter([range]))
+    }
+
+    /// The values that packets usually have, the likeliest first.
+    fn usual(&self, field: Field) -> Vec<u128> {
+        match field {
+            Field::DestinationPort => PLAIN_PORTS.map(u128::from).into(),
+            Field::SourcePort => vec![40_000],
+            Field::Uid | Field::Gid => vec![1000, 1001, 2000, 5000],
+            Field::InInterface | Field::OutInterface => ["eth0", "net-9"].map(interface_number).into(),
+            Field::Source(_) | Field::Destination(_) => {
+                let own = self.owned.first().map(|own| number(*own));
+                outside_addresses(self.family).map(number).into_iter().chain(own).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether values are rather named than those that they lack of all values: they are fewer, or lack the usual one.
+    pub(super) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
+        let mut others = all.clone();
+        others.remove(values);
+        let has = |set: &Intervals, value: &u128| set.meets(&Intervals::one(*value));
+        let is_usual =
+            || self.usual(field).iter().find(|value| has(all, value)).is_none_or(|value| has(values, value));
+        match values.ranges().len().cmp(&others.ranges().len()) {
+            _ if matches!(field, Field::Source(_)) => !is_usual(),
+            Ordering::Less => true,
+            Ordering::Equal => !is_usual(),
+            Ordering::Greater => false,
+        }
+    }
+
+    /// A packet of a set, as usual as may be.
+    pub(super) fn example(&self, set: &PacketSet) -> Option<Packet> {
+        let packet = set.sample(&|field| self.usual(field))?;
+        // Calls to itself have by default the source that fits the destination.
+        let fitting = SocketAddr::new(self.default_source(packet.destination.ip()), packet.source.port());
+        let fitted = Packet { source: fitting, ..packet.clone() };
+        Some(if set.way == Way::Outbound && set.contains(&fitted) { fitted } else { packet })
+    }
+
+    fn default_source(&self, to: IpAddr) -> IpAddr {
+        match to {
+            IpAddr::V4(to) if to.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            to if self.local.meets(&Intervals::one(number(to))) => to,
+            to => self.owned.first().copied().unwrap_or(to),
+        }
+    }
+
+    /// Whether the address is the one that stands for all outside of the pod.
+    pub(super) fn is_outside_example(&self, address: IpAddr) -> bool {
+        outside_addresses(self.family)[0] == address
+    }
+}
+
+/// The states that the rules tell apart.
+fn states(rule_views: [&RuleView; 2]) -> Vec<ConnState> {
+    let rules = || rule_views.into_iter().flat_map(|one| one.view.chains()).flat_map(|chain| &chain.rules);
+    let asks = |is_such: &dyn Fn(Field) -> bool| {
+        let of_rule = |rule: &ViewRule| rule.conditions.iter().filter_map(|one| one.field()).any(is_such);
+        rules().any(of_rule)
+    };
+    if !asks(&|field| matches!(field, Field::ConnState | Field::Connmark(_))) {
+        return vec![ConnState::New];
+    }
+    let answers = |state: ConnState| -> Vec<bool> {
+        let conditions = rules().flat_map(|rule| &rule.conditions);
+        let of_state = conditions.filter_map(mesh::recognition::summary::field_condition);
+        let of_state = of_state.filter(|one| one.field == Field::ConnState);
+        of_state.map(|one| one.holds(state_bit(state).into())).collect()
+    };
+    let is_apart = answers(ConnState::Related) != answers(ConnState::New);
+    let related = is_apart.then_some(ConnState::Related);
+    [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
+}
+
+/// The addresses of loopback, and the one from which Istio's proxy hands calls to the application.
+fn loopback(family: Family) -> Intervals {
+    match family {
+        Family::V4 => Intervals::from_iter([Interval { first: 127 << 24, last: (128 << 24) - 1 }]),
+        Family::V6 => [1, 6].map(Interval::one).into_iter().collect(),
+    }
+}
+
+/// Addresses outside of the pod, which rules are unlikely to name: for documentation (RFC 5737, RFC 3849), and two of IPv6
+/// that are not.
+fn outside_addresses(family: Family) -> [IpAddr; 3] {
+    match family {
+        Family::V4 => [[192, 0, 2, 10], [203, 0, 113, 10], [198, 51, 100, 10]].map(IpAddr::from),
+        Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]
+            .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
+    }
+}
