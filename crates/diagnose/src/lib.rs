@@ -16,6 +16,7 @@ mod fold;
 pub mod lint;
 pub mod overview;
 pub mod picture;
+mod pod_packets;
 pub mod probe;
 #[cfg(test)]
 mod random;

@@ -39,6 +39,8 @@ impl Work {
 pub struct Region {
     pub packets: PacketSet,
     pub ending: Ending,
+    /// The rules that the packets match, or may; only where they were asked for ([`Atlas::with_rules`]).
+    pub rules: Vec<At>,
 }
 
 /// The regions of some sets of packets. No packet is in two of them.
@@ -58,10 +60,28 @@ impl Atlas {
         sets: impl IntoIterator<Item = PacketSet>,
         work: &mut Work,
     ) -> Self {
+        Self::of_walks(view, routing, sets.into_iter().map(SetWalk::of), work)
+    }
+
+    /// As [`Self::of`], with the rules that the packets of each region match.
+    pub fn with_rules(
+        view: &View,
+        routing: &Routing,
+        sets: impl IntoIterator<Item = PacketSet>,
+        work: &mut Work,
+    ) -> Self {
+        Self::of_walks(view, routing, sets.into_iter().map(SetWalk::with_rules), work)
+    }
+
+    fn of_walks(
+        view: &View,
+        routing: &Routing,
+        walks: impl Iterator<Item = SetWalk>,
+        work: &mut Work,
+    ) -> Self {
         let met = view.chains().iter().map(|chain| vec![false; chain.rules.len()]).collect();
         let mut atlas = Self { met, ..Self::default() };
-        let mut walks: Vec<SetWalk> =
-            sets.into_iter().filter(|set| !set.is_empty()).map(SetWalk::of).collect();
+        let mut walks: Vec<SetWalk> = walks.filter(|walk| !walk.set.is_empty()).collect();
         walks.reverse();
         while let Some(mut walk) = walks.pop() {
             if work.is_spent() {
@@ -73,7 +93,8 @@ impl Atlas {
             match walker.run(&mut walk) {
                 Ok(ending) => {
                     let ending = if view.gap().is_some() { unknown(ending) } else { ending };
-                    atlas.regions.push(Region { packets: walk.set, ending });
+                    let rules = walk.met.unwrap_or_default();
+                    atlas.regions.push(Region { packets: walk.set, ending, rules });
                 }
                 Err(divider) => {
                     // The rule's own packets first, so that regions are in the order of rules.

@@ -23,7 +23,6 @@ mod trace;
 mod unreached;
 mod view;
 mod walk;
-mod ways;
 
 pub use atlas::{Atlas, Region, Work, walk};
 pub use facts::Binding;
@@ -33,5 +32,4 @@ pub use replay::{has_met_nat, is_untracked, replay};
 pub use set::{PacketSet, Way, address, interface_name, number};
 pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};
 pub use unreached::{Unreached, unreached};
-pub use view::{OriginOf, View, ViewChain, ViewRule};
-pub use ways::{Reachability, Reachable};
+pub use view::{OriginOf, View, ViewChain, ViewRule, statements};

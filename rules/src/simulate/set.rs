@@ -144,6 +144,13 @@ impl PacketSet {
         self
     }
 
+    /// The packets that are sent without such a mark.
+    #[must_use]
+    pub fn without_mark(mut self, mark: Mark) -> Self {
+        self.mark.narrow(mark, false);
+        self
+    }
+
     /// The packets that are sent with these marks, on connections with those.
     #[must_use]
     pub fn marked(self, mark: Marks, connmark: Marks) -> Self {

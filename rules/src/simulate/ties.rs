@@ -109,6 +109,13 @@ impl<O: Observer> Walker<'_, O> {
             walk.is_tie = true;
             Stop::Over(Verdict::Unknown, at)
         };
+        if conflict.destination || conflict.owner {
+            let at = tie
+                .ends
+                .iter()
+                .find_map(|(end, now)| now.translated.or(now.captured.map(|(_, at)| at)).or(end.err()?.1));
+            return Err(undefined(at));
+        }
         let stops: Vec<(Verdict, Option<At>)> = tie.ends.iter().filter_map(|(end, _)| end.err()).collect();
         match stops[..] {
             [] => {}
@@ -134,7 +141,7 @@ impl<O: Observer> Walker<'_, O> {
                 .iter()
                 .filter(by_tproxy)
                 .all(|one| captured.is_some_and(|(capture, _)| capture == one.0));
-        if !is_clear || conflict.destination || conflict.owner {
+        if !is_clear {
             let translated = deciders.first().and_then(|now| now.translated);
             return Err(undefined(captured.map(|(_, at)| at).or(translated)));
         }

@@ -5,9 +5,9 @@ use super::facts::Asked;
 use super::packet::Routing;
 use super::set::{By, PacketSet, Way};
 use super::trace::{At, Verdict};
-use super::view::{View, ViewRule};
+use super::view::{View, ViewRule, statements};
 use crate::field::Field;
-use crate::{ConnState, RuleSet, Statement, Table};
+use crate::{ConnState, RuleSet, Statement};
 
 /// A rule and the earlier one of its chain that leaves nothing for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,7 @@ pub fn unreached<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Unreached<'a>> 
         .filter(|region| region.ending.verdict == Verdict::Unknown)
         .map(|region| &region.packets)
         .collect();
-    let statements: Vec<Vec<&Statement>> =
-        Table::ALL.into_iter().flat_map(|table| rules.chains(table).into_values()).collect();
+    let statements = statements(rules);
     let mut found = Vec::new();
     for (chain, content) in view.chains().iter().enumerate() {
         for (at, rule) in content.rules.iter().enumerate() {

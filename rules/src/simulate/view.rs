@@ -67,6 +67,11 @@ pub struct View {
     gap: Option<String>,
 }
 
+/// The statements of a rule set by chain and rule, as [`View::of_rules`] places them.
+pub fn statements(rules: &RuleSet) -> Vec<Vec<&Statement>> {
+    Table::ALL.into_iter().flat_map(|table| rules.chains(table).into_values()).collect()
+}
+
 /// Says why a rule is there, by its comment.
 pub type OriginOf<'a> = &'a dyn Fn(&str) -> Option<Origin>;
 

@@ -82,6 +82,8 @@ pub(super) struct SetWalk {
     /// Whether something is not known because the order of chains is not.
     pub(super) is_tie: bool,
     steps: usize,
+    /// The rules that its packets matched, or may have, where they are asked for.
+    pub(super) met: Option<Vec<At>>,
 }
 
 impl SetWalk {
@@ -98,7 +100,12 @@ impl SetWalk {
             tie: None,
             is_tie: false,
             steps: 0,
+            met: None,
         }
+    }
+
+    pub(super) fn with_rules(set: PacketSet) -> Self {
+        Self { met: Some(Vec::new()), ..Self::of(set) }
     }
 
     fn enter(&mut self, hook: Hook) {
@@ -276,6 +283,9 @@ impl<O: Observer> Walker<'_, O> {
             return Ok(());
         }
         self.observer.rule_met(Step { hook: walk.now.hook, at, matched });
+        if let (Some(met), Matched::Yes | Matched::Unknown(_)) = (&mut walk.met, matched) {
+            met.push(at);
+        }
         let before = walk.now;
         let flow = match matched {
             Matched::No(_) => Ok(NextStep::Next),

@@ -6,13 +6,10 @@ use super::listing;
 use super::small::{mark_statement, packet, routing, statement};
 use proptest::{collection::vec, option, prelude::*, test_runner::TestCaseResult};
 use rules::{
-    Checked, ConnState, Family, Gid, Protocol, State, Statement, Table, Uid,
+    Checked, ConnState, Family, Gid, Protocol, State, Statement, Uid,
     check::check,
     nft, parse,
-    simulate::{
-        At, Direction, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, View, Work, replay,
-        unreached, walk,
-    },
+    simulate::{Direction, Matched, Packet, Step, Trace, Verdict, View, Work, replay, unreached, walk},
 };
 use testkit::scope;
 
@@ -58,17 +55,6 @@ fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> 
     Ok(())
 }
 
-/// The rules that a packet has fulfilled, or perhaps has.
-struct Fulfilled(Vec<At>);
-
-impl Observer for Fulfilled {
-    fn rule_met(&mut self, step: Step) {
-        if !matches!(step.matched, Matched::No(_)) {
-            self.0.push(step.at);
-        }
-    }
-}
-
 /// The rules that a packet has fulfilled decide again as they did, and name the same rule.
 fn check_replay(view: &View, packets: &[Packet]) -> TestCaseResult {
     for packet in packets {
@@ -80,28 +66,6 @@ fn check_replay(view: &View, packets: &[Packet]) -> TestCaseResult {
         if let Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Drop = outcome.verdict {
             let found = (replayed.verdict, replayed.decided_by);
             prop_assert_eq!(found, (outcome.verdict, outcome.decided_by), "{:?}", packet);
-        }
-    }
-    Ok(())
-}
-
-/// Whoever is told that a packet can't fulfil a rule never sees it do so.
-fn check_ways(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
-    let (ways, view) = (Reachability::of(rules.rules()), View::of_rules(rules.rules()));
-    // As the view holds them.
-    let chains = Table::ALL.into_iter().flat_map(|table| rules.rules().chains(table));
-    let chains: Vec<Vec<&Statement>> = chains.map(|(_, held)| held).collect();
-    for packet in packets {
-        let mut fulfilled = Fulfilled(Vec::new());
-        walk(&view, &routing(), packet, &mut fulfilled);
-        for At { chain, rule } in fulfilled.0 {
-            let statement = chains[chain][rule];
-            prop_assert!(
-                ways.spots([statement]).may_take(packet, &routing()),
-                "{:?}: {:?}",
-                statement,
-                packet
-            );
         }
     }
     Ok(())
@@ -123,7 +87,6 @@ proptest! {
         });
         let rules = lawful(Family::V4, statements, &EVERYBODY);
         check_verdicts(&rules, v6.as_ref(), &packets)?;
-        check_ways(&rules, &packets)?;
         check_replay(&View::of_rules(rules.rules()), &packets)?;
     }
 }

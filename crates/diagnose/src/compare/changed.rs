@@ -1,8 +1,8 @@
 //! The packets that two rule sets treat differently: the walk of all packets through the first, and of each of its regions
 //! through the second. Regions that change alike are joined along one property at a time.
 
-use super::pod_packets::{PodPackets, Start};
 use crate::explain::RuleView;
+use crate::pod_packets::{PodPackets, Start};
 use rules::nft::{Field, Intervals};
 use rules::simulate::{Atlas, Binding, Ending, Marks, PacketSet, Verdict, Work};
 use rules::{ConnState, Family, PortRange};

@@ -5,7 +5,6 @@
 //! connections come first, and the answer says that it is not complete.
 
 mod changed;
-mod pod_packets;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -16,11 +15,12 @@ pub use words::Packets;
 
 use crate::Subject;
 use crate::explain::{EndpointNames, OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, PodContext, RuleView, explain};
+use crate::pod_packets::PodPackets;
 use crate::status;
 use changed::changed;
 use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
-use pod_packets::PodPackets;
+
 use rules::Family;
 use rules::simulate::{Packet, Routing, View, Work};
 use serde::Serialize;
@@ -182,7 +182,7 @@ fn compare_within(
             captured.extend(before.has_rules(family).then_some(family));
             continue;
         }
-        let packets = PodPackets::of(rule_views, pod);
+        let packets = PodPackets::of(&rule_views, pod, true);
         let changed = changed(&packets, rule_views, &mut work);
         complete &= changed.is_complete;
         captured.extend(changed.any_captured.then_some(family));

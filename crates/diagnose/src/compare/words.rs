@@ -1,7 +1,7 @@
 //! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
 
 use super::changed::PacketGroup;
-use super::pod_packets::{PodPackets, Start};
+use crate::pod_packets::{PodPackets, Start};
 use mesh::Proxy;
 use rules::nft::{Field, Interval, Intervals, protocol_number};
 use rules::simulate::{Marks, address, interface_name};

@@ -2,12 +2,12 @@
 //! rules take for the proxy's own; init containers that need the network before there is a proxy; second interfaces.
 
 use super::comparison::{LintComparison, MAX_WORK};
+use super::excluded::{leaving, of_others};
 use super::{Code, Finding};
 use crate::Subject;
 use mesh::pod::{Application, CaptureMethod, Id, Reading};
 use mesh::sources::{Dialect, Raw};
 use mesh::{Capture, Proxy, Selector, Setting};
-use rules::simulate::Direction;
 use rules::simulate::Work;
 
 /// The findings about the pod of a subject.
@@ -25,13 +25,9 @@ pub fn of_pod(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
     let mut findings = as_proxy(&reading.applications, proxy);
     findings.extend(before_proxy(reading, proxy));
     findings.extend(second_interfaces(raw, reading, capture));
-    let is_others = |direction: &Direction| match direction {
-        Direction::Outbound { uid, gid, .. } => !proxy.uids.contains(uid) && !proxy.gids.contains(gid),
-        Direction::Inbound { .. } => false,
-    };
     let captures_others = || {
         let mut comparison = LintComparison::new(raw, capture, Work::new(MAX_WORK));
-        comparison.captures(|packet| is_others(&packet.direction))
+        comparison.captures(|set| leaving(set).and_then(|set| of_others(set, proxy)))
     };
     if !findings.is_empty() && !captures_others() {
         findings.clear();

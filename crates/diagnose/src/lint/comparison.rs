@@ -1,39 +1,33 @@
-//! Decides by simulation: lint reports only what walked packets confirm.
+//! Decides by walks of all packets: lint reports only what they confirm.
 
 use super::change::{AdvisedChange, Configured, Redundant};
-use super::difference::Difference;
-use super::probes::each_probe;
 use crate::explain::{PodContext, RuleView, declared_addresses, item_texts};
+use crate::pod_packets::PodPackets;
 use mesh::limit::Limit;
 use mesh::sources::Raw;
-use mesh::{Capture, Setting};
-use rules::simulate::Work;
-use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, walk};
-use rules::{Checked, Family};
+use mesh::{Capture, DNS_PORT, Setting};
+use rules::nft::{Field, Intervals};
+use rules::simulate::{
+    At, Atlas, Ending, Marks, Matched, PacketSet, Region, Trace, Verdict, Work, statements, walk,
+};
+use rules::{Chain, Checked, Family, Rule, Statement, Table};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
-/// Rules met by packets and compared with each other, in all: some tenths of a second.
-pub(super) const MAX_WORK: usize = 20_000_000;
+/// Rules met by packets, in all: some tenths of a second.
+pub(super) const MAX_WORK: usize = 5_000_000;
 
 /// The most items of a list that are left out by way of trial: each trial makes all rules again.
 pub(super) const MAX_TRIALS: usize = 64;
 
-/// Compares what becomes of packets in a configuration and in another one, as long as there is work left.
+/// Compares how packets end in a configuration and in another one, as long as there is work left.
 pub(super) struct LintComparison<'a> {
     pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
-    configured: Configured,
+    baseline: Baseline,
     /// The configuration after all advice so far, if there was any.
-    after_change: Option<AfterChange>,
+    after_change: Option<Baseline>,
     pod: PodContext,
-    /// The rules that the configuration makes, one set a family.
-    pub(super) rules: Vec<Checked>,
-    /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
-    rule_views: OnceCell<Vec<RuleView>>,
-    /// The hooks that lead to those rules, likewise.
-    reachability: OnceCell<Vec<Reachability>>,
     pub(super) work: Work,
     /// Whether a list has more than [`MAX_TRIALS`] items to try.
     pub(super) is_cut: bool,
@@ -43,27 +37,18 @@ impl<'a> LintComparison<'a> {
     pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
         let pod =
             PodContext::with_placeholders(declared_addresses(raw).unwrap_or_default(), Some(&**capture));
-        let rules = capture.families().map(|family| capture.rules(family)).collect();
-        let configured = Configured::new(capture.clone(), raw.clone());
-        let (rule_views, reachability) = (OnceCell::new(), OnceCell::new());
-        let is_cut = false;
-        Self {
-            raw,
-            capture,
-            configured,
-            after_change: None,
-            pod,
-            rules,
-            rule_views,
-            reachability,
-            work,
-            is_cut,
-        }
+        let baseline = Baseline::of(Configured::new(capture.clone(), raw.clone()), &pod);
+        Self { raw, capture, baseline, after_change: None, pod, work, is_cut: false }
+    }
+
+    /// The rules that the configuration makes, one set a family.
+    pub(super) fn rules(&self) -> &[Checked] {
+        &self.baseline.rules
     }
 
     /// How many rules the configuration makes, of both families.
     pub(super) fn size(&self) -> usize {
-        self.rules.iter().map(|rules| rules.rules().statements.len()).sum()
+        self.rules().iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
     /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
@@ -95,20 +80,13 @@ impl<'a> LintComparison<'a> {
     /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
-        let Self { capture, configured, after_change, pod, rules, rule_views, reachability, work, .. } = self;
-        let rule_views = rule_views.get_or_init(|| views_of(rules, capture, pod));
-        let reachability =
-            reachability.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
-        let baseline = Baseline { capture, rules, rule_views, reachability };
-        let mut check = EquivalenceCheck { probe_rules: rules, pod, work };
-        let alone = change.follow(configured).and_then(|after| check.if_equivalent(&baseline, after));
-        let all = match (&alone, &after_change) {
-            // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
-            (Some(_), Some(so_far)) => change
-                .follow(&so_far.configured)
-                .and_then(|after| check.if_equivalent(&so_far.baseline(), after)),
-            (Some(_), None) | (None, _) => alone,
+        let Self { baseline, after_change, pod, work, .. } = self;
+        let mut follow = |before: &Baseline| {
+            let after = Baseline::of(change.follow(&before.configured)?, pod);
+            before.is_like(&after, pod, work).then_some(after)
         };
+        // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
+        let all = follow(baseline).and_then(|alone| after_change.as_ref().map_or(Some(alone), follow));
         let is_redundant = all.is_some();
         if is_redundant {
             *after_change = all;
@@ -121,69 +99,68 @@ impl<'a> LintComparison<'a> {
     pub(super) fn captures_without(
         &mut self,
         change: &AdvisedChange,
-        is_selected: impl Fn(&Packet) -> bool,
+        select: impl Fn(PacketSet) -> Option<PacketSet>,
     ) -> bool {
-        let Some(after) = change.follow(&self.configured) else { return false };
+        let Some(after) = change.follow(&self.baseline.configured) else { return false };
         let mut comparison = LintComparison::new(&after.raw, &after.capture, self.work);
-        let captures = comparison.captures(is_selected);
+        let captures = comparison.captures(select);
         self.work = comparison.work;
         captures && !self.work.is_spent()
     }
 
-    /// Whether any of the selected packets is captured. True, if there is not enough work left.
-    pub(super) fn captures(&mut self, is_selected: impl Fn(&Packet) -> bool) -> bool {
-        let Self { capture, pod, work, rules, .. } = self;
-        let rule_views = self.rule_views.get_or_init(|| views_of(rules, capture, pod));
-        rule_views.iter().zip(rules.iter()).any(|(rule_view, rules)| {
-            let mut stop_if_captured = |packet: &Packet| {
-                if !is_selected(packet) {
-                    return ControlFlow::Continue(());
-                }
-                match verdict(rule_view, packet, work) {
-                    Some(Verdict::Pass | Verdict::Drop) => ControlFlow::Continue(()),
-                    Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => {
-                        ControlFlow::Break(())
-                    }
-                }
-            };
-            each_probe(rules, &pod.addresses, rule_view.family, &[], &mut stop_if_captured).is_break()
+    /// Whether any of the packets is captured that are selected of all. True, if there is not enough work left.
+    pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
+        let Self { baseline, pod, work, .. } = self;
+        baseline.rule_views.iter().any(|rule_view| {
+            let packets = PodPackets::of(&[rule_view], pod, false);
+            let selected = packets.sets().cloned().filter_map(&select);
+            let atlas = Atlas::of(&rule_view.view, &rule_view.routing, selected, work);
+            let ends = |region: &Region| !matches!(region.ending.verdict, Verdict::Pass | Verdict::Drop);
+            !atlas.is_complete() || atlas.regions.iter().any(ends)
         })
     }
-}
 
-impl LintComparison<'_> {
-    /// The limits of the mesh's rules that some probe reaches, in the mesh's order, each with the values of the rules that it
+    /// The limits of the mesh's rules that some packet reaches, in the mesh's order, each with the values of the rules that it
     /// meets then; incomplete if the work is spent.
     pub(super) fn limits_reached(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
-        let Self { capture, pod, rules, .. } = self;
-        let limits = capture.mesh().reasons().limits();
+        let limits = self.capture.mesh().reasons().limits();
         if limits.is_empty() {
             return Vec::new();
         }
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
-        let rule_views = self.rule_views.get_or_init(|| views_of(rules, capture, pod));
-        for (rule_view, rules) in rule_views.iter().zip(rules.iter()) {
-            let mut note = |packet: &Packet| {
+        for rule_view in &self.baseline.rule_views {
+            let packets = PodPackets::of(&[rule_view], &self.pod, false);
+            let atlas = Atlas::of(&rule_view.view, &rule_view.routing, packets.sets().cloned(), &mut work);
+            // Limits are about queries and about marks, whether or not a rule asks for them.
+            let query = Intervals::one(DNS_PORT.number().into());
+            let marked = self.capture.proxy().mark.map_or(0, |mark| mark.value);
+            let some = |region: Region| {
+                let marks = (Marks::one(marked), region.packets.connmark().clone());
+                let is_marked = region.packets.mark().contains(marked);
+                let marked = is_marked.then(|| region.packets.clone().marked(marks.0, marks.1));
+                [
+                    Some(region.packets.clone().with(Field::DestinationPort, &query)),
+                    marked,
+                    Some(region.packets),
+                ]
+            };
+            for packet in
+                atlas.regions.into_iter().flat_map(some).flatten().filter_map(|set| packets.example(&set))
+            {
                 let mut trace = Trace::default();
-                walk(&rule_view.view, &rule_view.routing, packet, &mut trace);
-                if work.spend(trace.0.len()).is_none() {
-                    return ControlFlow::Break(());
-                }
+                walk(&rule_view.view, &rule_view.routing, &packet, &mut trace);
                 for step in &trace.0 {
                     let Some(rule) = rule_view.view.rule(step.at) else { continue };
                     let name = rule.origin.map(|origin| origin.name);
                     for (limit, found) in limits.iter().zip(&mut met) {
                         let has_limit = name == Some(limit.reason.name());
-                        if has_limit && (limit.concerns)(packet, step.matched == Matched::Yes) {
+                        if has_limit && (limit.concerns)(&packet, step.matched == Matched::Yes) {
                             let about = || item_texts(&rule.conditions).join(",");
                             found.entry((rule_view.family, step.at)).or_insert_with(about);
                         }
                     }
                 }
-                ControlFlow::Continue(())
-            };
-            // What is found in time is reported.
-            let _ = each_probe(rules, &pod.addresses, rule_view.family, &[], &mut note);
+            }
         }
         let distinct = |rules: BTreeMap<_, String>| {
             let mut about: Vec<String> = Vec::new();
@@ -199,121 +176,102 @@ impl LintComparison<'_> {
     }
 }
 
-/// A configuration and its rules, to walk packets through.
-struct Baseline<'a> {
-    capture: &'a Capture,
-    rules: &'a [Checked],
-    rule_views: &'a [RuleView],
-    reachability: &'a [Reachability],
-}
-
-/// A configuration after an advised change, with its rules.
-struct AfterChange {
+/// A configuration with its rules, and how all packets end by them.
+struct Baseline {
     configured: Configured,
     rules: Vec<Checked>,
     rule_views: Vec<RuleView>,
-    reachability: Vec<Reachability>,
+    /// The regions of each family, from the first time that they are asked for: most configurations give no cause.
+    regions: Vec<OnceCell<Option<Vec<Region>>>>,
 }
 
-impl AfterChange {
-    fn baseline(&self) -> Baseline<'_> {
-        let Self { configured, rules, rule_views, reachability } = self;
-        Baseline { capture: &configured.capture, rules, rule_views, reachability }
+impl Baseline {
+    fn of(configured: Configured, pod: &PodContext) -> Self {
+        let capture = &configured.capture;
+        let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
+        let rule_views: Vec<RuleView> =
+            rules.iter().map(|rules| RuleView::of_rules(rules, &**capture, pod)).collect();
+        let regions = rules.iter().map(|_| OnceCell::new()).collect();
+        Self { configured, rules, rule_views, regions }
+    }
+
+    /// Whether every packet ends by the other's rules as by these. False, where there is not enough work left.
+    fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
+        let [own, others] = [self, other].map(|one| one.configured.capture.families());
+        own.eq(others)
+            && (self.configured.capture == other.configured.capture
+                || (0..self.rules.len()).all(|at| self.ends_alike(other, at, pod, work)))
+    }
+
+    fn ends_alike(&self, other: &Self, at: usize, pod: &PodContext, work: &mut Work) -> bool {
+        if work.spend(other.rules[at].rules().statements.len()).is_none() {
+            return false;
+        }
+        let (before, after) = (&self.rule_views[at], &other.rule_views[at]);
+        let changed = changed(&self.rules[at], &other.rules[at]);
+        let [own, others] = [&self.rules[at], &other.rules[at]].map(|rules| KeptRules::of(rules, &changed));
+        // Rules that stay lead to where they led. Where they decide in the same order, only packets that match one that does not
+        // stay may end in another way.
+        let is_local = before.routing == after.routing && own.kept == others.kept;
+        let ends = |region: &Region, by: &RuleView, work: &mut Work| {
+            let atlas = Atlas::of(&by.view, &by.routing, [region.packets.clone()], work);
+            let verdict = |ending: &Ending| (ending.verdict, ending.keeps_port);
+            atlas.is_complete()
+                && atlas.regions.iter().all(|one| verdict(&one.ending) == verdict(&region.ending))
+        };
+        let mut all = |of: &Self, places: &KeptRules<'_>, by: &RuleView| {
+            let regions = of.regions[at].get_or_init(|| regions(&of.rule_views[at], pod, work)).as_ref();
+            let may_change =
+                |region: &&Region| !is_local || region.rules.iter().any(|at| places.gone.contains(at));
+            regions
+                .is_some_and(|regions| regions.iter().filter(may_change).all(|region| ends(region, by, work)))
+        };
+        all(self, &own, after) && (!is_local || others.gone.is_empty() || all(other, &others, before))
     }
 }
 
-/// What two configurations are compared with: probes, the pod, and the work that is left.
-struct EquivalenceCheck<'a> {
-    /// Rules whose boundary values become probes, beside those of what differs.
-    probe_rules: &'a [Checked],
-    pod: &'a PodContext,
-    work: &'a mut Work,
+/// All packets of a pod by how they end, with the rules that they match; `None` where there is not enough work left.
+fn regions(rule_view: &RuleView, pod: &PodContext, work: &mut Work) -> Option<Vec<Region>> {
+    let packets = PodPackets::of(&[rule_view], pod, false);
+    let atlas = Atlas::with_rules(&rule_view.view, &rule_view.routing, packets.sets().cloned(), work);
+    atlas.is_complete().then_some(atlas.regions)
 }
 
-impl EquivalenceCheck<'_> {
-    /// The configuration after advice, if every packet ends as before. `None`, where there is not enough work left.
-    fn if_equivalent(&mut self, before: &Baseline<'_>, configured: Configured) -> Option<AfterChange> {
-        let mut after_change =
-            AfterChange { configured, rules: Vec::new(), rule_views: Vec::new(), reachability: Vec::new() };
-        let capture = &after_change.configured.capture;
-        if capture.families().ne(before.capture.families()) {
-            return None;
+type StatementKey<'a> = (Table, &'a Chain, &'a Rule);
+
+fn key(statement: &Statement) -> StatementKey<'_> {
+    (statement.table, &statement.chain, &statement.rule)
+}
+
+/// Rules that one of the two has more often.
+fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeSet<StatementKey<'a>> {
+    let mut counts: BTreeMap<StatementKey<'_>, i32> = BTreeMap::new();
+    for (rules, step) in [(before, 1), (after, -1)] {
+        for statement in &rules.rules().statements {
+            *counts.entry(key(statement)).or_default() += step;
         }
-        for (at, rule_view) in before.rule_views.iter().enumerate() {
-            let rules = capture.rules(rule_view.family);
-            let after = RuleView::of_rules(&rules, &**capture, self.pod);
-            if capture != before.capture {
-                self.work.spend(rules_in(&after))?;
-                let difference = Difference::of(
-                    (&before.rules[at], rule_view),
-                    (&rules, &after),
-                    &before.reachability[at],
-                );
-                if self.differs(&difference, &self.probe_rules[at], rule_view, &after) {
-                    return None;
+    }
+    counts.into_iter().filter(|(_, count)| *count != 0).map(|(key, _)| key).collect()
+}
+
+/// The rules of a rule set that do not stay, and in order all others.
+struct KeptRules<'a> {
+    gone: BTreeSet<At>,
+    kept: Vec<StatementKey<'a>>,
+}
+
+impl<'a> KeptRules<'a> {
+    fn of(rules: &'a Checked, changed: &BTreeSet<StatementKey<'a>>) -> Self {
+        let (mut gone, mut kept) = (BTreeSet::new(), Vec::new());
+        for (chain, of_chain) in statements(rules.rules()).into_iter().enumerate() {
+            for (rule, statement) in of_chain.into_iter().enumerate() {
+                if changed.contains(&key(statement)) {
+                    gone.insert(At { chain, rule });
+                } else {
+                    kept.push(key(statement));
                 }
             }
-            after_change.reachability.push(Reachability::of(rules.rules()));
-            after_change.rules.push(rules);
-            after_change.rule_views.push(after);
         }
-        Some(after_change)
-    }
-
-    /// Whether a packet ends in another way, or there is not enough work left to compare.
-    fn differs(
-        &mut self,
-        difference: &Difference<'_>,
-        probe_rules: &Checked,
-        before: &RuleView,
-        after: &RuleView,
-    ) -> bool {
-        let work = &mut *self.work;
-        let mut compare = |packet: &Packet| {
-            if !difference.may_change(packet, &before.routing) {
-                // Telling that is work too.
-                return work.spend(1).map_or(ControlFlow::Break(()), ControlFlow::Continue);
-            }
-            let then = verdict(before, packet, work);
-            match then.is_some() && then == verdict(after, packet, work) {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        };
-        each_probe(probe_rules, &self.pod.addresses, before.family, &difference.conditions(), &mut compare)
-            .is_break()
-    }
-}
-
-#[cfg(test)]
-pub(super) fn rule_views(capture: &Capture, pod: &PodContext) -> Vec<RuleView> {
-    capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect()
-}
-
-/// Rules of a configuration that are made already.
-fn views_of(rules: &[Checked], config: &Capture, pod: &PodContext) -> Vec<RuleView> {
-    rules.iter().map(|rules| RuleView::of_rules(rules, &**config, pod)).collect()
-}
-
-fn rules_in(rule_view: &RuleView) -> usize {
-    rule_view.view.chains().iter().map(|chain| chain.rules.len()).sum()
-}
-
-/// What becomes of the packet; `None` without enough work left for its walk.
-fn verdict(rule_view: &RuleView, packet: &Packet, work: &mut Work) -> Option<Verdict> {
-    if work.is_spent() {
-        return None;
-    }
-    let mut counter = WorkCounter(work);
-    let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut counter).verdict;
-    (!work.is_spent()).then_some(verdict)
-}
-
-struct WorkCounter<'a>(&'a mut Work);
-
-impl Observer for WorkCounter<'_> {
-    fn rule_met(&mut self, _: Step) {
-        // The end of the walk shows whether it was enough.
-        let _ = self.0.spend(1);
+        Self { gone, kept }
     }
 }

@@ -5,7 +5,8 @@ use super::comparison::LintComparison;
 use super::{Code, Finding};
 use mesh::Setting;
 use mesh::{DNS_PORT, ListItem, Proxy, Selector};
-use rules::simulate::{Direction, Packet};
+use rules::nft::{Field, Interval, Intervals, protocol_number};
+use rules::simulate::{PacketSet, Way};
 use rules::{PortRange, Protocol};
 
 /// The list that excludes all outbound connections of the application that would be captured, DNS aside.
@@ -21,9 +22,9 @@ pub(super) fn all_outbound_excluded(
             settings.push(listed.setting);
         }
     }
-    let is_call = |packet: &Packet| {
-        leaves(packet) && !is_proxys(proxy, packet) && packet.destination.port() != DNS_PORT.number()
-    };
+    let dns = Intervals::one(DNS_PORT.number().into());
+    let is_call =
+        |set: PacketSet| Some(of_others(leaving(set)?, proxy)?.without(Field::DestinationPort, &dns));
     if settings.is_empty() || comparison.captures(is_call) {
         return None;
     }
@@ -31,7 +32,7 @@ pub(super) fn all_outbound_excluded(
         |setting: &&Setting| comparison.captures_without(&AdvisedChange::without_option(**setting), is_call);
     let setting = *settings.iter().find(decides)?;
     let captures_dns =
-        comparison.captures(|packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet));
+        comparison.captures(|set| Some(of_others(leaving(set)?, proxy)?.with(Field::DestinationPort, &dns)));
     let but_dns = if captures_dns { " but for DNS" } else { "" };
     let text = format!(
         "covers all that is included, so that it is never reached: no outbound connection of the application is \
@@ -54,7 +55,9 @@ pub(super) fn dns_excluded(
         !listed.captured && matches!(&listed.selector, Selector::OutboundPort(ports, _) if has_port(ports))
     };
     let listed = lists.iter().find(excludes)?;
-    let is_selected = |packet: &Packet| is_query(packet) && leaves(packet) && !is_proxys(proxy, packet);
+    let dns = Intervals::one(DNS_PORT.number().into());
+    let is_selected =
+        |set: PacketSet| Some(of_others(leaving(set)?, proxy)?.with(Field::DestinationPort, &dns));
     (!comparison.captures(is_selected)).then(|| Finding {
         edit: AdvisedChange::without(listed).edit(comparison.raw),
         ..Finding::warning(
@@ -82,11 +85,11 @@ pub(super) fn catch_all_exclusions(
             Selector::OutboundPort(ports, _) if every(ports) => (false, None),
             _ => continue,
         };
-        let is_selected = |packet: &Packet| {
-            matches!(packet.direction, Direction::Inbound { .. }) == arrives
-                && family.is_none_or(|family| packet.family() == family)
-                && packet.protocol == Protocol::Tcp
-                && !is_proxys(proxy, packet)
+        let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
+        let is_selected = |set: PacketSet| {
+            let is_such =
+                (set.way != Way::Outbound) == arrives && family.is_none_or(|family| set.family == family);
+            Some(of_others(set, proxy)?.with(Field::Protocol, &tcp)).filter(|_| is_such)
         };
         if comparison.captures(is_selected) {
             continue;
@@ -104,18 +107,21 @@ pub(super) fn catch_all_exclusions(
     findings
 }
 
-fn leaves(packet: &Packet) -> bool {
-    matches!(packet.direction, Direction::Outbound { .. })
+/// The set, if its packets leave.
+pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
+    Some(set).filter(|set| set.way == Way::Outbound)
 }
 
-fn is_query(packet: &Packet) -> bool {
-    packet.destination.port() == DNS_PORT.number()
-}
-
-pub(super) fn is_proxys(proxy: &Proxy, packet: &Packet) -> bool {
-    let is_owned = match packet.direction {
-        Direction::Outbound { uid, gid, .. } => proxy.uids.contains(&uid) || proxy.gids.contains(&gid),
-        Direction::Inbound { .. } => false,
+/// The packets of a set that are not the proxy's own.
+pub(super) fn of_others(mut set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
+    if set.way == Way::Outbound {
+        let uids = proxy.uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
+        let gids = proxy.gids.iter().map(|gid| Interval::one(gid.number().into())).collect();
+        set = set.without(Field::Uid, &uids).without(Field::Gid, &gids);
+    }
+    let set = match proxy.mark {
+        Some(mark) => set.without_mark(mark),
+        None => set,
     };
-    is_owned || proxy.mark.is_some_and(|mark| mark.covers(packet.mark))
+    (!set.is_empty()).then_some(set)
 }

@@ -2,7 +2,7 @@
 
 use super::change::{AdvisedChange, Redundant};
 use super::comparison::{LintComparison, MAX_TRIALS};
-use super::excluded::{all_outbound_excluded, catch_all_exclusions, dns_excluded, is_proxys};
+use super::excluded::{all_outbound_excluded, catch_all_exclusions, dns_excluded, leaving, of_others};
 use super::ipv6::{InterfaceAddress, uncaptured_ipv6};
 use super::overlap::overlaps;
 use super::unreachable::unreachable;
@@ -13,9 +13,8 @@ use mesh::reason::Meaning;
 use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Raw, Source};
 use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Proxy, Selector};
-use rules::nft::Condition;
-use rules::simulate::Work;
-use rules::simulate::{Direction, Packet};
+use rules::nft::{Condition, Field, Interval, Intervals, interface_number};
+use rules::simulate::{PacketSet, Work};
 use rules::{Family, Origin, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +48,7 @@ pub(super) fn check_with_packets(
         return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
     }
     let excluded = all_outbound_excluded(comparison, &lists, &proxy);
-    if policy.captures_nothing() || !comparison.captures(|packet| !is_proxys(&proxy, packet)) {
+    if policy.captures_nothing() || !comparison.captures(|set| of_others(set, &proxy)) {
         let found = excluded.map(|(_, finding)| finding);
         return only(vec![found.unwrap_or_else(|| nothing_captured(&policy.keys()))]);
     }
@@ -108,7 +107,7 @@ fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) 
         return Vec::new();
     }
     let has = |meaning: Meaning| {
-        let statements = comparison.rules.iter().flat_map(|rules| &rules.rules().statements);
+        let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
         let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
         names.dedup();
         names
@@ -134,10 +133,10 @@ fn several_users(
 ) -> Option<Finding> {
     let option = policy.keys().proxy?.row().mention();
     let others = proxy.uids.get(1..).filter(|others| !others.is_empty())?;
-    let calls_own_pod = |packet: &Packet| match &packet.direction {
-        Direction::Outbound { interface, uid, .. } => interface == "lo" && others.contains(uid),
-        Direction::Inbound { .. } => false,
-    };
+    let lo = Intervals::one(interface_number("lo"));
+    let users = others.iter().map(|uid| Interval::one(uid.number().into())).collect();
+    let calls_own_pod =
+        |set: PacketSet| Some(leaving(set)?.with(Field::OutInterface, &lo).with(Field::Uid, &users));
     (!comparison.captures(calls_own_pod)).then(|| {
         Finding::warning(
             Code::SeveralProxyUsers,

@@ -1,11 +1,11 @@
 //! Properties of lint for meshes whose findings come from their rules alone.
 
 use super::change::{Configured, Redundant};
-use super::comparison::{LintComparison, rule_views};
+use super::comparison::LintComparison;
 use super::general::{ItemsByCondition, check_with_packets};
 use super::tests::{is_martian, packet, parsed};
 use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, WHOLE, brief, lint};
-use crate::explain::PodContext;
+use crate::explain::{PodContext, RuleView};
 use crate::random::{any_of, configured};
 use mesh::{ListItem, Mesh};
 use proptest::{collection::vec, prelude::*};
@@ -241,11 +241,14 @@ proptest! {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let idle = check_with_packets(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
         let before = Configured::new(capture.clone(), raw.clone());
+        let rule_views = |of: &mesh::Capture| {
+            of.families().map(|family| RuleView::of_config(&**of, family, &pod)).collect::<Vec<_>>()
+        };
         let follow = |printed: Configured, idle: &Redundant| idle.change.follow(&printed).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
         let all = idle.iter().fold(before.clone(), follow);
         for (finding, changed) in each.chain([(None, all)]) {
-            for (before, after) in rule_views(&capture, &pod).iter().zip(&rule_views(&changed.capture, &pod)) {
+            for (before, after) in rule_views(&capture).iter().zip(&rule_views(&changed.capture)) {
                 for packet in packets.iter().filter(|packet| packet.family() == before.family && !is_martian(packet)) {
                     let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
                     let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;

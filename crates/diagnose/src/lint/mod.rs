@@ -6,17 +6,14 @@
 
 pub mod annotate;
 mod application;
-mod boundaries;
 mod change;
 mod comparison;
-mod difference;
 mod excluded;
 mod general;
 mod ipv6;
 #[cfg(test)]
 mod mesh_tests;
 mod overlap;
-mod probes;
 mod report;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,8 +23,6 @@ pub use application::{of_pod, of_subject};
 pub use ipv6::{InterfaceAddress, leaves_ipv6_uncaptured, uncaptured_ipv6};
 pub use mesh::finding::{Code, Edit, Finding, Level, RETIRED};
 pub use report::{Item, items, text};
-
-pub(crate) use probes::probes;
 
 use comparison::{LintComparison, MAX_TRIALS, MAX_WORK};
 use general::{Findings, TrialScope};

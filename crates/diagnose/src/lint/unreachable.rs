@@ -14,9 +14,9 @@ pub(super) fn unreachable<'a>(
     made_by: impl Fn(Origin, &Rule) -> Option<&'a ListItem>,
 ) -> Vec<Redundant> {
     let mut found: Vec<Redundant> = Vec::new();
-    let LintComparison { rules, work, .. } = comparison;
-    for rules in rules {
-        for Unreached { rule, by } in unreached(rules.rules(), work) {
+    let mut work = comparison.work;
+    for rules in comparison.rules() {
+        for Unreached { rule, by } in unreached(rules.rules(), &mut work) {
             let (Some(origin), Some(by_origin)) = (rule.origin, by.origin) else { continue };
             if origin == by_origin && rule.rule == by.rule {
                 continue;
@@ -29,6 +29,7 @@ pub(super) fn unreachable<'a>(
             found.push(Redundant { finding, change: AdvisedChange::without(item) });
         }
     }
+    comparison.work = work;
     found
 }
 

@@ -8,12 +8,14 @@ use super::panel::{Panel, TrafficPart};
 use super::walk::{Arrow, Assumptions, arrows};
 use super::words::{Before, Known};
 use super::{exceptions, join};
-use crate::lint::probes;
+use crate::explain::{PodContext, RuleView};
+use crate::pod_packets::samples;
 use crate::unnamed::unnamed_user;
 use mesh::sources::Dialect;
 use mesh::{Capture, DNS_PORT, Proxy, RuleReason, Selector};
+use rules::nft::Intervals;
 use rules::simulate::{Direction, Packet};
-use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Mark, Match, Protocol, Uid};
+use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Mark, Match, Negatable, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What becomes of the traffic that a configuration describes, with settings named as their author writes them.
@@ -103,9 +105,11 @@ fn take_in(flow: &mut PictureFlow, other: PictureFlow) {
 
 /// Shows the arrows that some packet takes, and names them: of traffic within the pod, those of usual calls.
 fn shown(mut picture: Picture, rules: &[Checked], known: &Known) -> Picture {
+    let names = picture.machines.iter().cloned().map(|name| Match::InInterface(Negatable::Is(name)));
+    let machines: Vec<Intervals> = names.filter_map(|name| Some(name.condition()?.values)).collect();
     let packets = rules.iter().flat_map(|rules| {
-        let family = rules.rules().family;
-        probes(rules, &[pod_address(rules)], family)
+        let pod = PodContext::new([pod_address(rules)], None);
+        samples(&RuleView::alone(rules.rules(), &pod), &pod, &machines)
     });
     let packets = packets.chain(calls_across_border(rules, &picture.machines, &known.proxy));
     let mut taken: Vec<(usize, usize)> = packets.filter_map(|packet| picture.at(&packet)).collect();

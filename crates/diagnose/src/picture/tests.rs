@@ -5,8 +5,8 @@ use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
 use super::{FlowDisposition, Picture, of, of_path};
 use crate::explain::{PodContext, RuleView, explain};
-use crate::lint::probes;
 use crate::lint::tests::{nothing, packet, parsed};
+use crate::pod_packets::samples;
 use crate::random::up_to;
 use mesh::istio::{CaptureConfig, OutboundCidrs};
 use mesh::settings::mapping;
@@ -15,7 +15,6 @@ use mesh::{Capture, Mesh};
 use proptest::{collection::vec, prelude::*};
 use rules::simulate::{Direction, Packet, walk};
 use rules::{ConnState, Family, Protocol};
-use std::net::IpAddr;
 use testkit::scope;
 
 /// The names of settings given by annotations: long ones.
@@ -145,9 +144,7 @@ fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> 
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     for family in capture.families() {
         let rule_view = RuleView::of_config(&**capture, family, &pod);
-        let rules = capture.rules(family);
-        let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
-        let borders = probes(&rules, &own, family);
+        let borders = samples(&rule_view, &pod, &[]);
         let at_random = packets.iter().filter(|packet| packet.family() == family);
         for packet in at_random.chain(borders.iter().step_by(7)) {
             let Some(flow) = picture.flow_of(packet) else { continue };

@@ -2,60 +2,62 @@
 
 use crate::explain::{PLAIN_PORTS, PodContext, RuleView};
 use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
-use rules::simulate::{Marks, Packet, PacketSet, ViewRule, Way, number};
+use rules::simulate::{Atlas, Marks, Packet, PacketSet, Region, ViewRule, Way, Work, number};
 use rules::{ConnState, Family};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The packets of one family.
 #[derive(Debug)]
-pub(super) struct PodPackets {
-    pub(super) family: Family,
+pub(crate) struct PodPackets {
+    pub(crate) family: Family,
     /// The pod's own addresses.
     owned: Vec<IpAddr>,
     /// The pod's own addresses.
     own: Intervals,
     /// The pod's own addresses and those of loopback.
-    pub(super) local: Intervals,
-    pub(super) starts: Vec<Start>,
+    pub(crate) local: Intervals,
+    pub(crate) starts: Vec<Start>,
 }
 
 /// Packets that go one way, in each state that the rules tell apart. New connections come first.
 #[derive(Debug)]
-pub(super) struct Start {
-    pub(super) way: Way,
+pub(crate) struct Start {
+    pub(crate) way: Way,
     /// Whether they stay within the pod.
-    pub(super) is_within: bool,
-    pub(super) sets: Vec<PacketSet>,
+    pub(crate) is_within: bool,
+    pub(crate) sets: Vec<PacketSet>,
 }
 
 impl Start {
-    pub(super) fn values(&self, field: Field) -> Option<Intervals> {
+    pub(crate) fn values(&self, field: Field) -> Option<Intervals> {
         self.sets[0].values(field).map(Intervals::joined)
     }
 
-    pub(super) fn is_inbound(&self) -> bool {
+    pub(crate) fn is_inbound(&self) -> bool {
         self.way != Way::Outbound
     }
 
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.way == Way::Inbound { local: true }
     }
 
-    pub(super) fn is_forwarded(&self) -> bool {
+    pub(crate) fn is_forwarded(&self) -> bool {
         self.way == Way::Inbound { local: false }
     }
 }
 
 impl PodPackets {
-    /// The packets that the rules of the views may tell apart.
-    pub(super) fn of(rule_views: [&RuleView; 2], pod: &PodContext) -> Self {
+    /// The packets that the rules of the views may tell apart. Where the pod's addresses are not known, it may have any:
+    /// then what it sends to itself goes to any address.
+    pub(crate) fn of(rule_views: &[&RuleView], pod: &PodContext, is_known: bool) -> Self {
         let family = rule_views[0].family;
         let owned: Vec<IpAddr> =
             pod.addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
         let own: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
         let mut local = own.clone();
-        local.union(&loopback(family));
+        let loopback = loopback(family);
+        local.union(&loopback);
         let lo = Intervals::one(interface_number("lo"));
         let states = states(rule_views);
         let start = |way: Way, is_within: bool| {
@@ -71,10 +73,12 @@ impl PodPackets {
                 let (source, destination) = (Field::Source(family), Field::Destination(family));
                 match (way, is_within) {
                     (Way::Outbound, true) => {
-                        all.with(destination, &local).with(source, &local).with(Field::OutInterface, &lo)
+                        let all = if is_known { all.with(destination, &local) } else { all };
+                        all.with(source, &local).with(Field::OutInterface, &lo)
                     }
                     (Way::Outbound, false) => {
-                        all.without(destination, &local).with(source, &own).without(Field::OutInterface, &lo)
+                        let within = if is_known { &local } else { &loopback };
+                        all.without(destination, within).with(source, &own).without(Field::OutInterface, &lo)
                     }
                     // Nothing arrives from or for the loopback interface.
                     (Way::Inbound { local: is_local }, _) => {
@@ -94,7 +98,12 @@ impl PodPackets {
         Self { family, owned, own, local, starts }
     }
 
-    pub(super) fn is_own(&self, range: Interval) -> bool {
+    /// All packets, in sets that share none.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &PacketSet> {
+        self.starts.iter().flat_map(|start| &start.sets)
+    }
+
+    pub(crate) fn is_own(&self, range: Interval) -> bool {
         self.own.meets(&Intervals::from_iter([range]))
     }
 
@@ -114,7 +123,7 @@ impl PodPackets {
     }
 
     /// Whether values are rather named than those that they lack of all values: they are fewer, or lack the usual one.
-    pub(super) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
+    pub(crate) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
         let mut others = all.clone();
         others.remove(values);
         let has = |set: &Intervals, value: &u128| set.meets(&Intervals::one(*value));
@@ -129,7 +138,7 @@ impl PodPackets {
     }
 
     /// A packet of a set, as usual as may be.
-    pub(super) fn example(&self, set: &PacketSet) -> Option<Packet> {
+    pub(crate) fn example(&self, set: &PacketSet) -> Option<Packet> {
         let packet = set.sample(&|field| self.usual(field))?;
         // Calls to itself have by default the source that fits the destination.
         let fitting = SocketAddr::new(self.default_source(packet.destination.ip()), packet.source.port());
@@ -146,14 +155,14 @@ impl PodPackets {
     }
 
     /// Whether the address is the one that stands for all outside of the pod.
-    pub(super) fn is_outside_example(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
 }
 
 /// The states that the rules tell apart.
-fn states(rule_views: [&RuleView; 2]) -> Vec<ConnState> {
-    let rules = || rule_views.into_iter().flat_map(|one| one.view.chains()).flat_map(|chain| &chain.rules);
+fn states(rule_views: &[&RuleView]) -> Vec<ConnState> {
+    let rules = || rule_views.iter().flat_map(|one| one.view.chains()).flat_map(|chain| &chain.rules);
     let asks = |is_such: &dyn Fn(Field) -> bool| {
         let of_rule = |rule: &ViewRule| rule.conditions.iter().filter_map(|one| one.field()).any(is_such);
         rules().any(of_rule)
@@ -189,3 +198,22 @@ fn outside_addresses(family: Family) -> [IpAddr; 3] {
             .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
     }
 }
+
+/// Packets of which one at least ends in each way that the rules know, as the rules of `rule_view` tell packets apart, also where
+/// they arrive by one of these interfaces.
+pub(crate) fn samples(rule_view: &RuleView, pod: &PodContext, interfaces: &[Intervals]) -> Vec<Packet> {
+    let packets = PodPackets::of(&[rule_view], pod, false);
+    let sets = packets.sets().cloned();
+    let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut Work::new(MAX_SAMPLES_WORK));
+    let of_region = |region: &Region| {
+        let set = &region.packets;
+        let by =
+            |interface| (set.way != Way::Outbound).then(|| set.clone().with(Field::InInterface, interface));
+        let examples = interfaces.iter().filter_map(by).chain([set.clone()]);
+        examples.filter_map(|set| packets.example(&set)).collect::<Vec<_>>()
+    };
+    atlas.regions.iter().flat_map(of_region).collect()
+}
+
+/// Rules that packets meet, in all, while samples are looked for.
+const MAX_SAMPLES_WORK: usize = 1_000_000;
