@@ -172,7 +172,7 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
             rows: vec![
                 Row::timed("raw save pair", save()).after(set()),
                 Row::timed("apply, nothing to do", set()).after(set()).against("raw save pair"),
-                Row::timed("check", vec![settled("check", &force)]).after(set()).against("raw save pair"),
+                Row::timed("diff", vec![settled("diff", &force)]).after(set()).against("raw save pair"),
                 Row::timed("drift repaired", set()).after(drifted()).against("raw save pair"),
                 Row::timed("clean", vec![program(binary, &["clean"])]).after(set()).against("raw save pair"),
             ],

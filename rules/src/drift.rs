@@ -56,6 +56,13 @@ pub enum Reason {
     ForeignBefore,
 }
 
+impl<T> Compared<T> {
+    /// The same with the line in another form.
+    pub fn with_line<U>(&self, line: U) -> Compared<U> {
+        Compared { side: self.side, line, reason: self.reason }
+    }
+}
+
 impl Side {
     /// The sign before a line of a unified diff.
     pub fn sign(self) -> char {
@@ -70,8 +77,8 @@ impl Side {
     pub fn name(self) -> &'static str {
         match self {
             Self::Both => "both",
-            Self::Live => "there",
-            Self::Desired => "wanted",
+            Self::Live => "from",
+            Self::Desired => "to",
         }
     }
 }
@@ -178,9 +185,7 @@ pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
     let live: Vec<usize> = live.iter().map(&mut number).collect();
     let desired: Vec<usize> = desired.iter().map(&mut number).collect();
     let compared = compare_numbers(&live, &desired).into_iter();
-    compared
-        .map(|Compared { side, line, reason }| Compared { side, line: lines[line].clone(), reason })
-        .collect()
+    compared.map(|compared| compared.with_line(lines[compared.line].clone())).collect()
 }
 
 /// The same for lines by number, so that the generic code is in the binary once.
@@ -267,7 +272,7 @@ mod tests {
 
     #[test]
     fn sides_have_names() {
-        assert_eq!([Side::Both, Side::Live, Side::Desired].map(Side::name), ["both", "there", "wanted"]);
+        assert_eq!([Side::Both, Side::Live, Side::Desired].map(Side::name), ["both", "from", "to"]);
     }
 
     #[test]

@@ -16,7 +16,6 @@ pub(super) enum Command {
     LinkerdInit,
     KumaInit,
     Apply,
-    Check,
     Clean,
     Diff,
     Doctor,
@@ -164,7 +163,7 @@ mod tests {
             entry.short(Setting::Format.row())
         };
         assert_eq!(
-            ["clean", "trace", "apply", "check", "doctor"].map(short),
+            ["clean", "trace", "apply", "diff", "doctor"].map(short),
             [Some('o'), Some('o'), None, None, None]
         );
     }

@@ -1,38 +1,57 @@
-//! `sidecar-init diff`: which packets two configurations treat differently.
+//! `sidecar-init diff`: what live rules and settings, or two settings, do differently, by packets and by rules.
 
 use super::data::{self, Encoding};
+use super::host::System;
 use super::manifest::{self, Subject, SubjectSection};
-use super::rule_views::from_kernel;
+use super::noted::{self, NotedSettings};
+use super::rule_views;
 use super::run::{self, Format, Logging, ResolvedCall, Run};
-use super::{Exit, logging::Stdout, noted::Unread, report};
+use super::{Exit, change, logging::Stdout, paint, report};
 use diagnose::compare::{self, ComparedSide, Comparison, compare};
 use diagnose::explain::PodContext;
 use diagnose::{Basis, Style, fold};
-use mesh::sources::{Given, Raw, Source};
-use mesh::{Capture, InputProblem, Problems, Setting};
+use mesh::sources::{Dialect, Given, Host, Raw, SettingReader, Source};
+use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
+use rules::{
+    Ownership,
+    drift::{Compared, Reason},
+};
 use serde::Serialize;
-use sidecar_init::backend;
-use std::collections::BTreeMap;
+use sidecar_init::engine::{self, Differences, DifferingPart, EngineError, LiveComparison};
+use std::{collections::BTreeMap, error::Error};
 
-/// One of the two configurations.
-#[derive(Clone, Debug)]
-enum DiffConfiguration {
-    /// The rules of the network namespace.
-    Live,
-    Described {
-        raw: Raw,
-        file: Option<String>,
-        with_flags: bool,
-    },
+/// A configuration that is described.
+struct DiffConfiguration {
+    raw: Raw,
+    file: Option<String>,
+    with_flags: bool,
 }
 
 pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
+    let live = Sided::live(raw, problems);
+    let noted = match files.is_empty() && !raw.describes_rules() {
+        true => match noted::settings(&live.subject)? {
+            Ok(NotedSettings::Found(noted, basis)) => Some(Sided::here(*noted, basis.name())),
+            Ok(other) => return Err(noted::needed(&other)),
+            Err(exit) => return Ok(exit),
+        },
+        false => None,
+    };
     let configurations = configurations(raw, problems, files)?;
     // Both configurations may be of one manifest, which may be a pipe: it can be read only once.
     let texts: BTreeMap<&str, Result<String, String>> =
         files.iter().map(|file| (file.as_str(), manifest::read(file))).collect();
     let read = |file: &str| texts[file].clone();
-    let sides = manifest::each(&configurations, |side| side.subjects(raw, problems, read))?;
+    let described = manifest::each(&configurations, |side| side.subjects(problems, read))?;
+    let sides: Vec<Vec<Sided>> = match (described.len(), noted) {
+        (2, _) => described,
+        (_, noted) => {
+            let of_here = |sided: Sided| Sided { is_here: true, ..sided };
+            let asked_for: Vec<Sided> = described.into_iter().flatten().chain(noted).map(of_here).collect();
+            manifest::only(asked_for.iter().map(|sided| &sided.subject))?;
+            vec![vec![live], asked_for]
+        }
+    };
     let (old, new) = (&sides[0], &sides[1]);
     let all: Vec<&Sided> = old.iter().chain(new).collect();
     let calls = manifest::each(all.iter().copied(), resolve)?;
@@ -41,7 +60,8 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
         manifest::begin(subject, &call.logging, [], Stdout::Answer)?;
         let warnings = calls.iter().map(|call| &call.warnings);
         all.iter().zip(warnings).for_each(|(sided, warnings)| manifest::warn(&sided.subject, warnings));
-        all.iter().for_each(|sided| manifest::note_assumption(&sided.subject));
+        let elsewhere = all.iter().filter(|sided| !sided.is_here);
+        elsewhere.for_each(|sided| manifest::note_assumption(&sided.subject));
     }
     let (old_calls, new_calls) = calls.split_at(old.len());
     let format = calls.first().map_or(Format::Text, |call| call.run.format);
@@ -49,9 +69,9 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
     for (before, after) in matched(old, new) {
         let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
         let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
-        let report = match answer(pair) {
+        let report = match DiffReport::between(pair) {
             Ok(report) => report,
-            Err(error) => return Ok(report::failure(&Unread(error), Exit::Failed)),
+            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
         exits.push(report.exit());
         sections.push(SubjectSection { title, body: report.body(format) });
@@ -67,18 +87,19 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
     })
 }
 
+/// The configurations that are described: both; or one, or none, to be compared with the live rules.
 fn configurations(
     raw: &Raw,
     problems: &[InputProblem],
     files: &[String],
-) -> Result<[DiffConfiguration; 2], Problems> {
-    let of_file = |file: &str, raw: Raw, with_flags| DiffConfiguration::Described {
+) -> Result<Vec<DiffConfiguration>, Problems> {
+    let of_file = |file: &String, raw: Raw, with_flags| DiffConfiguration {
         raw: Raw::of([(
             Setting::Filename,
-            Given { value: file.to_owned(), source: Source::Flag(Setting::Filename.row().long) },
+            Given { value: file.clone(), source: Source::Flag(Setting::Filename.row().long) },
         )])
         .over(raw),
-        file: Some(file.to_owned()),
+        file: Some(file.clone()),
         with_flags,
     };
     let refused = |text: &str| {
@@ -86,27 +107,22 @@ fn configurations(
         Err(Problems(problems.iter().cloned().chain([problem]).collect()))
     };
     let names = |setting| raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
-    match files {
-        [] if raw.describes_rules() => {
-            let flags = DiffConfiguration::Described { raw: raw.clone(), file: None, with_flags: true };
-            Ok([DiffConfiguration::Live, flags])
-        }
-        [] => refused(
-            "is needed, twice: expected the manifests to compare; or one, with flags or --network-namespace; or flags alone",
-        ),
-        [file] if names(Setting::NetworkNamespace) => {
-            Ok([DiffConfiguration::Live, of_file(file, raw.clone(), raw.describes_rules())])
-        }
-        [file] if raw.describes_rules() || names(Setting::Mesh) => {
+    let has_flags = raw.describes_rules();
+    Ok(match files {
+        [] if has_flags => vec![DiffConfiguration { raw: raw.clone(), file: None, with_flags: true }],
+        [] => Vec::new(),
+        [file] if (has_flags || names(Setting::Mesh)) && !names(Setting::NetworkNamespace) => {
             // The manifest as it is belongs to its own mesh, whichever a flag names.
             let own = raw.clone().without_rules().without(Setting::Mesh);
-            Ok([of_file(file, own, false), of_file(file, raw.clone(), true)])
+            vec![of_file(file, own, false), of_file(file, raw.clone(), true)]
         }
-        [_] => refused("is given once; give the other manifest too, or flags, or --network-namespace"),
-        [old, new] if old == "-" && new == "-" => refused("is - twice; standard input is one manifest"),
-        [old, new] => Ok([old, new].map(|file| of_file(file, raw.clone(), false))),
-        _ => refused(&format!("is given {} times; expected two manifests", files.len())),
-    }
+        [file] => vec![of_file(file, raw.clone(), has_flags)],
+        [old, new] if old == "-" && new == "-" => {
+            return refused("is - twice; standard input is one manifest");
+        }
+        [old, new] => [old, new].map(|file| of_file(file, raw.clone(), false)).into(),
+        _ => return refused(&format!("is given {} times; expected two manifests", files.len())),
+    })
 }
 
 /// A subject with the name of its configuration.
@@ -114,40 +130,49 @@ struct Sided {
     subject: Subject,
     name: String,
     is_live: bool,
+    /// Whether this network namespace provides the facts of the host.
+    is_here: bool,
+}
+
+impl Sided {
+    fn live(raw: &Raw, problems: &[InputProblem]) -> Self {
+        let raw = raw.clone().without_rules().without(Setting::Filename);
+        let subject = Subject::of_flags(raw, problems.to_vec(), manifest::machine);
+        let name = Basis::Rules { namespace: subject.namespace() }.name();
+        Self { is_live: true, ..Self::here(subject, name) }
+    }
+
+    fn here(subject: Subject, name: String) -> Self {
+        Self { subject, name, is_live: false, is_here: true }
+    }
+
+    fn host(&self) -> Box<dyn Host> {
+        if self.is_here { Box::new(System::of(&self.subject.raw)) } else { self.subject.host() }
+    }
 }
 
 impl DiffConfiguration {
     /// Its subjects; `read` reads a manifest.
     fn subjects(
         &self,
-        raw: &Raw,
         problems: &[InputProblem],
         read: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<Vec<Sided>, Problems> {
-        let (raw, file, with_flags) = match self {
-            Self::Live => {
-                let raw = raw.clone().without_rules().without(Setting::Filename);
-                let subject = Subject::of_flags(raw, problems.to_vec(), manifest::machine);
-                let name = Basis::Rules { namespace: subject.namespace() }.name();
-                return Ok(vec![Sided { subject, name, is_live: true }]);
-            }
-            Self::Described { raw, file, with_flags } => (raw, file, *with_flags),
-        };
         let sided = |subject: Subject| {
-            let name = match (&subject.title, file) {
+            let name = match (&subject.title, &self.file) {
                 (Some(title), Some(file)) => {
                     let file = match file.as_str() {
                         "-" => "standard input",
                         word if manifest::is_document(word) => "the argument",
                         path => path,
                     };
-                    format!("{title} of {file}{}", if with_flags { " with the flags" } else { "" })
+                    format!("{title} of {file}{}", if self.with_flags { " with the flags" } else { "" })
                 }
                 _ => Basis::Flags.name(),
             };
-            Sided { subject, name, is_live: false }
+            Sided { subject, name, is_live: false, is_here: false }
         };
-        let subjects = manifest::subjects_from(raw.clone(), problems.to_vec(), read)?;
+        let subjects = manifest::subjects_from(self.raw.clone(), problems.to_vec(), read)?;
         Ok(subjects.into_iter().map(sided).collect())
     }
 }
@@ -159,25 +184,24 @@ struct ResolvedConfiguration {
     warnings: Vec<String>,
     /// `None` for the rules of a namespace.
     capture: Option<Capture>,
+    prints_rules: bool,
 }
 
-fn resolve(Sided { subject, is_live, .. }: &Sided) -> Result<ResolvedConfiguration, Problems> {
-    if *is_live {
-        let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
-        return Ok(ResolvedConfiguration { run, logging, warnings: Vec::new(), capture: None });
+fn resolve(sided: &Sided) -> Result<ResolvedConfiguration, Problems> {
+    let mut reader = SettingReader::new(&sided.subject.raw, sided.subject.before.clone());
+    let prints_rules = reader.switch(Setting::DiffRules);
+    let (run, logging) = run::read(&mut reader);
+    if sided.is_live {
+        let warnings = reader.finish()?;
+        return Ok(ResolvedConfiguration { run, logging, warnings, capture: None, prints_rules });
     }
-    let call = run::resolve(&subject.raw, &*subject.host(), subject.before.clone())?;
+    let call = run::configured(reader, &*sided.host(), run, logging)?;
     let ResolvedCall { run, logging, warnings, capture } = call;
-    Ok(ResolvedConfiguration { run, logging, warnings, capture: Some(capture) })
+    Ok(ResolvedConfiguration { run, logging, warnings, capture: Some(capture), prints_rules })
 }
 
-/// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side; the
-/// rules of a namespace are compared with each.
+/// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side.
 fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> {
-    let is_live = |side: &[Sided]| side.iter().any(|sided| sided.is_live);
-    if is_live(old) {
-        return (0..new.len()).map(|at| (Some(0), Some(at))).collect();
-    }
     if let ([_], [_]) = (old, new) {
         return vec![(Some(0), Some(0))];
     }
@@ -189,26 +213,7 @@ fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> 
     gone.chain(kept).collect()
 }
 
-fn answer(pair: [Option<(&Sided, &ResolvedConfiguration)>; 2]) -> Result<DiffReport, backend::Error> {
-    let name = |side: &Option<(&Sided, &ResolvedConfiguration)>| side.map(|(sided, _)| sided.name.clone());
-    let (from, to) = (name(&pair[0]), name(&pair[1]));
-    let [Some(old), Some(new)] = pair else {
-        return Ok(DiffReport { from, to, comparison: Comparison { changes: Vec::new(), complete: true } });
-    };
-    let pods = [old, new].map(|(sided, call)| {
-        PodContext::from_settings(&sided.subject.raw, call.capture.as_deref(), Some(&*sided.subject.host()))
-    });
-    let pod = compare::pod(&pods);
-    let side = |(sided, call): (&Sided, &ResolvedConfiguration)| -> Result<ComparedSide, backend::Error> {
-        Ok(match &call.capture {
-            Some(capture) => ComparedSide::of_subject(&sided.subject, capture, &pod),
-            None => ComparedSide::of_rules(from_kernel(&call.run, &pod)?, &pod),
-        })
-    };
-    Ok(DiffReport { from, to, comparison: compare(&side(old)?, &side(new)?, &pod) })
-}
-
-/// The changes as programs read them.
+/// What differs between two configurations.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DiffReport {
@@ -216,14 +221,134 @@ pub(super) struct DiffReport {
     from: Option<String>,
     /// The second configuration; null where the pod is in the first file alone.
     to: Option<String>,
+    /// Whether nothing differs, no foreign rule decides before ours, and no other mesh captures.
+    equal: bool,
     #[serde(flatten)]
     comparison: Comparison,
+    /// The backend that holds our live rules, or would hold them; null for two settings.
+    backend: Option<String>,
+    /// Differing parts of the rules: chains of iptables, parts of our nf_tables table, and routing.
+    parts: Vec<PartReport>,
+    /// Foreign rules that decide before ours.
+    before: Vec<String>,
+    /// Other meshes that capture in this namespace.
+    others: Vec<Other>,
+    /// The parts, for people who ask for them.
+    #[serde(skip)]
+    lines: Option<String>,
+    /// How live rules differ, in short.
+    #[serde(skip)]
+    also: String,
+}
+
+/// A differing part of the rules.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PartReport {
+    /// The name of the part.
+    part: String,
+    /// All its rules or elements, including equal ones.
+    rules: Vec<RuleReport>,
+}
+
+/// A rule of one side or of both.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RuleReport {
+    /// The side: both, from or to.
+    side: &'static str,
+    /// The text.
+    text: String,
+    /// The reason of the difference; null if equal.
+    reason: Option<String>,
+}
+
+impl PartReport {
+    fn of(DifferingPart { name, lines }: DifferingPart) -> Self {
+        let rule = |Compared { side, line, reason }: Compared<String>| RuleReport {
+            side: side.name(),
+            text: line,
+            reason: reason.map(|reason| reason.to_string()),
+        };
+        Self { part: name, rules: lines.into_iter().map(rule).collect() }
+    }
 }
 
 impl DiffReport {
+    fn between(pair: [Option<(&Sided, &ResolvedConfiguration)>; 2]) -> Result<Self, Box<dyn Error>> {
+        let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
+        let none = Self {
+            from,
+            to,
+            equal: false,
+            comparison: Comparison { changes: Vec::new(), complete: true },
+            backend: None,
+            parts: Vec::new(),
+            before: Vec::new(),
+            others: Vec::new(),
+            lines: None,
+            also: String::new(),
+        };
+        let [Some((old, before)), Some((new, after))] = pair else { return Ok(none) };
+        let Some(desired) = &after.capture else { unreachable!("the second side is described") };
+        let Some(capture) = &before.capture else { return none.with_live(new, after, desired) };
+        let pods = [(old, capture), (new, desired)].map(|(sided, capture)| {
+            PodContext::from_settings(&sided.subject.raw, Some(&**capture), Some(&*sided.host()))
+        });
+        let pod = compare::pod(&pods);
+        let side = |sided: &Sided, capture| ComparedSide::of_subject(&sided.subject, capture, &pod);
+        let comparison = compare(&side(old, capture), &side(new, desired), &pod);
+        let differences = match after.prints_rules || after.run.format != Format::Text {
+            true => engine::compare_desired(&capture.desired(), &desired.desired(), OWNERS),
+            false => Differences::default(),
+        };
+        let equal = comparison.changes.is_empty();
+        Ok(Self { equal, comparison, ..none }.with_rules(after, &differences))
+    }
+
+    fn with_rules(self, new: &ResolvedConfiguration, differences: &Differences) -> Self {
+        let lines = new.prints_rules.then(|| differences.to_string());
+        Self { parts: differences.parts().into_iter().map(PartReport::of).collect(), lines, ..self }
+    }
+
+    /// What differs between the live rules and those of a subject.
+    fn with_live(
+        self,
+        sided: &Sided,
+        new: &ResolvedConfiguration,
+        capture: &Capture,
+    ) -> Result<Self, Box<dyn Error>> {
+        let (run, owner) = (&new.run, capture.owner());
+        let desired = |pod: &PodContext| ComparedSide::of_subject(&sided.subject, capture, pod);
+        if sided.subject.skip().is_some() {
+            let comparison = rule_views::changed_verdicts(run, capture, desired)?;
+            return Ok(Self { equal: comparison.changes.is_empty(), comparison, ..self });
+        }
+        let mut session = run.session(owner)?;
+        let compared = session.check(&capture.desired())?;
+        let mut before = change::warned(session.preceding_rules()?);
+        let others: Vec<Other> = compared.live.others(&owner, OWNERS).map(Other::of).collect();
+        for Other { text, remedy, .. } in &others {
+            tracing::warn!(target: "iptables", "{text}; {remedy}");
+        }
+        let mut comparison = self.comparison;
+        // Where no rule differs, others decide about usual packets at most.
+        if compared.differences.is_empty() && others.is_empty() {
+            let decided = rule_views::decided_by_others(run, capture)?.into_iter();
+            before.extend(decided.inspect(|text| {
+                tracing::warn!(target: "iptables", "rules of others decide: {text}");
+            }));
+        } else {
+            comparison = rule_views::changed_verdicts(run, capture, desired)?;
+        }
+        let (backend, also) = (Some(compared.backend.to_string()), also(&compared, &owner));
+        let equal = compared.differences.is_empty() && before.is_empty() && others.is_empty();
+        Ok(Self { equal, comparison, backend, before, others, also, ..self }
+            .with_rules(new, &compared.differences))
+    }
+
     fn exit(&self) -> Exit {
-        let is_same = self.comparison.changes.is_empty() && self.from.is_some() && self.to.is_some();
-        match (is_same, self.comparison.complete) {
+        match (self.equal, self.comparison.complete) {
             (false, _) => Exit::Drift,
             (true, false) => Exit::Failed,
             (true, true) => Exit::Done,
@@ -235,29 +360,98 @@ impl DiffReport {
             return data::document(Encoding::Json, self);
         }
         let width = report::line_width();
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) => {
-                let line = Style::Quiet.paint(format!("from {from} to {to}:")).to_string();
-                fold(&format!("{line}\n"), 2, width) + &compare::text(&self.comparison, width)
+        let (Some(from), Some(to)) = (&self.from, &self.to) else {
+            let only = self.from.iter().chain(&self.to).map(|name| format!("only {name}\n"));
+            return fold(&only.collect::<String>(), 2, width);
+        };
+        let line = Style::Quiet.paint(format!("from {from} to {to}:")).to_string();
+        let mut text = fold(&format!("{line}\n"), 2, width);
+        match &self.backend {
+            Some(backend) if self.equal => text.push_str(&format!("Rules are in place ({backend})\n")),
+            Some(_) if self.parts.is_empty() && self.comparison.changes.is_empty() => {
+                text.push_str("No rule differs\n");
             }
-            (Some(only), None) | (None, Some(only)) => fold(&format!("only {only}\n"), 2, width),
-            (None, None) => String::new(),
+            _ => text.push_str(&compare::text(&self.comparison, width)),
+        }
+        if !self.also.is_empty() {
+            let hint = if self.lines.is_some() { "" } else { " (--rules prints them)" };
+            text.push_str(&format!(
+                "{}{hint}\n",
+                Style::Strong.paint(format!("Rules differ: {}", self.also))
+            ));
+        }
+        text + &self.lines.as_ref().map(|lines| paint::diff(lines, width)).unwrap_or_default()
+    }
+}
+
+/// Who else captures in the namespace: `apply` would refuse, whatever our rules are like.
+#[derive(Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Other {
+    /// The mesh, a value of `--mesh`.
+    mesh: &'static str,
+    /// How it was recognized.
+    text: String,
+    /// The command that removes it.
+    remedy: String,
+}
+
+impl Other {
+    fn of((other, by_what): (Ownership, String)) -> Self {
+        Self {
+            mesh: other.mesh,
+            text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
+            remedy: engine::remedy_of(&other),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_complete_comparison_succeeds() {
-        let exit = |to: Option<&str>, complete| {
-            let (from, to) = (Some("one".to_owned()), to.map(str::to_owned));
-            DiffReport { from, to, comparison: Comparison { changes: Vec::new(), complete } }.exit()
-        };
-        assert_eq!(exit(Some("other"), true), Exit::Done);
-        assert_eq!(exit(Some("other"), false), Exit::Failed);
-        assert_eq!(exit(None, true), Exit::Drift);
+/// How rules differ, in short: by the backend, else by how many lines.
+fn also(compared: &LiveComparison, owner: &Ownership) -> String {
+    let LiveComparison { backend, differences, live } = compared;
+    let holding = live.all_contents().filter(|contents| contents.holds_any_of(owner));
+    let holding: Vec<_> = holding.map(|contents| contents.backend()).collect();
+    if !holding.is_empty() && !holding.contains(backend) {
+        let holding: Vec<String> = holding.iter().map(ToString::to_string).collect();
+        return format!("backend {} -> {backend}", holding.join(", "));
     }
+    let parts = differences.parts();
+    let count = |reason: Reason| {
+        let lines = parts.iter().flat_map(|part| &part.lines).filter(|line| line.reason == Some(reason));
+        let mut of_sides = [0; 3];
+        lines.for_each(|line| of_sides[line.side as usize] += 1);
+        // What is changed or moved has a line on each side.
+        of_sides[0] + of_sides[1].max(of_sides[2])
+    };
+    let reasons =
+        [Reason::Missing, Reason::Extra, Reason::Changed, Reason::Moved, Reason::ForeignBefore].into_iter();
+    let counted: Vec<String> = reasons
+        .map(|reason| (count(reason), reason))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, reason)| format!("{count} {reason}"))
+        .collect();
+    match (counted.is_empty(), parts.is_empty()) {
+        (true, false) => "chains".to_owned(),
+        _ => counted.join(", "),
+    }
+}
+
+/// Rules of this program that differ, and that may not be replaced.
+#[derive(Debug, thiserror::Error)]
+#[error("{refusal}{}", .lines.iter().map(|line| format!("\n  {line}")).collect::<String>())]
+pub(super) struct Refused {
+    refusal: EngineError,
+    lines: Vec<String>,
+}
+
+/// Explains such a refusal by the verdicts that would change.
+pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison>) -> Refused {
+    tracing::debug!(target: "iptables", "the rules that differ:\n{}", compared.differences);
+    let desired = |pod: &PodContext| ComparedSide::of_capture(capture, Dialect::default(), pod);
+    let mut lines = match rule_views::changed_verdicts(run, capture, desired) {
+        Ok(comparison) => comparison.shown().0.into_iter().map(|change| change.line()).collect(),
+        Err(error) => vec![format!("the verdicts can't be compared: {error}")],
+    };
+    lines.push(format!("also: {}", also(&compared, &capture.owner())));
+    Refused { refusal: EngineError::Drift(compared), lines }
 }

@@ -9,7 +9,7 @@ pub(super) enum Exit {
     Failed = 1,
     /// Nothing was touched.
     BadInput = 2,
-    /// The rules differ, or other rules come first.
+    /// Something is not as expected: rules differ, other rules come first, or a connection ended otherwise.
     Drift = 3,
     /// The number that repair controllers look for.
     ValidationFailed = 126,

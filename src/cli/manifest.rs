@@ -58,10 +58,10 @@ pub(super) fn is_document(word: &str) -> bool {
 }
 
 /// The only subject there is, for what can be done to one network namespace.
-pub(super) fn only(subjects: &[Subject]) -> Result<&Subject, Problems> {
-    match subjects {
+pub(super) fn only<'a>(subjects: impl IntoIterator<Item = &'a Subject>) -> Result<&'a Subject, Problems> {
+    match subjects.into_iter().collect::<Vec<_>>()[..] {
         [subject] => Ok(subject),
-        several => {
+        ref several => {
             let titles: Vec<&str> = several.iter().filter_map(|subject| subject.title.as_deref()).collect();
             let text = format!(
                 "describes {} pods ({}), and a network namespace is one pod's; give one",

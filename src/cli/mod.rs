@@ -5,7 +5,6 @@
 mod ambient_host;
 mod arguments;
 mod change;
-mod check;
 mod command;
 mod completions;
 mod data;
@@ -190,7 +189,6 @@ fn run_command(
                 exit
             })
         }
-        Command::Check => check::run(&subjects(raw, problems)?),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             let subjects = subjects(raw, problems)?;

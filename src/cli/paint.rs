@@ -13,7 +13,7 @@ pub(super) fn diff(text: &str, width: usize) -> String {
 fn diff_line(line: &str) -> String {
     let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
     let style = match text.as_bytes() {
-        [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => Style::Strong,
+        [b'@', b'@', ..] => Style::Strong,
         [b'-', ..] => Style::Passing,
         [b'+', ..] => Style::Captured,
         _ => return line.to_owned(),
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn nothing_but_colours_is_added() {
         for text in [
-            "--- live: IPv4 nat OUTPUT (iptables-nft)\n+++ desired\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
+            "@@ IPv4 nat OUTPUT (iptables-nft)\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
             "error: the rules differ\n-A OUTPUT\n+A OUTPUT",
         ] {
             assert_eq!(plain(&error(text, usize::MAX)), text);

@@ -5,7 +5,6 @@ use super::run::Run;
 use diagnose::compare::{self, ComparedSide};
 use diagnose::explain::{Explanation, PodContext, RuleView, explain, usual_cases};
 use mesh::Capture;
-use mesh::sources::Dialect;
 use mesh::{RuleReason, visible};
 use rules::Family;
 use rules::routing::Object;
@@ -64,15 +63,15 @@ fn pod_here(capture: &Capture) -> io::Result<PodContext> {
     Ok(PodContext::new(addresses, Some(&**capture)))
 }
 
-/// The packets that the rules that are there treat differently from those of a configuration.
+/// The packets that a configuration treats differently from the rules that are there.
 pub(super) fn changed_verdicts(
     run: &Run,
     capture: &Capture,
-    dialect: Dialect,
+    desired: impl FnOnce(&PodContext) -> ComparedSide,
 ) -> Result<compare::Comparison, Box<dyn Error>> {
     let pod = compare::pod(&[pod_here(capture)?]);
     let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
-    Ok(compare::compare(&ComparedSide::of_capture(capture, dialect, &pod), &live, &pod))
+    Ok(compare::compare(&live, &desired(&pod), &pod))
 }
 
 /// What rules of other programs do to the mesh's usual packets: those whose verdict differs from that of the mesh's rules

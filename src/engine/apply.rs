@@ -3,7 +3,7 @@
 use super::blocked_tables::blocking;
 use super::choice::Choice;
 use super::commit::{CommitFailure, commit};
-use super::compare::{Differences, LiveComparison, compare};
+use super::compare::{LiveComparison, compare};
 use super::desired_state::DesiredState;
 use super::provenance::doubtful;
 use super::steps::steps;
@@ -62,10 +62,8 @@ pub enum EngineError {
     )]
     Unlistable { family: Family, table: Table, unlistable: Box<UnlistableTable> },
     /// The rules are not as desired, and replacing them is not allowed.
-    #[error(
-        "rules of this program are there and differ; run with --reconcile to replace them. The difference:\n{0}"
-    )]
-    Drift(Differences),
+    #[error("rules of this program are there and differ; run with --reconcile to replace them")]
+    Drift(Box<LiveComparison>),
     /// Other owners capture in this namespace, each with its evidence, and the change is for another one.
     #[error("{}", captured(.by, .requested))]
     Captured { by: Vec<(Ownership, String)>, requested: &'static str },
@@ -127,7 +125,8 @@ pub fn plan(
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &target);
         if !differences.is_empty() && !differences.unfinished {
-            return Err(EngineError::Drift(differences));
+            let compared = LiveComparison { backend: name, differences, live: before };
+            return Err(EngineError::Drift(Box::new(compared)));
         }
     }
     Ok(ApplyPlan { before, target, steps })

@@ -3,8 +3,9 @@
 use super::{blocked_tables::dormant_targets, desired_state::DesiredState};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
-    Family, Ownership, State, Table,
-    drift::{ChainDrift, Compared, Reason, drift},
+    Family, ListedRule, Ownership, State, Table,
+    desired::Desired,
+    drift::{ChainDrift, Compared, Reason, Side, drift},
     render,
     routing::Object,
 };
@@ -32,6 +33,27 @@ pub struct Differences {
     /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
     /// before it had done everything.
     pub unfinished: bool,
+}
+
+/// A part of the rules that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DifferingPart {
+    pub name: String,
+    /// All its lines, equal ones of a chain included.
+    pub lines: Vec<Compared<String>>,
+}
+
+/// Compares the rules of two configurations, in the terms of iptables.
+pub fn compare_desired(old: &Desired, new: &Desired, owners: &'static [Ownership]) -> Differences {
+    let (nft, mut snapshot) = (Variant::Nft, Snapshot::default());
+    let backend = BackendName::Iptables(nft);
+    let [old, new] = [old, new].map(|desired| DesiredState::of(desired, backend, &snapshot));
+    for family in Family::BOTH {
+        snapshot.set_iptables(nft, family, old.iptables(backend, family));
+    }
+    snapshot.routes = old.routes;
+    let owner = new.owner.union(owners);
+    compare(&snapshot, &DesiredState { owner, ..new })
 }
 
 /// Compares a namespace with the desired state in every backend: all but one should have no rules.
@@ -87,42 +109,42 @@ impl Differences {
     pub fn is_empty(&self) -> bool {
         self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty()
     }
-}
 
-impl fmt::Display for Differences {
-    /// A unified diff of rules, `-` for live and `+` for desired ones, with the reason after
-    /// each line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (variant, family, ChainDrift { table, chain, lines }) in &self.chains {
-            writeln!(f, "--- live: {family} {table} {chain} ({variant})")?;
-            writeln!(f, "+++ desired")?;
-            for compared in lines {
-                line(f, compared, &render::iptables::appended(chain, &compared.line))?;
-            }
-        }
-        for nftables::NftDifference { subject, lines } in &self.nftables {
-            writeln!(f, "--- live: {subject} (nftables)")?;
-            writeln!(f, "+++ desired")?;
-            for compared in lines {
-                line(f, compared, &compared.line)?;
-            }
-        }
-        for (object, reason) in &self.routes {
-            let sign = if *reason == Reason::Missing { '+' } else { '-' };
-            writeln!(f, "{sign}{object}  # {reason}")?;
-        }
-        Ok(())
+    /// What differs, part by part, as text: chains of iptables, parts of our table, and routing.
+    pub fn parts(&self) -> Vec<DifferingPart> {
+        let chains = self.chains.iter().map(|(variant, family, ChainDrift { table, chain, lines })| {
+            let text = |line: &ListedRule| render::iptables::appended(chain, line);
+            let lines = lines.iter().map(|one| one.with_line(text(&one.line))).collect();
+            DifferingPart { name: format!("{family} {table} {chain} ({variant})"), lines }
+        });
+        let of_table = self.nftables.iter().map(|nftables::NftDifference { subject, lines }| DifferingPart {
+            name: format!("{subject} (nftables)"),
+            lines: lines.clone(),
+        });
+        let routes = self.routes.iter().map(|(object, reason)| Compared {
+            side: if *reason == Reason::Missing { Side::Desired } else { Side::Live },
+            line: object.to_string(),
+            reason: Some(*reason),
+        });
+        let routes = DifferingPart { name: "routing".to_owned(), lines: routes.collect() };
+        let routes = Some(routes).filter(|part| !part.lines.is_empty());
+        chains.chain(of_table).chain(routes).collect()
     }
 }
 
-fn line<T>(
-    f: &mut fmt::Formatter<'_>,
-    Compared { side, reason, .. }: &Compared<T>,
-    text: &str,
-) -> fmt::Result {
-    write!(f, "{}{text}", side.sign())?;
-    match reason {
-        Some(reason) => writeln!(f, "  # {reason}"),
-        None => writeln!(f),
+impl fmt::Display for Differences {
+    /// The lines of rules, `-` for live and `+` for desired ones, with the reason after each line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for DifferingPart { name, lines } in self.parts() {
+            writeln!(f, "@@ {name}")?;
+            for Compared { side, line, reason } in lines {
+                write!(f, "{}{line}", side.sign())?;
+                match reason {
+                    Some(reason) => writeln!(f, "  # {reason}")?,
+                    None => writeln!(f)?,
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -97,8 +97,8 @@ fn nothing_to_clean_is_fine_and_creates_nothing() {
         same(&before, &seen_by_others(&namespace), &arguments.join(" "));
     }
     for variant in VARIANTS {
-        run(&namespace, &call("check", variant, FULL)).with(3, "check of an empty namespace");
-        same(&before, &seen_by_others(&namespace), "check");
+        run(&namespace, &call("diff", variant, FULL)).with(3, "check of an empty namespace");
+        same(&before, &seen_by_others(&namespace), "diff");
     }
     let names = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/ip_tables_names"));
     assert_eq!(names.expect("the kernel has legacy tables"), "", "looking made a legacy table");

@@ -1,4 +1,4 @@
-//! Tampering with one thing at a time: `check` names it, the drop-in refuses, and repairs where it may. That drift of any
+//! Tampering with one thing at a time: `diff` names it, the drop-in refuses, and repairs where it may. That drift of any
 //! rules is told is a law of the rule model; here it is that of rules which programs list.
 
 use crate::apply::stage::{FULL, VARIANTS, call, same, state};
@@ -7,7 +7,7 @@ use crate::support::program::binary;
 use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 
-/// A table, commands on it, and what `check` says then. `SECOND` stands for the second rule of `ISTIO_OUTPUT`.
+/// A table, commands on it, and what `diff` says then. `SECOND` stands for the second rule of `ISTIO_OUTPUT`.
 const TAMPERED: [(&str, &str, &str); 11] = [
     ("mangle", "-D PREROUTING 1", "missing"),
     ("nat", "-F ISTIO_OUTPUT", "missing"),
@@ -22,7 +22,7 @@ const TAMPERED: [(&str, &str, &str); 11] = [
     ("nat", "-D ISTIO_OUTPUT 2\n-I ISTIO_OUTPUT 3 SECOND", "moved"),
 ];
 
-/// Commands of `ip`, and what `check` says then.
+/// Commands of `ip`, and what `diff` says then.
 const MISROUTED: [(&str, &str); 7] = [
     ("-4 rule del fwmark 1337 lookup 133", "missing"),
     ("-6 rule del fwmark 1337 lookup 133", "missing"),
@@ -51,7 +51,7 @@ fn each_thing_that_is_tampered_with_is_named_and_repaired() {
         }
         let other = VARIANTS.into_iter().find(|other| *other != variant).expect("there are two");
         let ours = "*nat\n:ISTIO_OUTPUT - [0:0]\n-A OUTPUT -j ISTIO_OUTPUT\nCOMMIT\n";
-        scene.tampered("rules in the other variant", "---", |namespace| {
+        scene.tampered("rules in the other variant", "@@", |namespace| {
             namespace.restore(other, Family::V4, ours);
         });
     }
@@ -63,8 +63,9 @@ fn foreign_rules_are_drift_where_they_come_first() {
     let accept = "-p tcp -m tcp --dport 9 -j ACCEPT";
     for variant in VARIANTS {
         let scene = Scene::new(variant);
-        let check =
-            |code: i32, what: &str| run(&scene.namespace, &scene.call("check")).with(code, what).stdout;
+        let check = |code: i32, what: &str| {
+            run(&scene.namespace, &[scene.call("diff"), vec!["--rules"]].concat()).with(code, what).stdout
+        };
         for (family, (table, chain)) in Family::BOTH.into_iter().flat_map(|family| {
             [("nat", "OUTPUT"), ("mangle", "PREROUTING"), ("raw", "OUTPUT")].map(|place| (family, place))
         }) {
@@ -127,24 +128,66 @@ impl Scene {
         tamper(&self.namespace);
         let drifted = state(&self.namespace);
         assert_ne!(self.desired, drifted, "{what} changed nothing");
-        let printed = run(&self.namespace, &self.call("check")).with(3, &what).stdout;
+        let call = [self.call("diff"), vec!["--rules"]].concat();
+        let printed = run(&self.namespace, &call).with(3, &what).stdout;
         assert!(printed.contains(reason), "{what}: {reason} is not what it said:\n{printed}");
         let refused = run(&self.namespace, &self.call("istio-iptables")).with(1, &what).stderr;
-        let (head, differences) = printed.split_once("\n\n").expect("what differs in short comes first");
-        assert!(head.contains("\nRules differ: "), "{what}: {head}");
-        assert!(refused.contains(differences.trim()), "{what}: the difference is not in {refused}");
+        same_changes(&printed, &refused);
         same(&drifted, &state(&self.namespace), &format!("{what}: refused, and yet something changed"));
         succeed(&self.namespace, &[self.call("istio-iptables"), vec!["--reconcile"]].concat());
         self.restored(&what);
     }
 
     fn restored(&self, what: &str) {
-        run(&self.namespace, &self.call("check")).with(0, &format!("{what}: after the repair"));
+        run(&self.namespace, &self.call("diff")).with(0, &format!("{what}: after the repair"));
         same(&self.desired, &state(&self.namespace), &format!("{what} was not repaired"));
     }
 }
 
-/// The environment counts for `check` as it does for the command that set the rules.
+/// `diff` and the drop-in's refusal name the same verdicts in the same direction, and the same reason.
+fn same_changes(diff: &str, refusal: &str) {
+    let is_change = |line: &&str| line.contains(" -> ") && !line.starts_with("Rules differ");
+    let changes: Vec<&str> = diff.lines().filter(is_change).collect();
+    let also = diff.lines().find_map(|line| line.strip_prefix("Rules differ: ")).expect("what differs");
+    let expected = changes.iter().map(|line| format!("  {line}\n")).collect::<String>();
+    let told = format!("run with --reconcile to replace them\n{expected}  also: {also}\n");
+    assert!(refusal.ends_with(&told), "{told}\n{refusal}");
+}
+
+/// One pair of states, by both commands.
+#[test]
+fn diff_and_the_drop_in_judge_alike() {
+    const ALL: &[&str] = &["-b", "*", "-i", "*", "-d", "15090", "--pod-ips", "10.77.0.2"];
+    for (there, asked_for, expected) in [
+        (
+            &["--backend", "nftables"][..],
+            &["--backend", "nftables", "-b", "80"][..],
+            "captured -> not captured",
+        ),
+        (&["--backend", "nftables"], &["--backend", "nftables", "-d", ""], "not captured -> captured"),
+        (&["--backend", "nftables"], &["--backend", "iptables-nft"], "backend nftables -> iptables-nft"),
+        (
+            &["--backend", "iptables-nft", "-b", "80"],
+            &["--backend", "iptables-nft"],
+            "not captured -> captured",
+        ),
+    ] {
+        let namespace = Namespace::new();
+        let with = |command: &'static str, flags: &[&'static str]| [&[command], ALL, flags].concat();
+        succeed(&namespace, &with("apply", there));
+        let diff =
+            run(&namespace, &[&with("diff", asked_for)[..], &["--rules"]].concat()).with(3, expected).stdout;
+        assert!(diff.contains(expected), "{expected}: {diff}");
+        let refusal = run(&namespace, &with("istio-iptables", asked_for)).with(1, expected).stderr;
+        same_changes(&diff, &refusal);
+        assert!(!refusal.contains("@@"), "{refusal}");
+        let verbose =
+            [&with("istio-iptables", asked_for)[..], &["--log_output_level", "default:debug"]].concat();
+        assert!(run(&namespace, &verbose).with(1, expected).stderr.contains("@@ "), "{expected}");
+    }
+}
+
+/// The environment counts for `diff` as it does for the command that set the rules.
 #[test]
 fn variables_mean_the_same_in_every_command() {
     let namespace = Namespace::new();
@@ -155,6 +198,6 @@ fn variables_mean_the_same_in_every_command() {
     };
     let facts = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
     with(&[&["istio-iptables"][..], &facts].concat()).with(0, "the drop-in");
-    with(&[&["check"][..], &facts].concat()).with(0, "check with the same variables");
-    run(&namespace, &[&["check"][..], &facts].concat()).with(3, "check without them");
+    with(&[&["diff"][..], &facts].concat()).with(0, "check with the same variables");
+    run(&namespace, &[&["diff"][..], &facts].concat()).with(3, "check without them");
 }

@@ -32,7 +32,7 @@ fn a_foreign_table_that_can_not_be_shown_is_in_nobodys_way() {
         }
         let before = ruleset(&namespace);
         for variant in VARIANTS {
-            for command in ["apply", "check"] {
+            for command in ["apply", "diff"] {
                 succeed(&namespace, &call(command, variant, REDIRECT));
             }
             succeed(&namespace, &["status"]);
@@ -49,7 +49,7 @@ fn rules_are_not_set_in_a_table_that_can_not_be_shown() {
         namespace.stdout("iptables-nft", &["-t", "nat", "-A", "OUTPUT", "-j", "RETURN"]);
         nft(&namespace, &format!("add rule ip nat OUTPUT {rule}"));
         let (before, routes) = (ruleset(&namespace), routing(&namespace));
-        for command in ["apply", "check"] {
+        for command in ["apply", "diff"] {
             let printed = run(&namespace, &call(command, Variant::Nft, REDIRECT)).with(1, command).stderr;
             for word in ["its table nat of IPv4", "use --backend nftables", "nft list table ip nat"] {
                 assert!(printed.contains(word), "{word}: {printed}");
@@ -58,7 +58,7 @@ fn rules_are_not_set_in_a_table_that_can_not_be_shown() {
         same(&before, &ruleset(&namespace), "nothing was touched");
         same(&routes, &routing(&namespace), "nothing was touched");
         // By other means they can be set.
-        for command in ["apply", "check"] {
+        for command in ["apply", "diff"] {
             succeed(&namespace, &[&[command], REDIRECT].concat());
         }
         succeed(&namespace, &["status"]);
@@ -84,7 +84,7 @@ fn rules_that_have_become_hidden_are_removed() {
         };
         hide();
         let before = ruleset(&namespace);
-        for arguments in [&apply, &call("check", Variant::Nft, REDIRECT)] {
+        for arguments in [&apply, &call("diff", Variant::Nft, REDIRECT)] {
             let printed = run(&namespace, arguments).with(1, "a table that can't be shown").stderr;
             assert!(printed.contains("can't show its table nat of IPv4"), "{printed}");
             same(&before, &ruleset(&namespace), "a failed run changed something");
@@ -95,7 +95,7 @@ fn rules_that_have_become_hidden_are_removed() {
         is_clean();
         // Another backend takes their place.
         hide();
-        for command in ["apply", "check"] {
+        for command in ["apply", "diff"] {
             succeed(&namespace, &[&[command], REDIRECT].concat());
         }
         is_clean();
@@ -119,7 +119,7 @@ fn odd_texts_of_others_are_read_and_stay() {
             namespace.stdout(&program, &[&["-t", "nat"], words].concat());
         }
         let before = state(&namespace);
-        for command in ["apply", "check"] {
+        for command in ["apply", "diff"] {
             succeed(&namespace, &call(command, variant, REDIRECT));
         }
         succeed(&namespace, &["status"]);

@@ -30,7 +30,7 @@ fn the_machines_own_namespace_is_refused() {
         }
         // A preview touches nothing, so there is nothing to refuse; neither is there in looking.
         binary(&[&["apply", "--dry-run"], REDIRECT].concat()).outcome().with(0, "a preview");
-        binary(&call("check", Variant::Nft, REDIRECT)).outcome().with(3, "check");
+        binary(&call("diff", Variant::Nft, REDIRECT)).outcome().with(3, "diff");
         binary(&["clean"]).outcome().with(0, "clean");
         // The drop-in warns, as people rely on it; apply does it where somebody insists.
         let printed =

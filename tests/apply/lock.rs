@@ -53,7 +53,7 @@ fn a_program_without_rights_keeps_nobody_out() {
     let now = ["--lock-wait", "0"];
     for variant in VARIANTS {
         succeed(&namespace, &call("apply", variant, &[REDIRECT, &now].concat()));
-        succeed(&namespace, &call("check", variant, REDIRECT));
+        succeed(&namespace, &call("diff", variant, REDIRECT));
         succeed(&namespace, &["clean", "--lock-wait", "0"]);
     }
     succeed(&namespace, &[&["apply"], REDIRECT, &now].concat());

@@ -59,7 +59,7 @@ fn a_process_names_its_namespace() {
     let name = format!("pid:{}", child.id());
     let within = [&["apply", "--network-namespace", &name], &CAPTURE[..]].concat();
     let ended = run(&elsewhere, &within);
-    let compared = run(&namespace, &[&["check"], &CAPTURE[..]].concat());
+    let compared = run(&namespace, &[&["diff"], &CAPTURE[..]].concat());
     let there =
         run(&elsewhere, &["cni", "repair", "--netns", &name, "-i", "*", "-b", "*", "--pod-ips", "10.77.0.2"]);
     child.kill().expect("it lives");

@@ -32,7 +32,7 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
             while let Some(namespace) = namespaces.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let path = namespace.path();
                 let cni = ["--cni-mode", "--network-namespace", &path];
-                for command in ["apply", "check"] {
+                for command in ["apply", "diff"] {
                     let ended = binary(&[&call(command, Variant::Legacy, FULL)[..], &cni].concat()).outcome();
                     if ended.code != Some(0) {
                         failed.push(ended);
@@ -87,7 +87,7 @@ fn rivals_in_one_namespace_agree() {
                 .filter(|preceding| preceding.code != Some(0))
                 .map(|preceding| preceding.stderr.clone());
             wrong.extend(failed.map(|text| format!("{variant:?} {round}: {text}")));
-            let checked = run(&namespace, &call("check", variant, FULL));
+            let checked = run(&namespace, &call("diff", variant, FULL));
             if checked.code != Some(0) {
                 wrong.push(format!(
                     "{variant:?} {round}: all said they were done, and yet\n{}",

@@ -123,7 +123,7 @@ fn no_program_outlives_a_run_that_was_killed() {
         let next = call("apply", variant, &[REDIRECT, &["--lock-wait", "5"]].concat());
         succeed(&namespace, &next);
         assert!(!is_running(&sleep), "{signal}: {sleep} is still there");
-        succeed(&namespace, &call("check", variant, REDIRECT));
+        succeed(&namespace, &call("diff", variant, REDIRECT));
     }
 }
 
@@ -171,7 +171,7 @@ fn a_program_that_does_a_part_is_not_believed() {
         );
         same(&before, &state(&namespace), "it was taken back");
         succeed(&namespace, &call("apply", variant, FULL));
-        succeed(&namespace, &call("check", variant, FULL));
+        succeed(&namespace, &call("diff", variant, FULL));
     }
 }
 
@@ -183,7 +183,7 @@ fn a_program_that_lists_nothing_is_not_believed() {
         let before = state(&namespace);
         let folder = programs("lists-nothing", variant, "-save", "exit 0");
         succeed(&namespace, &call("apply", variant, REDIRECT));
-        let printed = namespace.outcome(&mut among(binary(&call("check", variant, REDIRECT)), &folder));
+        let printed = namespace.outcome(&mut among(binary(&call("diff", variant, REDIRECT)), &folder));
         let printed = printed.with(1, "the rules can't be compared").stderr;
         assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
         let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));

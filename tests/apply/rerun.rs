@@ -103,7 +103,7 @@ fn a_report_that_can_not_be_printed_takes_nothing_back() {
         let printed = Outcome::from(output).with(1, state).stderr;
         assert!(printed.contains(&format!("can't be printed, but {state}")), "{printed}");
     };
-    let check = call("check", Variant::Nft, REDIRECT);
+    let check = call("diff", Variant::Nft, REDIRECT);
     unprinted(&call("apply", Variant::Nft, REDIRECT), "rules are in place");
     run(&namespace, &check).with(0, "after apply");
     unprinted(&["clean"], "no rules of this program remain");

@@ -19,9 +19,9 @@ fn what_only_resembles_ours_is_not_taken_for_it() {
         let namespace = Namespace::new();
         // Before ours, where the kernel finds it first when it is asked for ours.
         namespace.ip(&format!("rule add pref 50 {rule} protocol 137"));
-        run(&namespace, &call("check", Variant::Nft, FULL)).with(3, rule);
+        run(&namespace, &call("diff", Variant::Nft, FULL)).with(3, rule);
         succeed(&namespace, &call("apply", Variant::Nft, FULL));
-        run(&namespace, &call("check", Variant::Nft, FULL)).with(0, rule);
+        run(&namespace, &call("diff", Variant::Nft, FULL)).with(0, rule);
         assert!(namespace.stdout("ip", &["rule", "show"]).contains("fwmark 0x539 lookup 133"), "{rule}");
         settles_and_is_named(&namespace, "policy rule of preference");
     }
@@ -48,9 +48,9 @@ fn a_policy_rule_of_ours_with_a_preference_is_a_copy() {
     let namespace = Namespace::new();
     let before = routing(&namespace);
     namespace.ip("rule add pref 100 fwmark 1337 lookup 133 protocol 137\nrule add pref 101 fwmark 1337 lookup 133 protocol 137");
-    run(&namespace, &call("check", Variant::Nft, FULL)).with(3, "two of them");
+    run(&namespace, &call("diff", Variant::Nft, FULL)).with(3, "two of them");
     succeed(&namespace, &call("apply", Variant::Nft, FULL));
-    run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "settled");
+    run(&namespace, &call("diff", Variant::Nft, FULL)).with(0, "settled");
     succeed(&namespace, &["clean"]);
     same(&before, &routing(&namespace), "clean");
 }
@@ -94,7 +94,7 @@ fn the_same_of_others_serves_as_well() {
         namespace.ip("rule add fwmark 7 lookup 77");
         let before = routing(&namespace);
         succeed(&namespace, &call(command, Variant::Nft, flags));
-        run(&namespace, &call("check", Variant::Nft, flags)).with(0, "with a route of others");
+        run(&namespace, &call("diff", Variant::Nft, flags)).with(0, "with a route of others");
         let rules = namespace.stdout("ip", &["-4", "rule", "show"]);
         assert_eq!(rules.matches("lookup 77").count(), 1, "{rules}");
         let printed = succeed(&namespace, &["explain", "--live", "--pod-ips", "10.77.0.2", "8080"]).stdout;

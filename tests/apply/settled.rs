@@ -1,4 +1,4 @@
-//! What a call has set, `check` with the same flags finds equal and a second call excludes, for
+//! What a call has set, `diff` with the same flags finds equal and a second call excludes, for
 //! scenarios of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours, and for
 //! Kuma has nothing left to do behind its own `uninstall`.
 
@@ -45,7 +45,7 @@ impl Call<'_> {
         if self.case.mesh().is_none() && says_nothing {
             flags.push("--envoy-port=15001".to_owned());
         }
-        self.with("check", flags)
+        self.with("diff", flags)
     }
 }
 

@@ -53,7 +53,7 @@ fn legacy_rules_are_not_absent_where_their_list_cannot_be_read() {
     succeed(&namespace, &call("apply", Variant::Legacy, OTHER));
     let before = state(&namespace);
     for (blind, _) in BLIND {
-        for arguments in [&["clean"][..], &native("check"), &native("istio-iptables")] {
+        for arguments in [&["clean"][..], &native("diff"), &native("istio-iptables")] {
             let printed = blindly(&copy, &namespace, blind, "/nowhere", arguments);
             let printed = printed.with(1, &format!("{blind:?} {arguments:?}"));
             assert!(printed.stderr.contains("install iptables"), "{blind:?}: {}", printed.stderr);
@@ -69,12 +69,16 @@ fn programs_read_the_tables_that_nobody_lists() {
     for (blind, may_read) in BLIND {
         let namespace = Namespace::new();
         succeed(&namespace, &call("apply", Variant::Legacy, OTHER));
-        let check = blindly(&copy, &namespace, blind, PATH, &call("check", Variant::Legacy, OTHER));
+        let check = blindly(&copy, &namespace, blind, PATH, &call("diff", Variant::Legacy, OTHER));
         check.with(if may_read { 0 } else { 1 }, &format!("{blind:?}: check"));
-        let check = blindly(&copy, &namespace, blind, PATH, &native("check"));
+        let check = blindly(&copy, &namespace, blind, PATH, &native("diff"));
         let check = check.with(if may_read { 3 } else { 1 }, &format!("{blind:?}: check of others"));
         if may_read {
-            assert!(check.stdout.contains("--gid-owner 1338"), "{blind:?}: {}", check.stdout);
+            assert!(
+                check.stdout.contains("backend iptables-legacy -> nftables"),
+                "{blind:?}: {}",
+                check.stdout
+            );
             let clean: &[&str] = match blind {
                 // The lock of iptables is root's.
                 Blind::Proxy | Blind::ProxyRaw => {
@@ -103,13 +107,13 @@ fn where_no_rules_are_nobody_needs_programs() {
         };
         alone(&["clean"]);
         alone(&native("istio-iptables"));
-        alone(&native("check"));
+        alone(&native("diff"));
         // Root sees the list, with the tables that asking has made.
-        let check = namespace.outcome(binary(&native("check")).env("PATH", "/nowhere"));
+        let check = namespace.outcome(binary(&native("diff")).env("PATH", "/nowhere"));
         check.with(0, &format!("{blind:?}: check by root"));
         alone(&["clean"]);
         for variant in VARIANTS {
-            run(&namespace, &call("check", variant, REDIRECT)).with(3, "nothing is there");
+            run(&namespace, &call("diff", variant, REDIRECT)).with(3, "nothing is there");
         }
     }
 }

@@ -116,14 +116,14 @@ fn answers_about_a_namespace_are_of_their_forms() {
     for backend in scope::of(backends().collect(), 1) {
         let namespace = Namespace::new();
         let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
-        let check = [&["check"], &flags[1..]].concat();
+        let check = [&["diff"], &flags[1..]].concat();
         printed(&namespace, "doctor", 0, &with(&["doctor"], &[]));
         printed(&namespace, "status", 0, &["status"]);
-        printed(&namespace, "check", 3, &check);
+        printed(&namespace, "diff", 3, &check);
         let change = [&flags[..], &["--format", "json"]].concat();
         valid("change", &document(&run(&namespace, &change), &change, 0));
-        printed(&namespace, "check", 0, &check);
-        printed(&namespace, "check", 3, &[&check[..], &["-d", "81"]].concat());
+        printed(&namespace, "diff", 0, &check);
+        printed(&namespace, "diff", 3, &[&check[..], &["-d", "81"]].concat());
         printed(&namespace, "doctor", 0, &with(&["doctor"], &[]));
         printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
         let status = printed(&namespace, "status", 0, &["status"]);
@@ -247,7 +247,7 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     let namespace = Namespace::new();
     let output = run(&namespace, &["clean", "-ojson"]);
     valid("change", &document(&output, &["clean"], 0));
-    let output = run(&namespace, &with(&["check"], &["-o", "json"]));
+    let output = run(&namespace, &with(&["diff"], &["-o", "json"]));
     let text = output.stderr.clone();
     assert_eq!(output.code, Some(2));
     assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");

@@ -97,14 +97,14 @@ fn differences_and_errors_are_in_colour() {
     let pod = Namespace::new();
     pod.ip("address add 10.1.2.3/32 dev lo");
     let path = pod.path();
-    let call = ["check", "--network-namespace", &path, "-i", "*", "-b", "*"];
+    let call = ["diff", "--rules", "--network-namespace", &path, "-i", "*", "-b", "*"];
     let shown = in_terminal(200, &call, &[]);
-    assert!(shown.contains("\u{1b}[1m+++ desired\u{1b}[0m"), "{shown:?}");
+    assert!(shown.contains("\u{1b}[1m@@ table"), "{shown:?}");
     assert!(shown.contains("\u{1b}[2m# missing\u{1b}[0m"), "{shown:?}");
     assert!(shown.contains("\u{1b}[1mRules differ: "), "{shown:?}");
     let quiet = in_terminal(200, &call, &[("NO_COLOR", "1")]);
     assert_eq!(plain(&shown), quiet);
-    let shown = in_terminal(60, &["check", "--tproxy-mark", "no"], &[]);
+    let shown = in_terminal(60, &["diff", "--tproxy-mark", "no"], &[]);
     assert!(shown.starts_with("\u{1b}[1m\u{1b}[31merror: \u{1b}[0m"), "{shown:?}");
     assert!(plain(&shown).lines().all(|line| line.chars().count() <= 60), "{shown}");
 }
@@ -129,8 +129,8 @@ fn a_terminal_gets_sentences_instead_of_log_lines() {
         again.starts_with("Nothing to change: ") && again.ends_with(" in place with nftables for IPv4.\n"),
         "{again}"
     );
-    let checked = calls("check", &[]);
-    assert_eq!(checked, "by the flags given:\nRules are in place (nftables)\n");
+    let checked = calls("diff", &[]);
+    assert!(checked.ends_with(" to the flags given:\nRules are in place (nftables)\n"), "{checked}");
     let logged = calls("apply", &["--log_output_level", "info"]);
     assert!(logged.contains(" INFO iptables: rules are in place backend="), "{logged}");
     let warned = calls("apply", &["-b", "80", "-d", "90"]);

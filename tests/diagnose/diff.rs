@@ -111,8 +111,6 @@ fn what_is_not_two_configurations_is_refused() {
         let refused = called(&files, arguments).with(2, "it is refused");
         assert!(refused.stderr.contains(expected), "{arguments:?}: {}", refused.stderr);
     };
-    check(&[], "--filename: is needed, twice");
-    check(&["-f", "pod.yaml"], "--filename: is given once");
     check(&["-f", "-", "-f", "-"], "--filename: is - twice");
     check(&["-f", "pod.yaml", "-f", "pod.yaml", "-f", "pod.yaml"], "--filename: is given 3 times");
     check(&["-f", "pod.yaml", "-f", "bad.yaml"], "\"x\" is not a port");

@@ -228,7 +228,7 @@ fn apply_and_check_name_nat_that_comes_before_ours() {
         for (script, comes_first) in [(early, true), (at_once, variant != Variant::Native), (late, false)] {
             let namespace = Namespace::new();
             namespace.load(script);
-            for command in ["apply", "check"] {
+            for command in ["apply", "diff"] {
                 let ended = run(&namespace, &call(command, variant, REDIRECT));
                 let ended = ended.with(if comes_first { 3 } else { 0 }, script);
                 let printed = format!(
@@ -250,9 +250,9 @@ fn nat_of_the_other_variant_is_named() {
         namespace.restore(other, Family::V4, rule);
         let printed = run(&namespace, &call("apply", ours, REDIRECT)).with(3, "beside the other").stderr;
         assert!(printed.contains("--dport 443 -j DNAT"), "{printed}");
-        run(&namespace, &call("check", ours, REDIRECT)).with(3, "beside the other");
+        run(&namespace, &call("diff", ours, REDIRECT)).with(3, "beside the other");
         succeed(&namespace, &call("apply", Variant::Native, REDIRECT));
-        succeed(&namespace, &call("check", Variant::Native, REDIRECT));
+        succeed(&namespace, &call("diff", Variant::Native, REDIRECT));
     }
 }
 

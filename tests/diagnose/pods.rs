@@ -98,7 +98,7 @@ fn explain_speaks_of_the_annotation_and_expects() {
 #[test]
 fn one_network_namespace_is_one_pods() {
     let input = format!("{0}---\n{0}", pod_text(""));
-    for command in ["apply", "check"] {
+    for command in ["apply", "diff"] {
         let output = program(&[command, "-f", "-"], &input);
         assert_eq!(output.code, Some(2), "{command}");
         assert!(output.stderr.contains("describes 2 pods (Pod web, Pod web)"), "{}", output.stderr);
@@ -114,7 +114,7 @@ fn one_network_namespace_is_one_pods() {
 
 #[test]
 fn a_second_manifest_is_refused_and_not_passed_over() {
-    for command in ["lint", "explain", "render", "apply", "check", "verify"] {
+    for command in ["lint", "explain", "render", "apply", "verify"] {
         let output = program(&[command, "-f", "tests/support/pods/stock.yaml", "-f", "-"], &pod_text(""));
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
         let text = "--filename: is given 2 times, and one manifest is read";

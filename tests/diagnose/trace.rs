@@ -283,7 +283,7 @@ fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let mut started = start(&pod, TRACES, &["--enable"]);
         assert!(tables().contains(TABLE));
-        pod.stdout(BINARY, &["check", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"]);
+        pod.stdout(BINARY, &["diff", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"]);
         let printed = pod.output(BINARY, &["doctor"], "");
         assert!(!printed.stdout.contains(TABLE));
         let text = pod.stdout(BINARY, &["explain", "--live", "10.77.0.3:443"]);

@@ -1,4 +1,4 @@
-//! Questions without flags: `explain`, `lint`, `check` and `verify` answer by what is there, and say so. Names are resolved,
+//! Questions without flags: `explain`, `lint`, `diff` and `verify` answer by what is there, and say so. Names are resolved,
 //! routes are asked of the kernel, and no address is made up.
 
 use crate::support::folder::Folder;
@@ -125,7 +125,7 @@ fn an_empty_namespace_is_told_as_it_is() {
     let text = stdout(&pod, &["explain", "8080"], 0);
     let expected = "not captured: goes to 10.77.0.2:8080 as it was sent, because there are no rules here";
     assert_eq!(lines(&text), [HERE, expected]);
-    for command in ["lint", "check"] {
+    for command in ["lint", "diff"] {
         let text = stdout(&pod, &[command], 2);
         assert!(
             text.contains("no rules of a mesh are here; give the flags of apply, or -f FILE"),
@@ -143,9 +143,13 @@ fn an_empty_namespace_is_told_as_it_is() {
 fn the_settings_that_are_noted_are_those_that_are_meant() {
     let noted = "by the settings noted in this network namespace (-b '*' -d 15090 -i '*'):";
     let pod = pod_by("nftables", &ALL);
-    assert_eq!(lines(&stdout(&pod, &["check"], 0)), [noted, "Rules are in place (nftables)"]);
-    let report: Value = serde_json::from_str(&stdout(&pod, &["check", "--format", "json"], 0)).expect("JSON");
-    assert_eq!((&report["basis"]["kind"], &report["equal"]), (&"noted".into(), &true.into()));
+    let from = "from the rules in this network namespace to ";
+    let to_noted = noted.replace("by ", from);
+    let text = stdout(&pod, &["diff"], 0);
+    assert_eq!(lines(&text), [&to_noted, "Rules are in place (nftables)"]);
+    assert_eq!(text, stdout(&pod, &["check"], 0), "the former name");
+    let report: Value = serde_json::from_str(&stdout(&pod, &["diff", "--format", "json"], 0)).expect("JSON");
+    assert_eq!((&report["equal"], &report["backend"]), (&true.into(), &"nftables".into()));
     let text = stdout(&pod, &["lint", "--notes"], 0);
     assert!(text.starts_with(noted) && text.contains("SI013 --drop-invalid"), "{text}");
     assert!(stdout(&pod, &["verify"], 0).starts_with(noted));
@@ -154,15 +158,19 @@ fn the_settings_that_are_noted_are_those_that_are_meant() {
         "nft",
         &["insert", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "tcp", "dport", "443", "return"],
     );
-    let text = stdout(&pod, &["check"], 3);
-    assert!(text.starts_with(noted) && text.contains("tcp dport 443"), "{text}");
+    let text = stdout(&pod, &["diff"], 3);
+    assert!(text.starts_with(&to_noted) && !text.contains("tcp dport 443"), "{text}");
+    assert!(text.contains("outbound TCP to port 443: not captured -> captured\n"), "{text}");
+    assert!(text.ends_with("Rules differ: 1 extra (--rules prints them)\n"), "{text}");
+    let text = stdout(&pod, &["diff", "--rules"], 3);
+    assert!(text.contains("\n-tcp dport 443 return  # extra\n"), "{text}");
 }
 
 #[test]
 fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
     for maker in &MAKERS[1..] {
         let pod = pod_by(maker, &ALL);
-        let text = stdout(&pod, &["check"], 2);
+        let text = stdout(&pod, &["diff"], 2);
         let expected = "settings: no flag gives any, and none are noted beside the rules that are here (Istio's sidecar: ";
         assert!(
             text.contains(expected) && text.contains("give the flags of apply, or -f FILE"),

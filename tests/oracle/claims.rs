@@ -1,4 +1,4 @@
-//! What `check`, `doctor`, `status` and `clean` claim, each against what has happened.
+//! What `diff`, `doctor`, `status` and `clean` claim, each against what has happened.
 
 use crate::oracle::question::usual;
 use crate::oracle::scene::{Disposition, Scene, state};
@@ -71,10 +71,10 @@ fn refused(scene: &Scene) -> Option<False> {
     })
 }
 
-/// Where `check` finds nothing, another `apply` changes nothing, and the mesh's usual packets go where its rules take them.
+/// Where `diff` finds nothing, another `apply` changes nothing, and the mesh's usual packets go where its rules take them.
 fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
-    let (answer, code) = scene.answer("check", true);
-    let differs = ["chains", "nftables", "routes"].iter().any(|key| answer[key] != Value::Array(Vec::new()));
+    let (answer, code) = scene.answer("diff", true);
+    let differs = answer["parts"] != Value::Array(Vec::new());
     if differs && scene.setup.after.is_empty() {
         return Some(False::new(Subject::Check, format!("finds differences behind an apply: {answer:#}")));
     }

@@ -221,9 +221,9 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
     assert_eq!((explained("eth0"), explained("br0")), ("pass".into(), "unknown".into()));
 }
 
-/// `check` and `doctor` say where rules of others take the mesh's usual packets elsewhere, though its own are as wanted.
+/// `diff` and `doctor` say where rules of others take the mesh's usual packets elsewhere, though its own are as wanted.
 #[test]
-fn check_and_doctor_try_usual_packets() {
+fn diff_and_doctor_try_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
     let mut scene = scene(Mesh::Ambient, &[], &[rule]);
     let dispositions = scene.dispositions(&crate::oracle::question::usual(&scene.capture.clone()));
@@ -231,7 +231,7 @@ fn check_and_doctor_try_usual_packets() {
         dispositions.iter().any(|disposition| !disposition.agrees(&disposition.meant)),
         "the mark takes packets past the mesh: {dispositions:?}"
     );
-    let (answer, code) = scene.answer("check", true);
+    let (answer, code) = scene.answer("diff", true);
     let before = answer["before"].as_array().expect("a list");
     assert!(code == Some(3) && !before.is_empty(), "{code:?} {answer:#}");
     let found = claims::all(&scene, &dispositions);

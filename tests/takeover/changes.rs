@@ -89,7 +89,7 @@ impl Change {
     }
 }
 
-/// Calls `check` for each point of failure: a step, and how many of its tables take effect.
+/// Calls `diff` for each point of failure: a step, and how many of its tables take effect.
 fn for_each_failure(mut check: impl FnMut(Change, &[CommitStep], Memory)) {
     for change in Change::all(48) {
         let (steps, memory) = (change.steps(), change.before());

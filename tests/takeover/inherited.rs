@@ -79,7 +79,7 @@ fn becomes_ours(variant: Variant) {
         let empty = state(&namespace);
         upstream::set(&namespace, variant, &flags);
         let before = state(&namespace);
-        run(&namespace, &[&["check"], &flags[..]].concat()).with(0, &what);
+        run(&namespace, &[&["diff"], &flags[..]].concat()).with(0, &what);
         same(&before, &state(&namespace), "check changed something");
         // Not even the drop-in without --reconcile, which refuses to replace what differs.
         run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
@@ -115,7 +115,7 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
                     .stdout(&variant.program(Family::V4, "-save"), &[])
                     .contains("-p tcp -j ISTIO_OUTPUT\n")
             );
-            run(&namespace, &[&["check"], &flags[..]].concat()).with(0, &format!("{flags:?}"));
+            run(&namespace, &[&["diff"], &flags[..]].concat()).with(0, &format!("{flags:?}"));
             succeed(&namespace, &[&["istio-iptables"], &flags[..]].concat());
             let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
             assert!(printed.contains("\"changed\": false"), "{flags:?}: {printed}");
@@ -125,7 +125,7 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
         // Queries over UDP would pass.
         let (namespace, dns) = (Namespace::new(), flags(10));
         upstream::set_1_20(&namespace, variant, &dns);
-        run(&namespace, &[&["check"], &dns[..]].concat()).with(3, "with DNS");
+        run(&namespace, &[&["diff"], &dns[..]].concat()).with(3, "with DNS");
         // With TPROXY, its rule against invalid packets stands among others of its table.
         let (namespace, tproxy) = (Namespace::new(), flags(13));
         let empty = everything(&namespace);
@@ -143,7 +143,7 @@ fn upstream_gives_way_to_other_flags() {
             let (from, to) = (flags(index), flags(to));
             let (namespace, alone) = (Namespace::new(), Namespace::new());
             upstream::set(&namespace, variant, &from);
-            run(&namespace, &[&["check"], &to[..]].concat()).with(3, "other flags");
+            run(&namespace, &[&["diff"], &to[..]].concat()).with(3, "other flags");
             run(&namespace, &[&["istio-iptables"], &to[..]].concat()).with(1, "other flags");
             succeed(&namespace, &[&["istio-iptables", "--reconcile"], &to[..]].concat());
             succeed(&alone, &call("apply", variant, &to));
@@ -240,7 +240,7 @@ fn beside_our_plain_rules_nothing_is_inherited() {
             namespace.restore(variant, Family::V4, others);
             upstream::add_address(&namespace);
             succeed(&namespace, &call("apply", variant, &flags));
-            succeed(&namespace, &call("check", variant, &flags));
+            succeed(&namespace, &call("diff", variant, &flags));
             let printed =
                 succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--format", "json"]].concat())
                     .stdout;
@@ -259,11 +259,10 @@ fn tables_of_upstreams_native_mode_give_way() {
         let (namespace, alone) = (Namespace::new(), Namespace::new());
         let flags = flags(1);
         upstream::set_native(&namespace);
-        let printed = run(&namespace, &call("check", variant, &flags)).with(3, "check").stdout;
-        assert!(
-            printed.contains("--- live: table istio-proxy-nat, made by another program (nftables)"),
-            "{printed}"
-        );
+        let compared = [&call("diff", variant, &flags)[..], &["--rules"]].concat();
+        let printed = run(&namespace, &compared).with(3, "diff").stdout;
+        let part = "@@ table istio-proxy-nat, made by another program (nftables)";
+        assert!(printed.contains(part), "{printed}");
         let before = everything(&namespace);
         run(&namespace, &call("istio-iptables", variant, &flags)).with(1, "without --reconcile");
         same(&before, &everything(&namespace), "refused, and yet something changed");
@@ -271,7 +270,7 @@ fn tables_of_upstreams_native_mode_give_way() {
         succeed(&namespace, &call("istio-iptables", variant, &reconciling));
         succeed(&alone, &call("apply", variant, &flags));
         same(&everything(&alone), &everything(&namespace), &format!("{variant:?}"));
-        run(&namespace, &call("check", variant, &flags)).with(0, "check");
+        run(&namespace, &call("diff", variant, &flags)).with(0, "diff");
     }
 }
 

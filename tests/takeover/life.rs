@@ -16,7 +16,7 @@ fn each_state_is_set_kept_repaired_replaced_and_removed() {
     for (state, next) in states.iter().zip(states.iter().cycle().skip(1)) {
         let life = Life { state: *state, namespace: Namespace::new() };
         let empty = life.held();
-        life.say(&["check", "--backend", state.choice()], 3);
+        life.say(&["diff", "--backend", state.choice()], 3);
         assert_eq!(life.held(), empty, "{state:?}: looking changed something");
         life.say(&["apply", "--backend", state.choice()], 0);
         assert_eq!(life.held(), fresh(*state), "{state:?}");
@@ -61,7 +61,7 @@ impl Life {
                 let again = self.say(&[&["apply", "--format", "json"], backend].concat(), 0);
                 assert!(again.contains("\"changed\": false"), "{state:?}:\n{again}");
             }
-            self.say(&["check"], 0);
+            self.say(&["diff"], 0);
         }
         monitors.into_iter().for_each(|monitor| monitor.assert_silent(namespace));
         assert_eq!(self.held(), before, "{state:?}: a second run changed something");
@@ -74,7 +74,7 @@ impl Life {
             NATIVE => namespace.stdout("nft", &["delete", "table", "inet", state.goal.owner().table]),
             _ => namespace.stdout(state.choice(), &["-w", "-t", "nat", "-F", "OUTPUT"]),
         };
-        self.say(&["check", "--backend", state.choice()], 3);
+        self.say(&["diff", "--backend", state.choice()], 3);
         self.say(&["apply", "--backend", state.choice()], 0);
         assert_eq!(self.held(), before, "{state:?}: not repaired");
     }
@@ -84,7 +84,7 @@ impl Life {
         let replace = ["apply", "--replace", "--backend", next.choice()];
         say(next.goal, namespace, &replace).with(0, &format!("from {state:?} to {next:?}"));
         assert_eq!(self.held(), fresh(next), "from {state:?}");
-        say(next.goal, namespace, &["check"]).with(0, &format!("from {state:?} to {next:?}: check"));
-        self.say(&["check", "--backend", state.choice()], 3);
+        say(next.goal, namespace, &["diff"]).with(0, &format!("from {state:?} to {next:?}: check"));
+        self.say(&["diff", "--backend", state.choice()], 3);
     }
 }

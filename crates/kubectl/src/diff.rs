@@ -1,6 +1,6 @@
 //! `kubectl capture diff`: how the rules in a pod differ from those that its manifest describes.
 //!
-//! The manifest goes to `sidecar-init check` in the cluster, which knows the facts of the pod's network namespace.
+//! The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
 
 use crate::arguments::{OutputForm, PodArguments};
 use crate::error::CaptureFailure;
@@ -15,27 +15,31 @@ use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
-struct CheckDocument {
+struct DiffDocument {
     equal: bool,
-    backend: String,
-    chains: Vec<ChainInDocument>,
-    nftables: Vec<TablePart>,
-    routes: Vec<RouteInDocument>,
+    changes: Vec<ChangedPackets>,
+    backend: Option<String>,
+    parts: Vec<ChangedPart>,
     before: Vec<String>,
     others: Vec<OtherMesh>,
 }
 
+/// Packets that end otherwise by the manifest (`new`) than in the pod (`old`).
 #[derive(Debug, Deserialize)]
-struct ChainInDocument {
-    backend: String,
-    family: String,
-    table: String,
-    chain: String,
-    rules: Vec<SidedRule>,
+struct ChangedPackets {
+    text: String,
+    old: PacketEnd,
+    new: PacketEnd,
 }
 
 #[derive(Debug, Deserialize)]
-struct TablePart {
+struct PacketEnd {
+    text: String,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct ChangedPart {
     part: String,
     rules: Vec<SidedRule>,
 }
@@ -45,12 +49,6 @@ struct SidedRule {
     side: String,
     text: String,
     reason: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RouteInDocument {
-    text: String,
-    reason: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,10 +63,10 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let manifest = manifest(&pod);
-    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "check", &[], Some(&manifest))?;
-    let read = CheckDocument::deserialize(&document).map_err(|error| {
+    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "diff", &[], Some(&manifest))?;
+    let read = DiffDocument::deserialize(&document).map_err(|error| {
         let why = format!("printed a comparison of another form ({error})");
-        kubectl.unread(&kernel.call("check", &[], Some(&manifest)), why)
+        kubectl.unread(&kernel.call("diff", &[], Some(&manifest)), why)
     })?;
     let is_new = |text: &&String| *output == OutputForm::Json || !read.says(text);
     remarks.iter().filter(is_new).for_each(|text| remark(text));
@@ -95,35 +93,34 @@ fn manifest(pod: &TargetPod) -> Value {
     object
 }
 
-impl CheckDocument {
-    /// Whether the text for people has what a remark says: `sidecar-init check` warns of most of it, too.
+impl DiffDocument {
+    /// Whether the text for people has what a remark says: `sidecar-init diff` warns of most of it, too.
     fn says(&self, remark: &str) -> bool {
         let others = self.others.iter().map(|other| &other.text);
-        let has = |text: &String| remark.contains(&visible(text));
-        remark.contains("the rules differ from the desired ones") || self.before.iter().chain(others).any(has)
+        self.before.iter().chain(others).any(|text| remark.contains(&visible(text)))
     }
 
     fn text(&self, width: usize) -> String {
-        let has_none = self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty();
-        let head = match (self.equal, has_none) {
-            (true, _) => {
-                format!("The rules are as the manifest describes them ({}).", visible(&self.backend))
+        let head = match (self.equal, self.changes.is_empty(), self.parts.is_empty()) {
+            (true, ..) => {
+                let backend = visible(self.backend.as_deref().unwrap_or("no rules"));
+                format!("The rules are as the manifest describes them ({backend}).")
             }
-            (false, true) => "No rule differs, but other rules decide:".to_owned(),
-            (false, false) => {
-                "The rules differ: - is in the pod, + is what the manifest describes.".to_owned()
-            }
+            (false, false, _) => "From the pod to its manifest, verdicts change:".to_owned(),
+            (false, true, false) => "Rules differ, and no verdict changes.".to_owned(),
+            (false, true, true) => "No rule differs, but other rules decide:".to_owned(),
         };
         let style = if self.equal { Style::Captured } else { Style::Dropped };
         let mut text = fold(&format!("{}\n", style.paint(head)), 2, width);
-        for ChainInDocument { backend, family, table, chain, rules } in &self.chains {
-            text.push_str(&titled(&format!("{backend} {family} {table} {chain}"), rules, width));
+        for ChangedPackets { text: packets, old, new } in &self.changes {
+            text.push_str(&fold(&format!("{}\n", Style::Strong.paint(visible(packets))), 2, width));
+            for (name, PacketEnd { text: end, reason }) in [("before", old), ("after", new)] {
+                let line = format!("  {name:<7}{}, because {}\n", visible(end), visible(reason));
+                text.push_str(&fold(&line, 9, width));
+            }
         }
-        for TablePart { part, rules } in &self.nftables {
+        for ChangedPart { part, rules } in &self.parts {
             text.push_str(&titled(part, rules, width));
-        }
-        for RouteInDocument { text: route, reason } in &self.routes {
-            text.push_str(&fold(&format!("{}   # {}\n", visible(route), visible(reason)), 2, width));
         }
         for line in &self.before {
             text.push_str(&fold(&format!("before: {}\n", visible(line)), 2, width));
@@ -135,13 +132,13 @@ impl CheckDocument {
     }
 }
 
-/// The rules of a chain that differ; equal ones are left out.
+/// The rules of a part that differ; equal ones are left out.
 fn titled(title: &str, rules: &[SidedRule], width: usize) -> String {
     let mut text = format!("\n{}\n", Style::Strong.paint(visible(title)));
     for SidedRule { side, text: rule, reason } in rules {
         let (mark, style) = match &**side {
-            "there" => ("-", Style::Dropped),
-            "wanted" => ("+", Style::Captured),
+            "from" => ("-", Style::Dropped),
+            "to" => ("+", Style::Captured),
             _ if reason.is_some() => (" ", Style::Strong),
             _ => continue,
         };

@@ -88,6 +88,8 @@ pub enum Topic {
     DropIn,
     /// The packet of `explain`.
     Packet,
+    /// Options of `diff` alone.
+    Diff,
     /// Options of `explain` alone.
     Explain,
     /// Options of `lint` alone.

@@ -14,7 +14,7 @@ use std::{ffi::OsString, vec::IntoIter};
 const PROGRAMS: [&str; 3] = ["sidecar-init", "istio-iptables", "pilot-agent"];
 
 /// Commands of these programs.
-const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "check", "explain", "lint", "render"];
+const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "diff", "explain", "lint", "render"];
 
 /// The settings of the fields.
 #[derive(Default)]

@@ -71,28 +71,6 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ..NONE
     },
     CommandEntry {
-        command: Command::Check,
-        name: "check",
-        about: "Compare the rules with the desired ones",
-        long_about: "Compares the rules, policy rules, routes and addresses in the namespace with those that apply \
-            would set with the same flags. Without capture flags and -f, it uses the settings that are noted \
-            beside the rules, in our table of nf_tables; rules of iptables carry no note, so they need the flags. \
-            Reads only.\n\nPrints the source of the desired rules, then the difference chain by chain: a line with \
-            - is there, a line with + is desired, and the reason follows #: missing, extra, moved, changed, or a \
-            foreign rule that comes first and may decide about packets. Where nothing differs, a line says \
-            that the rules are in place.",
-        examples: &["sidecar-init check", "sidecar-init check -f pod.yaml --network-namespace web"],
-        exits: &[
-            ("0", "no difference"),
-            ("1", "the rules could not be read"),
-            ("2", "invalid input"),
-            ("3", "differences, rules of other programs come first, or another mesh captures too"),
-        ],
-        topics: &[CAPTURE, ANY],
-        also: COMPARING,
-        ..NONE
-    },
-    CommandEntry {
         command: Command::Clean,
         name: "clean",
         about: "Remove the rules",
@@ -204,26 +182,33 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
     CommandEntry {
         command: Command::Diff,
         name: "diff",
-        about: "Show which packets two configurations treat differently",
-        long_about: "Compares the verdicts of two configurations for all packets, and prints those that change, in \
-            groups, with both verdicts and reasons. Touches nothing.\n\nThe configurations are: with -f twice, \
-            the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags over \
-            both; with -f once and flags of capture, the manifest without and with these flags; with -f once and \
-            --network-namespace, the rules there and the manifest; with flags alone, the rules of the network \
-            namespace and the flags.",
+        about: "Show what differs between live rules and settings, or two settings",
+        long_about: "Compares verdicts for all packets, and prints those that change, in groups, with both verdicts \
+            and reasons; then how many rules, policy rules, routes and addresses differ, which --rules prints, line \
+            by line: - for the first configuration, + for the second, and after # the reason: missing, extra, moved, \
+            changed, or a foreign rule that comes first and may decide about packets. Touches nothing.\n\nThe \
+            direction is from the live rules of the network namespace to what is asked for: the settings that are \
+            noted beside them, in our table of nf_tables (rules of iptables carry no note, so they need the flags); \
+            with flags or -f, those that apply would set with the same. Or from the first to the second: with -f \
+            twice, the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags \
+            over both; with -f once and flags of capture, but no --network-namespace, the manifest without and with \
+            these flags. Two such configurations are the same where no verdict changes.",
         examples: &[
+            "sidecar-init diff",
+            "sidecar-init diff -f pod.yaml --network-namespace web --rules",
             "sidecar-init diff -f old.yaml -f new.yaml",
             "sidecar-init diff -f pod.yaml -o 5432",
-            "git show main:pod.yaml | sidecar-init diff -f - -f pod.yaml",
-            "sidecar-init diff --network-namespace web -f pod.yaml --format json",
         ],
         exits: &[
-            ("0", "no verdict changes"),
+            ("0", "the same"),
             ("1", "the rules could not be read, or are too many to compare all packets"),
             ("2", "invalid input"),
-            ("3", "a verdict changes, or a pod is in one file only"),
+            (
+                "3",
+                "a difference, rules of other programs come first, another mesh captures too, or a pod is in one file only",
+            ),
         ],
-        topics: &[CAPTURE, ANY],
+        topics: &[&[Topic::Diff], CAPTURE, ANY],
         also: COMPARING,
         pasted: true,
         ..NONE
@@ -282,7 +267,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             where a proxy listens already, conntrack proves it. The rules are not changed.\n\nOther machines are \
             not affected: calls go to the pod itself, to addresses for documentation, or into a network that a \
             list names, and no packet gets further than the first router. No data is sent to unknown servers. \
-            Packets from outside can't be tried; check compares those rules.\n\nWithout capture flags and -f, the \
+            Packets from outside can't be tried; diff compares those rules.\n\nWithout capture flags and -f, the \
             expected outcome follows from the settings that are noted beside the rules; without a note, from the \
             rules themselves, which have to capture something. Calling as the proxy needs CAP_SETUID and \
             CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that or CAP_NET_RAW. Why \

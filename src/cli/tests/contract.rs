@@ -5,7 +5,7 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
-use crate::cli::{ambient_host, change, check, diff, doctor, lint, render, report, verify};
+use crate::cli::{ambient_host, change, diff, doctor, lint, render, report, verify};
 use diagnose::{explain::PacketReport, overview::Overview, status, trace};
 use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
@@ -37,7 +37,6 @@ const OUTPUTS: &[Output] = &[
         commands: &["apply", "clean", "cni repair"],
         schema: schema::<change::ChangeReport>,
     },
-    Output { name: "check", commands: &["check"], schema: schema::<check::CheckReport> },
     Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport<'_>> },
     Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
     Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::DoctorReport<'_>> },

@@ -52,7 +52,7 @@ fn captures(family: Family, mode: Mode) {
     check(&pod, &calls([Landing::Outbound, Landing::Inbound, Landing::Passes]));
     // The address that deliveries come from is there as well.
     check(&pod, &[(Caller::ProxyFromSix, Protocol::Tcp, Place::Pod, 8080, Landing::Passes)]);
-    run(&pod, &root, &[&["check"], &flags[..]].concat());
+    run(&pod, &root, &[&["diff"], &flags[..]].concat());
     run(&pod, &root, &["clean"]);
     check(&pod, &calls([Landing::Passes; 3]));
 }
@@ -82,13 +82,13 @@ fn closed_streams_are_no_reason_to_abort() {
     {
         in_namespace(|| {
             for (call, expected) in
-                [("check", 3), ("istio-iptables", 0), ("check", 0), ("check --no-such-flag", 2), ("clean", 0)]
+                [("diff", 3), ("istio-iptables", 0), ("diff", 0), ("check --no-such-flag", 2), ("clean", 0)]
             {
                 let flags = if call == "clean" { "" } else { flags };
                 let ended = run(&format!("{call} {flags}"), closed);
                 assert_eq!(ended.code, Some(expected), "{call} {closed}: {ended:?}");
                 let printed = !ended.stdout.is_empty();
-                assert_eq!(printed, call == "check" && answers, "{call} {closed}");
+                assert_eq!(printed, call == "diff" && answers, "{call} {closed}");
             }
         });
     }

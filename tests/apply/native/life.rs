@@ -6,12 +6,12 @@ use crate::support::program::{BINARY, Outcome, output, stdout};
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
-/// What `check` says of these flags.
+/// What `diff` says of these flags.
 fn check(flags: &[&str]) -> Outcome {
-    output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], flags].concat(), "")
+    output(BINARY, &[&["diff", "--rules", "--native-nftables"], &FACTS[..], flags].concat(), "")
 }
 
-/// Every edit is noticed by `check` and undone by the next run.
+/// Every edit is noticed by `diff` and undone by the next run.
 #[test]
 fn edits_are_seen_and_repaired() {
     let table = "inet sidecar_init";

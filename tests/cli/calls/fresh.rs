@@ -40,23 +40,6 @@ fn apply_captures_ipv4_and_warns_of_ipv6() {
     );
 }
 
-#[test]
-fn check_says_that_rules_are_in_place_and_warns_as_apply_does() {
-    let flags = "--pod-ips 10.1.2.3 -i '*' -b 8080 -d 15090";
-    let warning = "--istio-local-exclude-ports: has no effect";
-    let set = format!("sidecar-init apply {flags}");
-    assert!(last_of(&set).stderr.contains(warning));
-    let ended = last_of(&format!("{set} 2>/dev/null\nsidecar-init check {flags}"));
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "by the flags given:\nRules are in place (nftables)\n"),
-        "{ended:?}"
-    );
-    assert!(ended.stderr.contains(warning), "{ended:?}");
-    let ended = last_of(&format!("{set} 2>/dev/null\nsidecar-init check {flags} -x 10.0.0.0/8"));
-    assert!(ended.code == Some(3) && !ended.stdout.contains("in place"), "{ended:?}");
-}
-
 /// There was nothing that a command could have changed which only looks.
 #[test]
 fn only_commands_that_change_something_say_that_nothing_was_changed() {
@@ -70,7 +53,7 @@ fn only_commands_that_change_something_say_that_nothing_was_changed() {
         ("cni uninstall", true),
         ("cni repair", true),
         ("ambient-host", true),
-        ("check", false),
+        ("diff", false),
         ("doctor", false),
         ("explain", false),
         ("lint", false),

@@ -44,7 +44,7 @@ fn an_empty_name_is_of_no_namespace() {
     let empty = ["--network-namespace", ""];
     let refused =
         "--network-namespace: \"\" names no network namespace; leave the flag out for the current one";
-    for command in ["apply", "check", "clean", "explain", "status"] {
+    for command in ["apply", "diff", "clean", "explain", "status"] {
         let ended = bare(&[&[command], &empty[..]].concat()).outcome().with(2, command);
         assert!(ended.stderr.contains(refused), "{command}: {}", ended.stderr);
     }

@@ -57,7 +57,7 @@ fn a_namespace_by_its_path() {
     succeed(&["--netns", &path], &["--run-validation", "--state-dir", state]);
     let rules = pod.rules();
     assert!(rules.contains("table inet sidecar_init"), "{rules}");
-    let check = [&["check", "--cni-mode"], &FLAGS[..]].concat();
+    let check = [&["diff", "--cni-mode"], &FLAGS[..]].concat();
     pod.namespace.stdout(program().to_str().expect("UTF-8"), &check);
     // Again there is nothing to do, and after somebody's change there is.
     let printed = succeed(&["--netns", &path], &["--format", "json", "--state-dir", state]);

@@ -86,7 +86,7 @@ fn commands_in_the_agents_container() {
     let commands: [&[&str]; 5] = [
         &["explain", "8080"],
         &["status"],
-        &["check", "-f", MANIFEST],
+        &["diff", "-f", MANIFEST],
         &["trace", "--for=300ms"],
         &["trace", "--for=300ms", "--enable"],
     ];

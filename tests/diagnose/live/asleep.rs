@@ -28,7 +28,8 @@ fn expect(pod: &Namespace, arguments: &[&str], code: i32, words: &str) {
 }
 
 fn of(verb: &'static str, backend: &'static str) -> Vec<&'static str> {
-    [&[verb, "--backend", backend][..], &REDIRECT].concat()
+    let rules: &[&str] = if verb == "diff" { &["--rules"] } else { &[] };
+    [&[verb, "--backend", backend][..], rules, &REDIRECT].concat()
 }
 
 /// To wake the table that all programs of iptables share would put rules of others into force.
@@ -41,11 +42,11 @@ fn rules_are_not_set_in_a_dormant_table_of_iptables() {
     assert_eq!(before, pod.stdout("nft", &["list", "ruleset"]), "a refused change left something");
     // It is none of ours where our own table captures.
     expect(&pod, &of("apply", "nftables"), 0, "");
-    expect(&pod, &of("check", "nftables"), 0, "");
+    expect(&pod, &of("diff", "nftables"), 0, "");
     expect(&pod, &["clean"], 0, "");
     pod.load(WAKE);
     expect(&pod, &of("apply", "iptables-nft"), 0, "");
-    expect(&pod, &of("check", "iptables-nft"), 0, "");
+    expect(&pod, &of("diff", "iptables-nft"), 0, "");
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_table_of_iptables_that_falls_asleep_captures_no_more() {
     let dormant = "table ip nat is dormant";
     assert!(explained_live(&pod, &QUESTION).starts_with("not captured"));
     expect(&pod, &[&["explain", "--live"][..], &QUESTION].concat(), 0, dormant);
-    expect(&pod, &of("check", "iptables-nft"), 3, "-table ip nat # flags dormant");
+    expect(&pod, &of("diff", "iptables-nft"), 3, "-table ip nat # flags dormant");
     expect(&pod, &of("apply", "iptables-nft"), 1, dormant);
     expect(&pod, &["doctor"], 1, dormant);
     let status = ended(&pod, &["status"]).stdout;
@@ -71,14 +72,14 @@ fn our_own_table_is_woken() {
     pod.load("add table inet sidecar_init { flags dormant; }");
     let dormant = "table inet sidecar_init is dormant";
     assert!(explained_live(&pod, &QUESTION).starts_with("not captured"));
-    expect(&pod, &of("check", "nftables"), 3, "-table inet sidecar_init # flags dormant");
+    expect(&pod, &of("diff", "nftables"), 3, "-table inet sidecar_init # flags dormant");
     expect(&pod, &["doctor"], 1, dormant);
     let status = ended(&pod, &["status"]).stdout;
     assert!(status.contains(dormant) && !status.contains("traffic is captured"), "{status}");
     expect(&pod, &of("apply", "nftables"), 0, "");
     assert!(explained_live(&pod, &QUESTION).starts_with(CAPTURED));
     assert!(!pod.stdout("nft", &["list", "table", "inet", "sidecar_init"]).contains("dormant"));
-    expect(&pod, &of("check", "nftables"), 0, "");
+    expect(&pod, &of("diff", "nftables"), 0, "");
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn dormant_tables_of_others_meet_no_packet() {
             pod.load(&format!("table {table} {{ flags dormant; chain OUTPUT {{ {chain} }}; }}"));
         }
         assert!(explained_live(&pod, &QUESTION).starts_with(CAPTURED), "{backend}");
-        expect(&pod, &of("check", backend), 0, "");
+        expect(&pod, &of("diff", backend), 0, "");
         expect(&pod, &of("apply", backend), 0, "");
         expect(&pod, &["status"], 0, "table inet wall is dormant: no packet meets its rules");
         expect(&pod, &["doctor"], 0, "table ip other is dormant: no packet meets its rules");
@@ -122,7 +123,7 @@ fn a_table_that_a_process_holds_is_named_before_anything_changes() {
     let owner = holder(&pod, "inet sidecar_init");
     let owned = "table inet sidecar_init has an owner, the process with netlink port";
     expect(&pod, &of("apply", "nftables"), 1, owned);
-    expect(&pod, &of("check", "nftables"), 3, "-table inet sidecar_init # flags owner");
+    expect(&pod, &of("diff", "nftables"), 3, "-table inet sidecar_init # flags owner");
     expect(&pod, &["clean"], 1, owned);
     expect(&pod, &["status"], 0, owned);
     drop(owner);
@@ -134,7 +135,7 @@ fn a_table_that_a_process_holds_is_named_before_anything_changes() {
     expect(&pod, &of("apply", "nftables"), 0, "");
     // One that is somebody's alone disturbs nobody.
     let _lock = holder(&pod, "inet lock");
-    for arguments in [of("apply", "nftables"), of("check", "nftables"), vec!["doctor"], vec!["status"]] {
+    for arguments in [of("apply", "nftables"), of("diff", "nftables"), vec!["doctor"], vec!["status"]] {
         let printed = ended(&pod, &arguments).with(0, &arguments.join(" ")).text();
         assert!(!printed.contains("inet lock"), "{arguments:?}: {printed}");
     }
@@ -148,5 +149,5 @@ fn a_table_of_bridges_is_a_limit_that_is_told() {
     expect(&pod, &[&["explain", "--live"][..], &QUESTION].concat(), 0, limit);
     expect(&pod, &["status"], 0, limit);
     expect(&pod, &["doctor"], 0, limit);
-    expect(&pod, &of("check", "nftables"), 0, "");
+    expect(&pod, &of("diff", "nftables"), 0, "");
 }

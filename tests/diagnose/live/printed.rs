@@ -9,6 +9,9 @@ fn code(pod: &Namespace, verb: &str, backend: &str) -> (i32, String) {
     let inside = pod.path();
     let call = match verb {
         "clean" => vec![verb, "--network-namespace", &inside],
+        "diff" => {
+            [&[verb, "--rules", "--backend", backend, "--network-namespace", &inside][..], &REDIRECT].concat()
+        }
         _ => [&[verb, "--backend", backend, "--network-namespace", &inside][..], &REDIRECT].concat(),
     };
     let output = binary(&call).outcome();
@@ -29,13 +32,13 @@ fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
         ),
     ] {
         let pod = pod_with("iptables-nft", &REDIRECT);
-        assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "before {rule}");
+        assert_eq!(code(&pod, "diff", "iptables-nft").0, 0, "before {rule}");
         pod.load(&rule.replace("; ", "\n"));
-        let (ended, printed) = code(&pod, "check", "iptables-nft");
+        let (ended, printed) = code(&pod, "diff", "iptables-nft");
         assert!(ended == 3 && printed.contains(words), "{rule}: {ended} {printed}");
         let (ended, printed) = code(&pod, "apply", "iptables-nft");
         assert_eq!(ended, 0, "{rule}: {printed}");
-        assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "{rule}");
+        assert_eq!(code(&pod, "diff", "iptables-nft").0, 0, "{rule}");
     }
 }
 
@@ -99,7 +102,7 @@ fn odd_names_and_comments_are_carried() {
             .filter(|line| !line.starts_with(['#', ':']))
             .count();
         for backend in ["nftables", &program] {
-            for verb in ["apply", "check"] {
+            for verb in ["apply", "diff"] {
                 let (ended, printed) = code(&pod, verb, backend);
                 assert_eq!(ended, 0, "{variant} {backend} {verb}: {printed}");
             }
@@ -130,7 +133,7 @@ fn tables_that_the_program_can_not_print_are_read_without_it() {
         pod.load(&format!(
             "table ip nat {{ chain OUTPUT {{ type nat hook output priority -100; {rule}; }}; }}"
         ));
-        for verb in ["apply", "check"] {
+        for verb in ["apply", "diff"] {
             let (ended, printed) = code(&pod, verb, "nftables");
             assert_eq!(ended, 0, "{rule}, {verb}: {printed}");
         }

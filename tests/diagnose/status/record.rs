@@ -91,7 +91,7 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
                 with_finding(&status, "drift", "our table was changed since");
             }
         }
-        let check = [&["check"], &FLAGS[..], &["-o", "22,3306"]].concat();
+        let check = [&["diff"], &FLAGS[..], &["-o", "22,3306"]].concat();
         run(&pod, &check).with(3, &edit);
         apply(&pod, &["-o", "22,3306"]);
         assert_eq!(json(&pod)["made"]["changed_since"], false, "{edit}");
@@ -139,6 +139,6 @@ fn long_settings_are_kept_as_a_digest() {
     assert_eq!(made["changed_since"], false);
     let status = pod.outcome(&mut binary(&["status"])).with(0, "status").stdout;
     assert!(status.contains("made with more settings than the note can hold"), "{status}");
-    let refused = run(&pod, &["check"]).with(2, "no flag and no note").stderr;
+    let refused = run(&pod, &["diff"]).with(2, "no flag and no note").stderr;
     assert!(refused.contains("they were too long to be noted beside the rules"), "{refused}");
 }

@@ -96,7 +96,7 @@ fn all_problems_are_told_at_once_by_every_command() {
         ("HOST_PROBE_SNAT_IPV6", "10.0.0.1"),
         ("no-such-flag", "1"),
     ];
-    for command in ["apply", "check", "render", "lint"] {
+    for command in ["apply", "diff", "render", "lint"] {
         let printed = refused(&namespace, &[command, "--mesh", "ambient"], &given);
         assert!(printed.contains("7 problems in the input"), "{command}: {printed}");
         for (name, _) in given {

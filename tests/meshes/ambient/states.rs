@@ -42,9 +42,9 @@ fn ipv6_that_is_switched_off_goes_and_comes_back() {
             assert_eq!(routing.contains("lookup 100"), stays, "{}: {routing}", variant.name());
             assert_eq!(routing.contains("table 100"), stays, "{}: {routing}", variant.name());
         }
-        run(&pod, &["check", "--ipv6=false"], 0);
+        run(&pod, &["diff", "--ipv6=false"], 0);
         run(&pod, &apply, 0);
-        run(&pod, &["check"], 0);
+        run(&pod, &["diff"], 0);
     }
 }
 
@@ -65,7 +65,7 @@ fn what_others_have_put_into_our_chains_goes_and_theirs_stay() {
             say("-t mangle -A OUTPUT -p tcp --dport 7 -j ACCEPT");
         }
         run(&pod, &["apply", "--backend", variant.backend()], 0);
-        run(&pod, &["check"], 0);
+        run(&pod, &["diff"], 0);
         for family in Family::BOTH {
             let saved = pod.stdout(&variant.program(family, "-save"), &[]);
             assert!(!saved.contains("--dport 22 "), "{saved}");

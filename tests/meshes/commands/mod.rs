@@ -63,7 +63,7 @@ fn questions_that_need_no_namespace() {
 #[test]
 fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
     let commands = [
-        "apply", "check", "clean", "doctor", "explain", "lint", "render", "status", "verify", "trace",
+        "apply", "diff", "clean", "doctor", "explain", "lint", "render", "status", "verify", "trace",
         "sandbox",
     ];
     for command in commands {

@@ -29,7 +29,7 @@ fn each_command_names_both() {
             assert!(names.iter().all(|name| text.contains(name)), "{mesh}, {other}: {what}: {text}");
         };
 
-        let check = [&["check"], &flags[..]].concat();
+        let check = [&["diff"], &flags[..]].concat();
         let text = within(&pod, mesh, &check, 3);
         assert!(text.contains(&format!("{} captures here too", names[1])), "{text}");
         assert!(text.contains(&format!("sidecar-init clean --mesh {other}")), "{text}");
@@ -38,7 +38,7 @@ fn each_command_names_both() {
             (&compared["equal"], &compared["others"][0]["mesh"]),
             (&false.into(), &other.name().into())
         );
-        assert_eq!(compared["nftables"], Value::Array(Vec::new()), "{compared:#}");
+        assert_eq!(compared["parts"], Value::Array(Vec::new()), "{compared:#}");
         // Rules that come before ours are told with whose they are.
         assert!(compared["before"].to_string().contains(&format!("of {},", names[1])), "{compared:#}");
 

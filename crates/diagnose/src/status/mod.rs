@@ -190,7 +190,7 @@ fn drift(record: &Record) -> Option<NamespaceFinding> {
              changed since"
         );
         let remedy =
-            "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
+            "sidecar-init diff with the pod's flags shows what differs, sidecar-init apply puts it back";
         NamespaceFinding::warn("drift", text, remedy)
     })
 }

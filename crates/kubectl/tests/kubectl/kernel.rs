@@ -16,7 +16,7 @@ fn status() -> Value {
         "left_alone": [{ "mesh": "istio", "direction": "inbound", "text": "port 15090", "option": "-d" }],
         "dropped": [],
         "listeners": [{ "port": 15006, "protocol": "tcp", "text": "envoy" }],
-        "findings": [{ "level": "warn", "topic": "drift", "text": "our table was changed since", "remedy": "sidecar-init check" }],
+        "findings": [{ "level": "warn", "topic": "drift", "text": "our table was changed since", "remedy": "sidecar-init diff" }],
     })
 }
 
@@ -27,7 +27,7 @@ fn the_status_of_a_pod_is_shown() {
     let ran = fake.run(&["status", "pod/web-0", "-n", "shop"]).with(0);
     let text = ran.stdout.split_once(":\n").expect("a basis").1;
     let expected = "inbound traffic is captured over IPv4, by nftables\n\nFindings\n  warn      our table was changed since -> \
-                    sidecar-init check\n\nCaptured\n  inbound   all other ports (-b '*')\n\nExcluded\n  inbound   port 15090 \
+                    sidecar-init diff\n\nCaptured\n  inbound   all other ports (-b '*')\n\nExcluded\n  inbound   port 15090 \
                     (-d)\n\nListeners\n  15006/tcp envoy\n\nMade\n  nftables  20 rules, ipv4, by sidecar-init\n";
     assert_eq!(text, expected);
     assert!(ran.stdout.starts_with("by the kernel of pod shop/web-0 on node worker-1"), "{}", ran.stdout);
@@ -99,17 +99,20 @@ fn packets_that_nothing_reads_are_not_waited_for() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-fn check(equal: bool) -> Value {
+fn diff(equal: bool) -> Value {
     let rules = json!([
         { "side": "both", "text": "-A X -j A", "reason": null },
-        { "side": "there", "text": "-A X -j B", "reason": "extra" },
-        { "side": "wanted", "text": "-A X -j C", "reason": "missing" },
+        { "side": "from", "text": "-A X -j B", "reason": "extra" },
+        { "side": "to", "text": "-A X -j C", "reason": "missing" },
     ]);
-    let chains = json!([{ "backend": "iptables-nft", "family": "ipv4", "table": "nat", "chain": "X", "rules": rules }]);
-    let none = json!([]);
+    let end = |text: &str| json!({ "text": text, "reason": "it is" });
+    let changes =
+        json!([{ "text": "inbound TCP to port 80", "old": end("captured"), "new": end("not captured") }]);
+    let parts = json!([{ "part": "ipv4 nat X (iptables-nft)", "rules": rules }]);
+    let some = |what: Value| if equal { json!([]) } else { what };
     json!({
-        "version": 1, "basis": { "kind": "object", "text": "by Pod shop/web-0" }, "equal": equal, "backend": "nftables",
-        "chains": if equal { none.clone() } else { chains }, "nftables": none, "routes": none, "before": none, "others": none,
+        "version": 1, "from": "the rules", "to": "Pod web-0", "equal": equal, "backend": "nftables", "complete": true,
+        "changes": some(changes), "parts": some(parts), "before": [], "others": [],
     })
 }
 
@@ -117,14 +120,16 @@ fn check(equal: bool) -> Value {
 fn the_manifest_is_compared_with_the_kernel() {
     let mut fake = Fake::with_agent();
     fake.answer(
-        "exec *sidecar-init check *",
-        &check(false).to_string(),
+        "exec *sidecar-init diff *",
+        &diff(false).to_string(),
         "command terminated with exit code 3\n",
         3,
     );
     let ran = fake.run(&["diff", "web-0"]).with(3);
     assert!(ran.stdout.contains("against its manifest"), "{}", ran.stdout);
-    let expected = "\niptables-nft ipv4 nat X\n- -A X -j B   # extra\n+ -A X -j C   # missing\n";
+    let expected = "From the pod to its manifest, verdicts change:\ninbound TCP to port 80\n  before captured, because it is\n  \
+                    after  not captured, because it is\n\nipv4 nat X (iptables-nft)\n- -A X -j B   # extra\n+ -A X -j C   # \
+                    missing\n";
     assert!(ran.stdout.ends_with(expected), "{}", ran.stdout);
     let input: Value = serde_json::from_str(&fake.input()).expect("JSON");
     assert_eq!(input["spec"], crate::fake::pod("web-0")["spec"]);
@@ -137,29 +142,29 @@ fn the_manifest_is_compared_with_the_kernel() {
     );
 
     let mut same = Fake::with_agent();
-    same.object("exec *", &check(true));
+    same.object("exec *", &diff(true));
     let ran = same.run(&["diff", "web-0"]).with(0);
     assert!(
         ran.stdout.ends_with("The rules are as the manifest describes them (nftables).\n"),
         "{}",
         ran.stdout
     );
-    assert_eq!(same.run(&["diff", "web-0", "-o", "json"]).with(0).json()["kernel"], check(true));
+    assert_eq!(same.run(&["diff", "web-0", "-o", "json"]).with(0).json()["kernel"], diff(true));
 }
 
 #[test]
 fn remarks_that_a_comparison_repeats_are_left_out() {
-    let mut document = check(false);
+    let mut document = diff(false);
     document["before"] = json!(["nat PREROUTING: rule 1 decides first"]);
     document["others"] =
         json!([{ "mesh": "linkerd", "text": "linkerd captures here too", "remedy": "clean it" }]);
     let stderr = "WARN iptables: nat PREROUTING: rule 1 decides first\nWARN iptables: linkerd captures here too; clean it\n\
-                  WARN iptables: the rules differ from the desired ones backend=nftables\nlegacy tables can't be read\n";
+                  legacy tables can't be read\n";
     let mut fake = Fake::with_agent();
-    fake.answer("exec *sidecar-init check *", &document.to_string(), stderr, 3);
+    fake.answer("exec *sidecar-init diff *", &document.to_string(), stderr, 3);
     assert_eq!(fake.run(&["diff", "web-0"]).with(3).stderr, "note: legacy tables can't be read\n");
     let all = fake.run(&["diff", "web-0", "-o", "json"]).with(3);
-    assert_eq!(all.stderr.lines().count(), 4, "{}", all.stderr);
+    assert_eq!(all.stderr.lines().count(), 3, "{}", all.stderr);
 }
 
 /// Its standard input has no end, so the manifest is an argument.
@@ -168,12 +173,12 @@ fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
     let mut with_others = crate::fake::pod("web-0");
     with_others["spec"]["ephemeralContainers"] = json!([{ "name": "before", "args": ["x"] }]);
     let mut fake = Fake::with(&with_others, &[]);
-    fake.object("debug *", &check(true));
+    fake.object("debug *", &diff(true));
     let words = ["diff", "web-0", "--image", "registry/init:1", "--yes"];
     fake.run(&words).with(0);
     let call = fake.calls().pop().expect("a call");
     let (start, manifest) = call.split_once(" -f ").expect("a manifest");
-    assert!(start.contains(" --quiet --attach ") && start.ends_with(" check --format json"), "{start}");
+    assert!(start.contains(" --quiet --attach ") && start.ends_with(" diff --format json"), "{start}");
     let manifest: Value = serde_json::from_str(manifest).expect("JSON");
     assert_eq!(manifest["spec"], crate::fake::pod("web-0")["spec"]);
 
@@ -185,7 +190,7 @@ fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
     assert!(fake.calls().iter().all(|call| !call.starts_with("debug")));
 
     let failing = Fake::without_agent();
-    failing.run(&words).with(1).tells(" check --format json -f '{..}': failed");
+    failing.run(&words).with(1).tells(" diff --format json -f '{..}': failed");
 }
 
 #[test]

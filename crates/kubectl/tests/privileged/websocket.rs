@@ -69,7 +69,7 @@ fn the_agent_answers() {
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(false), &json!(false)], "no rules are set: {document}");
     session.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(3);
-    session.run(&["diff", "web-0"]).with(3).prints("The rules differ").prints("# missing");
+    session.run(&["diff", "web-0"]).with(3).prints("verdicts change:").prints("# missing");
 
     apply(&session.namespace);
     let document = session.run(&call).with(0).json();

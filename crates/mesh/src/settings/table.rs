@@ -123,6 +123,9 @@ settings! {
             example "json" of ["text", "json", "yaml", "picture", "svg"], Value("FORMAT"),
             "text, json or yaml; pictures of the packet's way through all traffic: picture (text) or svg [default: text]";
     }
+    Diff {
+        DiffRules: "rules" _ [], Switch, "Print the lines of rules that differ, too";
+    }
     Lint {
         LintFormat: "format" _ []
             example "sarif" of ["text", "json", "yaml", "sarif", "github"], Value("FORMAT"),
