@@ -57,15 +57,7 @@ pub fn conditions(tests: &[Test]) -> Vec<String> {
 /// A condition with its values written out, however many there are. `header` is where ports are looked for: `tcp`,
 /// `udp`, or `th` for any that has ports.
 pub fn condition(condition: &Condition, header: &str) -> String {
-    let one = Test { condition: condition.clone(), set: None };
-    match condition.values.ranges() {
-        [_] => test(&one, header),
-        _ if condition.field == Field::ConnState => test(&one, header),
-        _ => {
-            let list = format!("{{ {} }}", values(condition).join(", "));
-            compared(condition, header, &list)
-        }
-    }
+    test(&Test { condition: condition.clone(), set: None }, header)
 }
 
 /// The values of a condition, one text for each range.
@@ -154,14 +146,13 @@ fn named_protocol(test: &Test) -> Option<Protocol> {
 
 fn test(test: &Test, header: &str) -> String {
     let Condition { field, negated, values } = &test.condition;
-    match (field, &test.set, values.single()) {
-        (Field::ConnState, ..) => states(*negated, values.numbers()),
-        (_, Some(set), _) => compared(&test.condition, header, &format!("@{set}")),
-        (_, None, interval) => {
-            let value = value(field.data_type(), interval.unwrap_or(Interval::one(0)));
-            compared(&test.condition, header, &value)
-        }
-    }
+    let right = match (&test.set, &self::values(&test.condition)[..]) {
+        _ if *field == Field::ConnState => return states(*negated, values.numbers()),
+        (Some(set), _) => format!("@{set}"),
+        (None, [one]) => one.clone(),
+        (None, several) => format!("{{ {} }}", several.join(", ")),
+    };
+    compared(&test.condition, header, &right)
 }
 
 /// A condition that compares its field with a value.
