@@ -1,11 +1,14 @@
 //! All packets of a pod: what it sends to others and to itself, and what arrives for it or for machines behind it.
 
-use crate::explain::{PLAIN_PORTS, PodContext, RuleView};
+use crate::explain::{PodContext, RuleView};
 use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
 use rules::simulate::{Atlas, Marks, Packet, PacketSet, Region, ViewRule, Way, Work, number};
 use rules::{ConnState, Family};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Ports to try, of which most configurations list none.
+pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
 /// The packets of one family.
 #[derive(Debug)]
@@ -98,6 +101,16 @@ impl PodPackets {
         Self { family, owned, own, local, starts }
     }
 
+    /// One set alone, of a pod with these addresses.
+    pub(crate) fn alone(set: PacketSet, addresses: &[IpAddr]) -> Self {
+        let family = set.family;
+        let owned: Vec<IpAddr> = addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
+        let own: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
+        let local = local_addresses(family, addresses);
+        let starts = vec![Start { way: set.way, is_within: false, sets: vec![set] }];
+        Self { family, owned, own, local, starts }
+    }
+
     /// All packets, in sets that share none.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &PacketSet> {
         self.starts.iter().flat_map(|start| &start.sets)
@@ -179,6 +192,14 @@ fn states(rule_views: &[&RuleView]) -> Vec<ConnState> {
     let is_apart = answers(ConnState::Related) != answers(ConnState::New);
     let related = is_apart.then_some(ConnState::Related);
     [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
+}
+
+/// The addresses of a pod, and those of loopback.
+pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
+    let own = addresses.iter().filter(|own| Family::of(**own) == family);
+    let mut local: Intervals = own.map(|own| Interval::one(number(*own))).collect();
+    local.union(&loopback(family));
+    local
 }
 
 /// The addresses of loopback, and the one from which Istio's proxy hands calls to the application.

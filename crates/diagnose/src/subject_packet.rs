@@ -99,5 +99,6 @@ impl Subject {
             .in_words_of(&self.dialect())
             .of_skipped(self.skip())
             .in_doubt(remarks.find(|remark| remark.code == Code::OwnNetworkStack))
+            .over(rule_view, query)
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum PacketVerdict {
     Passing,
     Dropped,
     Unknown,
+    /// It depends on what the question leaves open.
+    Depends,
     /// It can't be sent.
     Unsent,
 }
@@ -41,6 +43,15 @@ struct ExplanationDocument {
     trace: Vec<RuleInDocument>,
     #[serde(default)]
     limits: Vec<LimitInDocument>,
+    #[serde(default)]
+    cases: Vec<CaseInDocument>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CaseInDocument {
+    text: String,
+    summary: String,
+    reason: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,6 +95,7 @@ impl ExplainedPacket {
             (None, "pass") => PacketVerdict::Passing,
             (None, "drop") => PacketVerdict::Dropped,
             (None, "unknown") => PacketVerdict::Unknown,
+            (None, "depends") => PacketVerdict::Depends,
             (None, other) => return Err(format!("printed the unknown verdict {other:?}")),
         };
         let (sentence, text) = (visible(&read.sentence()), read.text(verdict, width));
@@ -95,7 +107,10 @@ impl ExplainedPacket {
         match self.verdict {
             PacketVerdict::Captured(_) => Some(true),
             PacketVerdict::Passing => Some(false),
-            PacketVerdict::Dropped | PacketVerdict::Unknown | PacketVerdict::Unsent => None,
+            PacketVerdict::Dropped
+            | PacketVerdict::Unknown
+            | PacketVerdict::Depends
+            | PacketVerdict::Unsent => None,
         }
     }
 }
@@ -117,6 +132,14 @@ impl ExplanationDocument {
             "tproxy" => format!("captured: handed unchanged to the proxy's {ports}"),
             "pass" => format!("not captured: goes to {to} as it was sent"),
             "drop" => "dropped: never arrives".to_owned(),
+            "depends" => {
+                let case = |case: &CaseInDocument| {
+                    let CaseInDocument { text, summary, reason } = case;
+                    format!("{text} {summary}, because {reason}")
+                };
+                let cases: Vec<String> = self.cases.iter().map(case).collect();
+                format!("depends: {}", visible(&cases.join("; ")))
+            }
             _ => "unknown: the verdict can't be determined".to_owned(),
         }
     }
@@ -130,7 +153,10 @@ impl ExplanationDocument {
     }
 
     fn sentence(&self) -> String {
-        format!("{}, because {}", self.head(), self.reason())
+        match self.cases.is_empty() {
+            true => format!("{}, because {}", self.head(), self.reason()),
+            false => self.head(),
+        }
     }
 
     fn text(&self, verdict: PacketVerdict, width: usize) -> String {
@@ -143,9 +169,12 @@ impl ExplanationDocument {
             PacketVerdict::Captured(_) => Style::Captured,
             PacketVerdict::Passing => Style::Passing,
             PacketVerdict::Dropped => Style::Dropped,
-            PacketVerdict::Unknown | PacketVerdict::Unsent => Style::Strong,
+            PacketVerdict::Unknown | PacketVerdict::Depends | PacketVerdict::Unsent => Style::Strong,
         };
-        let line = format!("{}, because {}\n", style.paint(self.head()), visible(self.reason()));
+        let line = match self.cases.is_empty() {
+            true => format!("{}, because {}\n", style.paint(self.head()), visible(self.reason())),
+            false => format!("{}\n", style.paint(self.head())),
+        };
         text.push_str(&fold(&line, 2, width));
         for LimitInDocument { text: limit, remedy } in &self.limits {
             let note = format!("{}: {}\n", Style::Strong.paint("note"), visible(limit));

@@ -156,6 +156,7 @@ fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
 /// The verdict as a word for the style sheet.
 pub(crate) fn kind(explained: &Explanation<'_>) -> &'static str {
     match explained.outcome().verdict {
+        _ if explained.depends_on().is_some() => "unknown",
         rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
         rules::simulate::Verdict::Pass => "passing",
         rules::simulate::Verdict::Drop => "dropped",

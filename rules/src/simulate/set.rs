@@ -144,6 +144,16 @@ impl PacketSet {
         self
     }
 
+    /// The packets that are like these, with any value of a field.
+    #[must_use]
+    pub fn with_any(mut self, field: Field) -> Self {
+        let all = Self::all(self.family, Way::Outbound, self.state);
+        if let Some(slot) = slot(field) {
+            self.values[slot] = all.values[slot].clone();
+        }
+        self
+    }
+
     /// The packets that are sent without such a mark.
     #[must_use]
     pub fn without_mark(mut self, mark: Mark) -> Self {

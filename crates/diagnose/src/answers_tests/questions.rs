@@ -108,6 +108,7 @@ fn a_redirected_call_needs_no_route_to_where_it_was_sent() {
         endpoint_names: EndpointNames::default(),
         no_route: Some("none".to_owned()),
         is_apps: false,
+        open: None,
     };
     let no_route = |verdict, routes: &dyn Routes| {
         let outcome = Outcome { verdict, decided_by: None, translated: None, stays: false, is_tie: false };

@@ -11,14 +11,14 @@ use std::net::IpAddr;
 
 /// Packets of a start by what sets them apart from all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PacketGroup {
+pub(crate) struct PacketGroup {
     /// Which start.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// The values of each of [`GROWTH`]; `None` for all.
     values: [Option<Intervals>; GROWTH.len()],
     /// The marks of packet and connection; `None` for all.
-    pub(super) marks: [Option<Vec<Marks>>; 2],
-    pub(super) states: Vec<ConnState>,
+    pub(crate) marks: [Option<Vec<Marks>>; 2],
+    pub(crate) states: Vec<ConnState>,
     /// How they end before and after, whichever rule decides.
     ends: [GroupEnd; 2],
 }
@@ -38,14 +38,14 @@ const GROWTH: [Field; 8] = [
 ];
 
 /// The packets whose verdict changes.
-pub(super) struct Changed {
-    pub(super) groups: Vec<PacketGroup>,
-    pub(super) is_complete: bool,
+pub(crate) struct Changed {
+    pub(crate) groups: Vec<PacketGroup>,
+    pub(crate) is_complete: bool,
     /// Whether any packet is captured, before or after.
-    pub(super) any_captured: bool,
+    pub(crate) any_captured: bool,
 }
 
-pub(super) fn changed(packets: &PodPackets, [before, after]: [&RuleView; 2], work: &mut Work) -> Changed {
+pub(crate) fn changed(packets: &PodPackets, [before, after]: [&RuleView; 2], work: &mut Work) -> Changed {
     let mut found = Changed { groups: Vec::new(), is_complete: true, any_captured: false };
     for (index, start) in packets.starts.iter().enumerate() {
         let mut groups = Vec::new();
@@ -82,6 +82,15 @@ pub(super) fn changed(packets: &PodPackets, [before, after]: [&RuleView; 2], wor
     found
 }
 
+/// The regions of one set of packets, those that end alike joined.
+pub(crate) fn grouped(packets: &PodPackets, regions: Vec<(PacketSet, Ending)>) -> Vec<PacketGroup> {
+    let start = &packets.starts[0];
+    let of_region = |(set, ending): (PacketSet, Ending)| {
+        PacketGroup::of(0, start, &start.sets[0], &set, [ending, ending])
+    };
+    widened(&joined(regions.into_iter().map(of_region).collect(), start), packets, start)
+}
+
 impl PacketGroup {
     fn of(index: usize, start: &Start, all: &PacketSet, packets: &PacketSet, ends: [Ending; 2]) -> Self {
         let apart = |marks: &Marks, of_all: &Marks| (marks != of_all).then(|| vec![marks.clone()]);
@@ -98,7 +107,7 @@ impl PacketGroup {
     }
 
     /// The values of a field that set the group apart.
-    pub(super) fn values(&self, field: Field) -> Option<&Intervals> {
+    pub(crate) fn values(&self, field: Field) -> Option<&Intervals> {
         self.values[place(field)].as_ref()
     }
 
@@ -109,7 +118,7 @@ impl PacketGroup {
     }
 
     /// The packets of the group.
-    pub(super) fn sets<'a>(&'a self, start: &'a Start) -> impl Iterator<Item = PacketSet> + 'a {
+    pub(crate) fn sets<'a>(&'a self, start: &'a Start) -> impl Iterator<Item = PacketSet> + 'a {
         let of_state = start.sets.iter().filter(|set| self.states.contains(&set.state));
         of_state.flat_map(|set| {
             let narrowed = GROWTH.into_iter().fold(set.clone(), |set, field| match self.values(field) {

@@ -10,6 +10,7 @@ mod tests;
 mod text;
 mod words;
 
+pub(crate) use changed::grouped;
 pub use text::text;
 pub use words::Packets;
 

@@ -57,7 +57,7 @@ pub struct Values {
 }
 
 impl Packets {
-    pub(super) fn of(packets: &PodPackets, group: &PacketGroup) -> Self {
+    pub(crate) fn of(packets: &PodPackets, group: &PacketGroup) -> Self {
         let start = &packets.starts[group.start];
         let family = packets.family;
         let values = |field: Field| values(packets, start, group, field);
@@ -105,6 +105,17 @@ impl Packets {
             && Self { families: Vec::new(), ..self.clone() } == Self { families: Vec::new(), ..other.clone() }
     }
 
+    /// What a question about one packet may leave open, in words: where the packets come from, and who sends them.
+    pub(crate) fn apart(&self) -> String {
+        let mut text = String::new();
+        text += &Values::said(&self.sources, [" from"; 2], [" from addresses other than"; 2]);
+        text +=
+            &Values::said(&self.source_ports, [" from port", " from ports"], [" from ports other than"; 2]);
+        text += &Values::said(&self.users, [" by user", " by users"], [" by users other than"; 2]);
+        text += &Values::said(&self.groups, [" by group", " by groups"], [" by groups other than"; 2]);
+        text
+    }
+
     /// The packets in words. A family is named only where `both_families` are captured. The users and groups of a proxy go
     /// without saying where its traffic is excepted.
     pub(super) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
@@ -123,11 +134,7 @@ impl Packets {
         };
         text += if is_within { " within the pod" } else { "" };
         let mut add = |values: &Option<Values>, is: [&str; 2], except: [&str; 2]| {
-            let Some(values) = values else { return };
-            let [one, several] = if values.except { except } else { is };
-            text += if values.is_single() { one } else { several };
-            text += " ";
-            text += &values.listed();
+            text += &Values::said(values, is, except);
         };
         let is_inbound = self.direction != "outbound";
         // What is usual goes without saying: a new connection without marks, from the pod's own address.
@@ -167,6 +174,13 @@ impl Packets {
 }
 
 impl Values {
+    /// The values after the words for one and for several; empty where they make no difference.
+    fn said(values: &Option<Self>, is: [&str; 2], except: [&str; 2]) -> String {
+        let Some(values) = values else { return String::new() };
+        let [one, several] = if values.except { except } else { is };
+        format!("{} {}", if values.is_single() { one } else { several }, values.listed())
+    }
+
     /// Whether it is one value, and no range.
     fn is_single(&self) -> bool {
         matches!(&self.values[..], [one] if count_in(one) == 1)

@@ -3,8 +3,8 @@
 //! A rule that was made from settings carries its reason. The reason of a rule that was read back is recognized from the
 //! rule itself; where it is not, the sentence quotes the rule's place and text.
 
-use super::Explanation;
 use super::lists::packet_value;
+use super::{Explanation, PacketCase};
 use mesh::RuleReason;
 use mesh::reason::{Meaning, MeaningRow, TrafficEffect};
 use mesh::recognition::{captures, read_at, summary::field_condition};
@@ -17,7 +17,11 @@ use rules::{Action, ConnState, ListedCondition, Origin, Target};
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
     pub fn sentence(&self) -> String {
-        format!("{}, because {}", self.verdict(), self.reason())
+        let Some(on) = self.depends_on() else {
+            return format!("{}, because {}", self.verdict(), self.reason());
+        };
+        let case = |case: &PacketCase| format!("{} {}, because {}", case.text, case.summary, case.reason);
+        format!("depends on {on}: {}", self.cases.iter().map(case).collect::<Vec<_>>().join("; "))
     }
 
     pub fn verdict(&self) -> String {

@@ -3,6 +3,7 @@
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question;
 use super::routes::{IncomingPacket, Routes};
+use crate::pod_packets::PLAIN_PORTS;
 use mesh::settings::Setting;
 use mesh::{CapturePolicy, DNS_PORT, ListItem, Selector};
 use rules::nft::Interval;
@@ -54,9 +55,6 @@ impl List {
 /// The headings of both tables.
 pub(super) const FROM_POD: &str = "From the pod to";
 pub(super) const TO_POD: &str = "From outside to";
-
-/// Ports to try, of which most configurations list none.
-pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
 /// Items of a list that become cases; longer lists would make a table too long to read.
 const MAX_ITEMS: usize = 200;

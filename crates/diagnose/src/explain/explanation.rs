@@ -1,5 +1,6 @@
 //! The explanation: a packet, the rules it met, and its verdict, before they are put into words.
 
+use super::depends::PacketCase;
 use super::question::EndpointNames;
 use crate::Style;
 use mesh::sources::Dialect;
@@ -20,6 +21,8 @@ pub struct Explanation<'a> {
     /// Why the rules may have no effect, as a further clause of the reason; else empty.
     pub(super) doubt: String,
     pub(super) endpoint_names: EndpointNames,
+    /// The packets that the question may be about, where they end in several ways; else empty.
+    pub(super) cases: Vec<PacketCase>,
 }
 
 /// Walks the packet and remembers everything.
@@ -75,6 +78,7 @@ impl Explanation<'_> {
             nothing: None,
             doubt: String::new(),
             endpoint_names,
+            cases: Vec::new(),
         }
     }
 
@@ -87,8 +91,12 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt.
+    /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt, or if that depends on
+    /// what the question leaves open.
     pub fn is_captured(&self) -> Option<bool> {
+        if let Some(captured) = self.captured_of_cases() {
+            return captured;
+        }
         match self.outcome.verdict {
             Verdict::Redirect(_) | Verdict::Tproxy(_) => self.doubt.is_empty().then_some(true),
             Verdict::Pass => Some(false),

@@ -1,6 +1,6 @@
 //! An explanation for programs.
 
-use super::{Explanation, Limited, PacketQuery};
+use super::{Explanation, Limited, PacketCase, PacketQuery};
 use crate::basis::{Basis, BasisReport};
 use rules::Origin;
 use rules::render::listed;
@@ -63,8 +63,11 @@ impl<'a> PacketReport<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplanationReport {
-    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`; `depends` if packets of the question end in several ways.
     pub verdict: &'static str,
+    /// How they do; absent where all end alike. The rest is about the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<PacketCase>,
     /// The listener's port, the first of a range; null without a listener.
     pub port: Option<u16>,
     /// The last port, if a range of listeners shares the traffic.
@@ -129,7 +132,8 @@ impl Explanation<'_> {
             Verdict::Unknown => ("unknown", None),
         };
         ExplanationReport {
-            verdict,
+            verdict: if self.cases.is_empty() { verdict } else { "depends" },
+            cases: self.cases.clone(),
             port: ports.map(|ports| ports.first().number()),
             last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
             decided_by: self.outcome.decided_by.map(|at| self.decided_by(at)),

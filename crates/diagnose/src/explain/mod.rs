@@ -5,6 +5,7 @@
 
 mod because;
 mod cases;
+mod depends;
 mod destination;
 mod explanation;
 mod json;
@@ -20,8 +21,8 @@ mod tests;
 mod text;
 mod written;
 
-pub(crate) use cases::PLAIN_PORTS;
 pub use cases::{Case, CaseRow, List, usual_cases};
+pub use depends::PacketCase;
 pub use explanation::{Explanation, explain};
 pub use json::{DecidedBy, ExplanationReport, PacketReport, TraceEntry};
 pub use limits::Limited;

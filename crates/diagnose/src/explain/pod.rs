@@ -23,6 +23,10 @@ pub struct PodContext {
     /// The user and group of the application, and a remark about the user where a manifest does not set it.
     pub application: (Uid, Gid),
     pub user_remark: &'static str,
+    /// Whether a manifest names the application's user.
+    pub(crate) is_user_known: bool,
+    /// All users and groups of the proxy.
+    pub(crate) proxy_ids: (Vec<Uid>, Vec<Gid>),
 }
 
 /// A user and a group of containers beside the proxy.
@@ -105,6 +109,8 @@ impl PodContext {
             mark: 0,
             application: (app, app.into()),
             user_remark: "",
+            is_user_known: false,
+            proxy_ids: (vec![default], vec![default.into()]),
         };
         plain.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
     }
@@ -125,14 +131,17 @@ impl PodContext {
     pub fn with_proxy(self, proxy: &Proxy) -> Self {
         let (uid, gid) = self.proxy;
         let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
-        Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), ..self }
+        let is_known = !proxy.uids.is_empty() || !proxy.gids.is_empty() || proxy.mark.is_some();
+        let proxy_ids = if is_known { (proxy.uids.clone(), proxy.gids.clone()) } else { self.proxy_ids };
+        Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), proxy_ids, ..self }
     }
 
     /// The same of a pod whose containers run as this user.
     #[must_use]
     pub fn with_application(self, user: &ApplicationUser) -> Self {
         let user_remark = if user.uid.is_some() { "" } else { ASSUMED };
-        Self { application: (user.uid.unwrap_or(self.application.0), user.gid), user_remark, ..self }
+        let application = (user.uid.unwrap_or(self.application.0), user.gid);
+        Self { application, user_remark, is_user_known: user.uid.is_some(), ..self }
     }
 
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing

@@ -3,9 +3,11 @@
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::routes::{IncomingPacket, OutgoingPacket, Routes};
+use crate::pod_packets::local_addresses;
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
-use rules::simulate::{Direction, Outcome, Packet, Verdict};
+use rules::nft::{Field, Interval, Intervals};
+use rules::simulate::{Direction, Outcome, Packet, PacketSet, Verdict};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -30,6 +32,8 @@ pub struct PacketQuery {
     pub no_route: Option<String>,
     /// Whether the application of the pod sends it, as its own user.
     pub is_apps: bool,
+    /// All packets that the question may be about, where it leaves something open.
+    pub(crate) open: Option<PacketSet>,
 }
 
 /// The names of a packet's ends, where they are not shown by their addresses.
@@ -166,8 +170,59 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
-    Some(PacketQuery { packet, endpoint_names, no_route, is_apps })
+    let is_open = OpenFields {
+        source: from.is_none() && inbound,
+        source_port: reader
+            .raw
+            .get(Setting::PacketSource)
+            .is_none_or(|given| given.value.parse::<SocketAddr>().is_err()),
+        user: is_apps && !context.pod.is_user_known,
+    };
+    let open = is_open.around(&packet, context.pod);
+    Some(PacketQuery { packet, endpoint_names, no_route, is_apps, open })
 }
+
+/// What a question leaves open of its packet.
+struct OpenFields {
+    source: bool,
+    source_port: bool,
+    /// The user and the group of the application: all but the proxy's.
+    user: bool,
+}
+
+impl OpenFields {
+    /// All packets that are like this one but for what is open; `None` if nothing is.
+    fn around(&self, packet: &Packet, pod: &PodContext) -> Option<PacketSet> {
+        let family = packet.family();
+        let mut set = PacketSet::one(packet);
+        if self.source {
+            set = set
+                .with_any(Field::Source(family))
+                .without(Field::Source(family), &local_addresses(family, &pod.addresses));
+        }
+        if self.source_port {
+            set = set.with_any(Field::SourcePort);
+            if let Direction::Outbound { .. } = packet.direction {
+                let (first, last) = LOCAL_PORTS;
+                set = set.with(Field::SourcePort, &Intervals::from_iter([Interval { first, last }]));
+            }
+        }
+        if self.user {
+            let uids = pod.proxy_ids.0.iter().map(|uid| Interval::one(uid.number().into())).collect();
+            let gids = pod.proxy_ids.1.iter().map(|gid| Interval::one(gid.number().into())).collect();
+            set = set.with_any(Field::Uid).without(Field::Uid, &uids);
+            set = if pod.user_remark.is_empty() {
+                set.with_any(Field::Gid).without(Field::Gid, &gids)
+            } else {
+                set
+            };
+        }
+        (self.source || self.source_port || self.user).then_some(set)
+    }
+}
+
+/// The ports that the kernel picks for calls (`net.ipv4.ip_local_port_range`, as it is by default).
+const LOCAL_PORTS: (u128, u128) = (32_768, 60_999);
 
 impl PacketQuery {
     /// Why the packet is not sent or taken in, by the rules that it meets: NAT in PREROUTING precedes the route, so that a call

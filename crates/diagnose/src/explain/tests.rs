@@ -1,11 +1,14 @@
-//! Limits of ambient mode, each on the path of the packets that run into it.
+//! Limits of ambient mode, each on the path of the packets that run into it; and questions that leave something open.
 
-use super::{PodContext, RuleView, explain};
+use super::{PodContext, QuestionContext, RuleView, explain};
+use crate::Subject;
 use crate::random::configured;
 use mesh::Mesh;
+use mesh::Setting;
 use mesh::ambient::defaults::{PROBE_V4, PROBE_V6};
+use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
 use rules::simulate::{Direction, Packet, Verdict};
-use rules::{ConnState, Gid, Protocol, Uid};
+use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::net::SocketAddr;
 
 /// A packet in words: where it arrives or that it leaves, protocol, mark, ends.
@@ -88,4 +91,48 @@ fn every_way_has_its_port_and_its_limits() {
     let call = |protocol| packet("at vm0", protocol, 0, "10.9.0.2:4000", "192.0.2.53:53");
     check(&vm, &call(Tcp), Some(15001), &["SI025", "SI026"]);
     check(&vm, &call(Udp), None, &[]);
+}
+
+/// The verdict, and the cases of a question that leaves caller, source port and user open.
+#[test]
+fn what_a_question_leaves_open_is_all_that_it_may_be() {
+    let check = |rules: &str,
+                 question: &[(Setting, &str)],
+                 captured: Option<bool>,
+                 cases: &[(&str, &str)]| {
+        let rules = format!(
+            "*nat\n-A PREROUTING -p tcp -j REDIRECT --to-ports 15006\n-A OUTPUT -p tcp -m owner ! --uid-owner 1337 \
+             -j REDIRECT --to-ports 15001\nCOMMIT\n*mangle\n{rules}COMMIT\n"
+        );
+        let pod = PodContext::new(["10.1.0.9".parse().expect("an address")], None);
+        let listing = rules::parse::listing(&rules, Family::V4).expect("a listing");
+        let rule_view = RuleView::of_listing(listing, &pod);
+        let raw = Raw::of(question.iter().map(|(setting, value)| {
+            (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
+        }));
+        let mut reader = SettingReader::new(&raw, Vec::new());
+        let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
+        let query = super::packet(&mut reader, &place).expect("a question");
+        let subject = Subject::of_flags(raw.clone(), Vec::new(), |_| Box::new(NullHost));
+        let explained = subject.explain(&rule_view, &query);
+        let report = explained.report();
+        let found: Vec<(&str, &str)> = report.cases.iter().map(|case| (&*case.text, case.verdict)).collect();
+        assert_eq!((explained.is_captured(), &found[..]), (captured, cases), "{rules} {question:?}");
+        assert_eq!(report.verdict == "depends", !cases.is_empty());
+    };
+    let (inbound, outbound) = ([(Setting::Destination, "8080")], [(Setting::Destination, "192.0.2.1:80")]);
+    let from_ten = "-A PREROUTING -s 10.0.0.0/8 -j DROP\n";
+    let of_caller = [("from addresses other than 10.0.0.0/8", "redirect"), ("from 10.0.0.0/8", "drop")];
+    check("", &inbound, Some(true), &[]);
+    check("", &outbound, Some(true), &[]);
+    check(from_ten, &inbound, None, &of_caller);
+    check(from_ten, &[inbound[0], (Setting::PacketSource, "192.0.2.9")], Some(true), &[]);
+    check("-A PREROUTING -p tcp -m tcp --sport 1:1023 -j DROP\n", &outbound, Some(true), &[]);
+    let of_port = [("from ports other than 1-1023", "redirect"), ("from ports 1-1023", "drop")];
+    check("-A PREROUTING -p tcp -m tcp --sport 1:1023 -j DROP\n", &inbound, None, &of_port);
+    let of_user = [("by users other than 33", "redirect"), ("by user 33", "drop")];
+    let user = "-A OUTPUT -m owner --uid-owner 33 -j DROP\n";
+    check(user, &outbound, None, &of_user);
+    check(user, &[outbound[0], (Setting::SenderUid, "34")], Some(true), &[]);
+    check("-A OUTPUT -m owner --uid-owner 1337 -j DROP\n", &outbound, Some(true), &[]);
 }

@@ -1,6 +1,6 @@
 //! An explanation for people: the verdict, then each rule met.
 
-use super::{Explanation, Limited, because};
+use super::{Explanation, Limited, PacketCase, because, depends};
 use crate::{Style, fold, plain};
 use mesh::visible;
 use rules::nft::Field;
@@ -29,8 +29,16 @@ impl Explanation<'_> {
     }
 
     fn write(&self, f: &mut String, width: usize) -> fmt::Result {
-        let verdict = self.style().paint(self.verdict());
-        f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
+        if let Some(on) = self.depends_on() {
+            f.push_str(&fold(&format!("{}\n", Style::Strong.paint(format!("depends on {on}:"))), 2, width));
+            for PacketCase { text, verdict, summary, reason, .. } in &self.cases {
+                let words = depends::style(verdict).paint(summary);
+                f.push_str(&fold(&format!("  {text}: {words}, because {reason}\n"), 4, width));
+            }
+        } else {
+            let verdict = self.style().paint(self.verdict());
+            f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
+        }
         writeln!(f, "\n{}", fold(&self.packet_line(), 2, width))?;
         for Limited { text, remedy, .. } in self.limits() {
             f.push_str(&fold(&format!("{}: {text}\n", Style::Strong.paint("note")), RULE, width));

@@ -1,0 +1,117 @@
+//! What a question leaves open: the caller's address, the source port, the user. All packets that it may be about are walked; where
+//! they end in several ways, the answer depends on what was not given.
+
+use super::{Explanation, PacketQuery, RuleView, explain};
+use crate::Style;
+use crate::compare::{Packets, grouped};
+use crate::pod_packets::PodPackets;
+use rules::simulate::{Atlas, PacketSet, Work};
+use serde::Serialize;
+
+/// Rules that all packets of a question may meet.
+const MAX_WORK: usize = 2_000_000;
+
+/// Some of the packets that a question may be about, and how they end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PacketCase {
+    /// The packets in words, such as `from 10.0.0.0/8`; empty for all others.
+    pub text: String,
+    /// The same as data.
+    #[serde(rename = "traffic")]
+    pub packets: Packets,
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    pub verdict: &'static str,
+    /// The listener's port, the first of a range; null where no listener gets them.
+    pub port: Option<u16>,
+    /// The verdict in words.
+    pub summary: String,
+    /// Why, in words.
+    pub reason: String,
+    /// Whether a listener gets them; `None` where that is not known, or where they are dropped.
+    #[serde(skip)]
+    pub(super) is_captured: Option<bool>,
+}
+
+impl Explanation<'_> {
+    /// The same answer about all packets that the question may be about.
+    #[must_use]
+    pub(crate) fn over(self, rule_view: &RuleView, query: &PacketQuery) -> Self {
+        let Some(open) = &query.open else { return self };
+        let sets = [open.clone()];
+        let mut work = Work::new(MAX_WORK);
+        let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut work);
+        if !atlas.is_complete() {
+            let why = "the rules are too many to try every caller, source port and user";
+            return self.in_doubt(Some(&why));
+        }
+        let verdict = |at: usize| atlas.regions[at].ending.verdict;
+        if (1..atlas.regions.len()).all(|at| verdict(at) == verdict(0)) {
+            return self;
+        }
+        let packets = PodPackets::alone(open.clone(), &rule_view.routing.addresses);
+        let regions = atlas.regions.into_iter().map(|region| (region.packets, region.ending)).collect();
+        let cases = grouped(&packets, regions);
+        let case = |group| {
+            let described = Packets::of(&packets, &group);
+            let sets: Vec<PacketSet> = group.sets(&packets.starts[0]).collect();
+            let is_asked = sets.iter().any(|set| set.contains(&query.packet));
+            let example = if is_asked {
+                query.packet.clone()
+            } else {
+                sets.iter().find_map(|set| packets.example(set))?
+            };
+            let explained = explain(&rule_view.view, &rule_view.routing, &example);
+            let explained = Explanation {
+                dialect: self.dialect.clone(),
+                nothing: self.nothing.clone(),
+                doubt: self.doubt.clone(),
+                endpoint_names: self.endpoint_names.clone(),
+                ..explained
+            };
+            let report = explained.report();
+            Some(PacketCase {
+                text: described.apart().trim_start().to_owned(),
+                packets: described,
+                verdict: report.verdict,
+                port: report.port,
+                summary: explained.verdict(),
+                reason: explained.reason(),
+                is_captured: explained.is_captured(),
+            })
+        };
+        let mut cases: Vec<PacketCase> = cases.into_iter().filter_map(case).collect();
+        // The packet that is shown comes first.
+        let own = self.report().verdict;
+        cases.sort_by_key(|case| case.verdict != own);
+        if cases.iter().all(|case| case.verdict == own) { self } else { Self { cases, ..self } }
+    }
+
+    /// What the answer depends on; `None` where all packets end alike.
+    pub fn depends_on(&self) -> Option<String> {
+        let has = |of: fn(&Packets) -> bool| self.cases.iter().any(|case| of(&case.packets));
+        let on = [
+            ("the caller", has(|packets| packets.sources.is_some())),
+            ("the source port", has(|packets| packets.source_ports.is_some())),
+            ("the user", has(|packets| packets.users.is_some())),
+            ("the group", has(|packets| packets.groups.is_some())),
+        ];
+        let on: Vec<&str> = on.into_iter().filter(|(_, is_it)| *is_it).map(|(name, _)| name).collect();
+        (!self.cases.is_empty()).then(|| on.join(" and "))
+    }
+
+    /// Whether a listener gets all packets of the question, or none; `None` where that depends.
+    pub(super) fn captured_of_cases(&self) -> Option<Option<bool>> {
+        let (first, others) = self.cases.split_first()?;
+        Some(first.is_captured.filter(|_| others.iter().all(|case| case.is_captured == first.is_captured)))
+    }
+}
+
+/// The style of a case is that of its verdict.
+pub(super) fn style(verdict: &str) -> Style {
+    match verdict {
+        "redirect" | "tproxy" => Style::Captured,
+        "pass" => Style::Passing,
+        _ => Style::Dropped,
+    }
+}
