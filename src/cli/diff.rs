@@ -5,7 +5,7 @@ use super::host::System;
 use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
 use super::rule_views;
-use super::run::{self, Format, Logging, ResolvedCall, Run};
+use super::run::{self, Format, ResolvedCall, Run};
 use super::{Exit, change, logging::Stdout, paint, report};
 use diagnose::compare::{self, ComparedSide, Comparison, compare};
 use diagnose::explain::PodContext;
@@ -28,53 +28,67 @@ struct DiffConfiguration {
 }
 
 pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
-    let live = Sided::live(raw, problems);
-    let noted = match files.is_empty() && !raw.describes_rules() {
-        true => match noted::settings(&live.subject)? {
-            Ok(NotedSettings::Found(noted, basis)) => Some(Sided::here(*noted, basis.name())),
-            Ok(other) => return Err(noted::needed(&other)),
-            Err(exit) => return Ok(exit),
-        },
-        false => None,
-    };
+    let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
+    if files.is_empty() && !raw.describes_rules() {
+        return match noted::settings(&live)? {
+            Ok(NotedSettings::Found(noted, basis)) => from_live(&live, &noted, basis.name()),
+            Ok(other) => Err(noted::needed(&other)),
+            Err(exit) => Ok(exit),
+        };
+    }
     let configurations = configurations(raw, problems, files)?;
     // Both configurations may be of one manifest, which may be a pipe: it can be read only once.
     let texts: BTreeMap<&str, Result<String, String>> =
         files.iter().map(|file| (file.as_str(), manifest::read(file))).collect();
     let read = |file: &str| texts[file].clone();
-    let described = manifest::each(&configurations, |side| side.subjects(problems, read))?;
-    let sides: Vec<Vec<Sided>> = match (described.len(), noted) {
-        (2, _) => described,
-        (_, noted) => {
-            let of_here = |sided: Sided| Sided { is_here: true, ..sided };
-            let asked_for: Vec<Sided> = described.into_iter().flatten().chain(noted).map(of_here).collect();
-            manifest::only(asked_for.iter().map(|sided| &sided.subject))?;
-            vec![vec![live], asked_for]
+    let sides = manifest::each(&configurations, |side| side.subjects(problems, read))?;
+    match &sides[..] {
+        [old, new] => between(old, new),
+        sides => {
+            let subject = manifest::only(sides.iter().flatten().map(|sided| &sided.subject))?;
+            from_live(&live, subject, sides[0][0].name.clone())
         }
+    }
+}
+
+/// Compares the live rules with those of a subject, of which this network namespace provides the facts.
+fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Problems> {
+    let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
+    manifest::begin(std::slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
+    let from = Basis::Rules { namespace: live.namespace() }.name();
+    let report = match DiffReport::new(Some(from), Some(to)).with_live(subject, &call, prints_rules) {
+        Ok(report) => report,
+        Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
     };
-    let (old, new) = (&sides[0], &sides[1]);
+    let printed = match call.run.format {
+        Format::Text => report::text(&report.text()),
+        Format::Data(encoding) => report::data(encoding, &report),
+    };
+    Ok(if printed == Exit::Done { report.exit() } else { printed })
+}
+
+/// Compares the subjects of two sides that are described.
+fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
     let all: Vec<&Sided> = old.iter().chain(new).collect();
-    let calls = manifest::each(all.iter().copied(), resolve)?;
-    if let (Some(first), Some(call)) = (all.first(), calls.first()) {
-        let subject = std::slice::from_ref(&first.subject);
-        manifest::begin(subject, &call.logging, [], Stdout::Answer)?;
-        let warnings = calls.iter().map(|call| &call.warnings);
-        all.iter().zip(warnings).for_each(|(sided, warnings)| manifest::warn(&sided.subject, warnings));
-        let elsewhere = all.iter().filter(|sided| !sided.is_here);
-        elsewhere.for_each(|sided| manifest::note_assumption(&sided.subject));
+    let calls = manifest::each(&all, |sided| resolve(&sided.subject, &*sided.subject.host()))?;
+    if let (Some(first), Some((call, _))) = (all.first(), calls.first()) {
+        manifest::begin(std::slice::from_ref(&first.subject), &call.logging, [], Stdout::Answer)?;
+        all.iter().zip(&calls).for_each(|(sided, (call, _))| manifest::warn(&sided.subject, &call.warnings));
+        all.iter().for_each(|sided| manifest::note_assumption(&sided.subject));
     }
     let (old_calls, new_calls) = calls.split_at(old.len());
-    let format = calls.first().map_or(Format::Text, |call| call.run.format);
+    let format = calls.first().map_or(Format::Text, |(call, _)| call.run.format);
     let (mut sections, mut exits) = (Vec::new(), Vec::new());
     for (before, after) in matched(old, new) {
         let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
         let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
-        let report = match DiffReport::between(pair) {
-            Ok(report) => report,
-            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-        };
+        let report = DiffReport::between(pair);
         exits.push(report.exit());
-        sections.push(SubjectSection { title, body: report.body(format) });
+        let body = match format {
+            Format::Text => report.text(),
+            Format::Data(_) => data::document(Encoding::Json, &report),
+        };
+        sections.push(SubjectSection { title, body });
     }
     let printed = match format {
         Format::Text => manifest::print(&sections, |title| format!("== {title}")),
@@ -87,7 +101,14 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
     })
 }
 
-/// The configurations that are described: both; or one, or none, to be compared with the live rules.
+/// The settings of a subject, and whether rules are to be printed.
+fn resolve(subject: &Subject, host: &dyn Host) -> Result<(ResolvedCall, bool), Problems> {
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
+    let prints_rules = reader.switch(Setting::DiffRules);
+    Ok((run::finish(reader, host)?, prints_rules))
+}
+
+/// The configurations that are described: both, or one to be compared with the live rules.
 fn configurations(
     raw: &Raw,
     problems: &[InputProblem],
@@ -109,8 +130,7 @@ fn configurations(
     let names = |setting| raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
     let has_flags = raw.describes_rules();
     Ok(match files {
-        [] if has_flags => vec![DiffConfiguration { raw: raw.clone(), file: None, with_flags: true }],
-        [] => Vec::new(),
+        [] => vec![DiffConfiguration { raw: raw.clone(), file: None, with_flags: true }],
         [file] if (has_flags || names(Setting::Mesh)) && !names(Setting::NetworkNamespace) => {
             // The manifest as it is belongs to its own mesh, whichever a flag names.
             let own = raw.clone().without_rules().without(Setting::Mesh);
@@ -129,26 +149,6 @@ fn configurations(
 struct Sided {
     subject: Subject,
     name: String,
-    is_live: bool,
-    /// Whether this network namespace provides the facts of the host.
-    is_here: bool,
-}
-
-impl Sided {
-    fn live(raw: &Raw, problems: &[InputProblem]) -> Self {
-        let raw = raw.clone().without_rules().without(Setting::Filename);
-        let subject = Subject::of_flags(raw, problems.to_vec(), manifest::machine);
-        let name = Basis::Rules { namespace: subject.namespace() }.name();
-        Self { is_live: true, ..Self::here(subject, name) }
-    }
-
-    fn here(subject: Subject, name: String) -> Self {
-        Self { subject, name, is_live: false, is_here: true }
-    }
-
-    fn host(&self) -> Box<dyn Host> {
-        if self.is_here { Box::new(System::of(&self.subject.raw)) } else { self.subject.host() }
-    }
 }
 
 impl DiffConfiguration {
@@ -170,34 +170,11 @@ impl DiffConfiguration {
                 }
                 _ => Basis::Flags.name(),
             };
-            Sided { subject, name, is_live: false, is_here: false }
+            Sided { subject, name }
         };
         let subjects = manifest::subjects_from(self.raw.clone(), problems.to_vec(), read)?;
         Ok(subjects.into_iter().map(sided).collect())
     }
-}
-
-/// A configuration with its settings, resolved.
-struct ResolvedConfiguration {
-    run: Run,
-    logging: Logging,
-    warnings: Vec<String>,
-    /// `None` for the rules of a namespace.
-    capture: Option<Capture>,
-    prints_rules: bool,
-}
-
-fn resolve(sided: &Sided) -> Result<ResolvedConfiguration, Problems> {
-    let mut reader = SettingReader::new(&sided.subject.raw, sided.subject.before.clone());
-    let prints_rules = reader.switch(Setting::DiffRules);
-    let (run, logging) = run::read(&mut reader);
-    if sided.is_live {
-        let warnings = reader.finish()?;
-        return Ok(ResolvedConfiguration { run, logging, warnings, capture: None, prints_rules });
-    }
-    let call = run::configured(reader, &*sided.host(), run, logging)?;
-    let ResolvedCall { run, logging, warnings, capture } = call;
-    Ok(ResolvedConfiguration { run, logging, warnings, capture: Some(capture), prints_rules })
 }
 
 /// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side.
@@ -275,9 +252,8 @@ impl PartReport {
 }
 
 impl DiffReport {
-    fn between(pair: [Option<(&Sided, &ResolvedConfiguration)>; 2]) -> Result<Self, Box<dyn Error>> {
-        let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
-        let none = Self {
+    fn new(from: Option<String>, to: Option<String>) -> Self {
+        Self {
             from,
             to,
             equal: false,
@@ -288,39 +264,46 @@ impl DiffReport {
             others: Vec::new(),
             lines: None,
             also: String::new(),
-        };
-        let [Some((old, before)), Some((new, after))] = pair else { return Ok(none) };
-        let Some(desired) = &after.capture else { unreachable!("the second side is described") };
-        let Some(capture) = &before.capture else { return none.with_live(new, after, desired) };
-        let pods = [(old, capture), (new, desired)].map(|(sided, capture)| {
-            PodContext::from_settings(&sided.subject.raw, Some(&**capture), Some(&*sided.host()))
+        }
+    }
+
+    fn between(pair: [Option<(&Sided, &(ResolvedCall, bool))>; 2]) -> Self {
+        let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
+        let none = Self::new(from, to);
+        let [Some((old, (before, _))), Some((new, (after, prints_rules)))] = pair else { return none };
+        let pods = [(old, before), (new, after)].map(|(sided, call)| {
+            let host = sided.subject.host();
+            PodContext::from_settings(&sided.subject.raw, Some(&*call.capture), Some(&*host))
         });
         let pod = compare::pod(&pods);
-        let side = |sided: &Sided, capture| ComparedSide::of_subject(&sided.subject, capture, &pod);
-        let comparison = compare(&side(old, capture), &side(new, desired), &pod);
-        let differences = match after.prints_rules || after.run.format != Format::Text {
-            true => engine::compare_desired(&capture.desired(), &desired.desired(), OWNERS),
+        let side = |sided: &Sided, call: &ResolvedCall| {
+            ComparedSide::of_subject(&sided.subject, &call.capture, &pod)
+        };
+        let comparison = compare(&side(old, before), &side(new, after), &pod);
+        let differences = match *prints_rules || after.run.format != Format::Text {
+            true => engine::compare_desired(&before.capture.desired(), &after.capture.desired(), OWNERS),
             false => Differences::default(),
         };
         let equal = comparison.changes.is_empty();
-        Ok(Self { equal, comparison, ..none }.with_rules(after, &differences))
+        Self { equal, comparison, ..none }.with_rules(&differences, *prints_rules)
     }
 
-    fn with_rules(self, new: &ResolvedConfiguration, differences: &Differences) -> Self {
-        let lines = new.prints_rules.then(|| differences.to_string());
+    fn with_rules(self, differences: &Differences, prints_rules: bool) -> Self {
+        let lines = prints_rules.then(|| differences.to_string());
         Self { parts: differences.parts().into_iter().map(PartReport::of).collect(), lines, ..self }
     }
 
     /// What differs between the live rules and those of a subject.
     fn with_live(
         self,
-        sided: &Sided,
-        new: &ResolvedConfiguration,
-        capture: &Capture,
+        subject: &Subject,
+        call: &ResolvedCall,
+        prints_rules: bool,
     ) -> Result<Self, Box<dyn Error>> {
-        let (run, owner) = (&new.run, capture.owner());
-        let desired = |pod: &PodContext| ComparedSide::of_subject(&sided.subject, capture, pod);
-        if sided.subject.skip().is_some() {
+        let ResolvedCall { run, capture, .. } = call;
+        let owner = capture.owner();
+        let desired = |pod: &PodContext| ComparedSide::of_subject(subject, capture, pod);
+        if subject.skip().is_some() {
             let comparison = rule_views::changed_verdicts(run, capture, desired)?;
             return Ok(Self { equal: comparison.changes.is_empty(), comparison, ..self });
         }
@@ -344,7 +327,7 @@ impl DiffReport {
         let (backend, also) = (Some(compared.backend.to_string()), also(&compared, &owner));
         let equal = compared.differences.is_empty() && before.is_empty() && others.is_empty();
         Ok(Self { equal, comparison, backend, before, others, also, ..self }
-            .with_rules(new, &compared.differences))
+            .with_rules(&compared.differences, prints_rules))
     }
 
     fn exit(&self) -> Exit {
@@ -355,10 +338,7 @@ impl DiffReport {
         }
     }
 
-    fn body(&self, format: Format) -> String {
-        if let Format::Data(_) = format {
-            return data::document(Encoding::Json, self);
-        }
+    fn text(&self) -> String {
         let width = report::line_width();
         let (Some(from), Some(to)) = (&self.from, &self.to) else {
             let only = self.from.iter().chain(&self.to).map(|name| format!("only {name}\n"));

@@ -51,21 +51,6 @@ fn capture_of_ipv4_alone_does_not_prove_ipv6() {
     check(&pod, &flags, 126, "[::6]:15002");
 }
 
-/// Then conntrack tells where the call has gone.
-#[test]
-fn a_proxy_that_listens_already_is_no_obstacle() {
-    let pod = Namespace::new();
-    let listeners = pod.run(|| {
-        ["127.0.0.1:15001", "127.0.0.1:15006", "[::1]:15001", "[::1]:15006"]
-            .map(|address| std::net::TcpListener::bind(address).expect("a free port"))
-    });
-    let flags = ["--dual-stack", "--skip-rule-apply", "--run-validation"];
-    check(&pod, &[&flags[..], &["--probe-timeout", "100ms"]].concat(), 126, "127.0.0.6:15002");
-    check(&pod, &["--dual-stack"], 0, "rules are in place");
-    check(&pod, &flags, 0, "capture works");
-    drop(listeners);
-}
-
 /// Whatever leaves the probe port alone leaves another way to prove capture, or nothing to prove.
 #[test]
 fn flags_that_let_the_usual_call_pass_fail_nobody() {

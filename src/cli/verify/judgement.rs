@@ -1,28 +1,18 @@
 //! Compares the outcome of a call with the verdict of the rules.
 
 use diagnose::probe::Call;
-use rules::Family;
 use rules::simulate::Verdict;
 use sidecar_init::{
     engine::{ConnectionOutcome, NoResult, ProbeEvidence, ProbeObservation},
     sys::namespace,
 };
-use std::net::SocketAddr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Right(ProbeObservation),
-    Wrong(Deviation),
+    Wrong(ProbeObservation),
     /// Not tried, for this reason.
     NoResult(String),
-}
-
-/// How a call ended that should have ended otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Deviation {
-    Ended(ProbeObservation),
-    /// An address of the pod that the rules come with is missing.
-    NoAddress(SocketAddr),
 }
 
 impl Judgement {
@@ -44,11 +34,11 @@ pub(super) fn judge(
     let seen = match outcome {
         Ok(seen) => seen,
         Err(NoResult::NoRoute(_)) if call.is_within_pod() => {
-            let off = Family::of(call.to.ip()) == Family::V6 && namespace::lacks_ipv6("lo");
-            return match off {
-                true => Judgement::NoResult("IPv6 is switched off here".to_owned()),
-                false => Judgement::Wrong(Deviation::NoAddress(call.to)),
-            };
+            if call.to.is_ipv6() && namespace::lacks_ipv6("lo") {
+                return Judgement::NoResult("IPv6 is switched off here".to_owned());
+            }
+            let end = ConnectionOutcome::NoAddress(call.to.ip());
+            ProbeObservation { end, proof: ProbeEvidence::Answer, original: None }
         }
         Err(untried) => return Judgement::NoResult(untried.to_string()),
     };
@@ -82,7 +72,7 @@ pub(super) fn judge(
         (Verdict::Drop, ConnectionOutcome::Nowhere | ConnectionOutcome::Refused) => true,
         _ => false,
     };
-    if right { Judgement::Right(seen) } else { Judgement::Wrong(Deviation::Ended(seen)) }
+    if right { Judgement::Right(seen) } else { Judgement::Wrong(seen) }
 }
 
 /// The proof in words, unless it is the usual one.

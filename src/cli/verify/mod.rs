@@ -20,7 +20,7 @@ use mesh::Problems;
 use mesh::sources::Dialect;
 use mesh::{CapturePolicy, OWNERS, Proxy};
 use rules::simulate::Verdict;
-use rules::{Family, Gid, Protocol, Uid};
+use rules::{Family, Gid, Uid};
 use sidecar_init::{
     engine::{self, DeliveryPorts, Outcomes, Probe, ProbeTrial},
     sys::{address, dial, route::is_loopback_up, route_lookup},
@@ -86,14 +86,14 @@ fn tried(
     let pod = pod(Some(config))?;
     let mut calls = calls(config, &facts(&call.run, &pod, dialect));
     if !retries {
-        let tried = attempt(listeners(config), calls, timeout, !is_loopback_up())?;
+        let tried = attempt(listeners(&calls, &config.proxy()), calls, timeout, !is_loopback_up())?;
         return Ok((pod, tried));
     }
     let (end, mut settled) = (Instant::now() + timeout, Vec::new());
     while !calls.is_empty() {
         let start = Instant::now();
         let limit = RETRY.min(end.saturating_duration_since(start));
-        let tried = attempt(listeners(config), calls, limit, false)?;
+        let tried = attempt(listeners(&calls, &config.proxy()), calls, limit, false)?;
         let (wrong, others): (Vec<_>, Vec<_>) = tried.into_iter().partition(|one| one.judgement.is_wrong());
         settled.extend(others);
         let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
@@ -122,7 +122,7 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
         let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {
             true => Ok(Vec::new()),
-            false => attempt(listeners_of(&calls, &proxy), calls, run.validation.timeout, !is_loopback_up()),
+            false => attempt(listeners(&calls, &proxy), calls, run.validation.timeout, !is_loopback_up()),
         }
     };
     let basis = Basis::Rules { namespace: subject.namespace() };
@@ -209,20 +209,8 @@ fn attempt(
     Ok(tried.collect())
 }
 
-/// Where the rules deliver.
-fn listeners(config: &dyn CapturePolicy) -> Vec<DeliveryPorts> {
-    let proxy = config.proxy();
-    let owner = owner(&proxy);
-    let listeners = proxy.listeners;
-    let of = |protocol, ports, transparent| DeliveryPorts { protocol, ports, transparent, owner };
-    let outbound = listeners.outbound.map(|ports| of(Protocol::Tcp, ports, false));
-    let inbound = listeners.inbound.map(|ports| of(Protocol::Tcp, ports, listeners.transparent.is_some()));
-    let dns = listeners.dns.map(|port| [Protocol::Tcp, Protocol::Udp].map(|by| of(by, port.into(), false)));
-    outbound.into_iter().chain(inbound).chain(dns.into_iter().flatten()).collect()
-}
-
-/// The same by the existing rules, for the proxy that they identify.
-fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
+/// Where the expected verdicts deliver, for a proxy.
+fn listeners(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
     let mut found: Vec<DeliveryPorts> = Vec::new();
     for call in calls {
         let (ports, transparent) = match call.expected {

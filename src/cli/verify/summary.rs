@@ -1,10 +1,10 @@
 //! The outcome of the connections, as text and as data.
 
 use super::JudgedCall;
-use super::judgement::{Deviation, Judgement, known};
+use super::judgement::{Judgement, known};
 use crate::cli::{Exit, report};
 use command_line::columns;
-use diagnose::explain::DecidedBy;
+use diagnose::explain::{self, DecidedBy};
 use diagnose::probe::Call;
 use diagnose::{Basis, Style, basis, fold};
 use mesh::settings;
@@ -28,8 +28,7 @@ pub(super) fn expected(call: &Call) -> String {
 /// What became of a call instead.
 pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
-        Judgement::Right(seen) | Judgement::Wrong(Deviation::Ended(seen)) => outcome(seen).1,
-        Judgement::Wrong(Deviation::NoAddress(to)) => format!("found no {} on lo", to.ip()),
+        Judgement::Right(seen) | Judgement::Wrong(seen) => outcome(seen).1,
         Judgement::NoResult(why) => why.clone(),
     }
 }
@@ -49,6 +48,7 @@ fn outcome(seen: &ProbeObservation) -> (Style, String) {
         ConnectionOutcome::Unanswered(port) => (Style::Dropped, format!("got no answer from {port}")),
         ConnectionOutcome::Refused => (Style::Dropped, "was refused".to_owned()),
         ConnectionOutcome::Nowhere => (Style::Dropped, "got nowhere".to_owned()),
+        ConnectionOutcome::NoAddress(ip) => (Style::Dropped, format!("found no {ip} on lo")),
     }
 }
 
@@ -115,10 +115,7 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
             let (style, what) = outcome(seen);
             ("ok", style, what, known(seen.proof).map(str::to_owned))
         }
-        Judgement::Wrong(Deviation::Ended(seen)) => ("fail", Style::Dropped, outcome(seen).1, None),
-        Judgement::Wrong(Deviation::NoAddress(to)) => {
-            ("fail", Style::Dropped, format!("no {} on lo", to.ip()), None)
-        }
+        Judgement::Wrong(seen) => ("fail", Style::Dropped, outcome(seen).1, None),
         Judgement::NoResult(_) => return,
     };
     // The proxy's own source address; loopback is every caller's.
@@ -235,17 +232,11 @@ impl<'a> ReportedCall<'a> {
         };
         let (outcome, untried, seen) = match judgement {
             Judgement::Right(seen) => ("right", None, Some(Observed::of(seen))),
-            Judgement::Wrong(Deviation::Ended(seen)) => ("wrong", None, Some(Observed::of(seen))),
-            Judgement::Wrong(Deviation::NoAddress(_)) => ("wrong", None, Some(Observed::NO_ADDRESS)),
+            Judgement::Wrong(seen) => ("wrong", None, Some(Observed::of(seen))),
             Judgement::NoResult(why) => ("untried", Some(why.as_str()), None),
         };
-        let (verdict, port) = match call.expected {
-            Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
-            Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
-            Verdict::Pass => ("pass", None),
-            Verdict::Drop => ("drop", None),
-            Verdict::Unknown => ("unknown", None),
-        };
+        let (verdict, ports) = explain::verdict_name(call.expected);
+        let port = ports.map(|ports| ports.first().number());
         let (reason, decided_by) = (call.because.as_str(), call.rule.as_ref());
         Self {
             family: call.packet.family().word(),
@@ -267,14 +258,6 @@ impl<'a> ReportedCall<'a> {
 }
 
 impl Observed {
-    const NO_ADDRESS: Self = Self {
-        end: "no-address",
-        port: None,
-        proof: "answer",
-        original_destination: None,
-        original_port: None,
-    };
-
     fn of(seen: &ProbeObservation) -> Self {
         let (end, port) = match seen.end {
             ConnectionOutcome::Redirected(there) => ("redirect", Some(there.port())),
@@ -285,6 +268,7 @@ impl Observed {
             ConnectionOutcome::Unanswered(port) => ("unanswered", Some(port)),
             ConnectionOutcome::Refused => ("refused", None),
             ConnectionOutcome::Nowhere => ("nowhere", None),
+            ConnectionOutcome::NoAddress(_) => ("no-address", None),
         };
         let proof = match seen.proof {
             ProbeEvidence::Token => "token",

@@ -63,6 +63,8 @@ pub enum ConnectionOutcome {
     Silent,
     /// It got nowhere: conntrack has seen others, and not this one.
     Nowhere,
+    /// It could not be made: this address of the pod, which the rules come with, is missing.
+    NoAddress(IpAddr),
 }
 
 /// How that is known.

@@ -1,43 +1,12 @@
 //! Applying again, repairing, switching from and to iptables, cleaning.
 
-use crate::apply::native::support::{FACTS, in_namespace, native, ruleset};
+use crate::apply::native::support::{FACTS, in_namespace, native};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, output, stdout};
-
-const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 
 /// What `diff` says of these flags.
 fn check(flags: &[&str]) -> Outcome {
     output(BINARY, &[&["diff", "--rules", "--native-nftables"], &FACTS[..], flags].concat(), "")
-}
-
-/// Every edit is noticed by `diff` and undone by the next run.
-#[test]
-fn edits_are_seen_and_repaired() {
-    let table = "inet sidecar_init";
-    for edit in [
-        format!("flush chain {table} nat_ISTIO_OUTPUT"),
-        format!("add rule {table} nat_ISTIO_OUTPUT accept"),
-        format!("insert rule {table} nat_OUTPUT accept"),
-        format!("add chain {table} more"),
-        format!("add rule {table} nat_OUTPUT tcp dport {{ 1, 2 }} limit rate 5/second jump {{ accept; }}"),
-        format!("add rule {table} nat_OUTPUT tcp dport vmap {{ 1 : accept, 2 : jump nat_ISTIO_REDIRECT }}"),
-        format!("add chain {table} nat_OUTPUT {{ policy drop; }}"),
-        format!("delete element {table} excluded_outbound_port_ports {{ 443 }}"),
-        format!("add element {table} excluded_outbound_port_ports {{ 22 }}"),
-        format!("add set {table} more {{ type uid; }}"),
-        format!("add table {table} {{ flags dormant; }}"),
-        format!("delete table {table}"),
-    ] {
-        in_namespace(|| {
-            native(&FLAGS);
-            let before = ruleset();
-            stdout("nft", &["-f", "-"], &edit);
-            assert!(!check(&FLAGS).with(3, &edit).stdout.is_empty(), "{edit}");
-            native(&FLAGS);
-            assert_eq!(before, ruleset(), "{edit}");
-        });
-    }
 }
 
 /// A rule of the same length is another, whatever is compared first; and the kernel gives the original direction of a zone

@@ -2,9 +2,9 @@
 
 use super::{Explanation, Limited, PacketCase, PacketQuery};
 use crate::basis::{Basis, BasisReport};
-use rules::Origin;
 use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Verdict};
+use rules::{Origin, PortRange};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -121,16 +121,21 @@ pub struct TraceEntry {
     pub option: Option<String>,
 }
 
+/// A verdict's name for programs, and the listeners' ports.
+pub fn verdict_name(verdict: Verdict) -> (&'static str, Option<PortRange>) {
+    match verdict {
+        Verdict::Pass => ("pass", None),
+        Verdict::Redirect(ports) => ("redirect", Some(ports)),
+        Verdict::Tproxy(port) => ("tproxy", Some(port.into())),
+        Verdict::Drop => ("drop", None),
+        Verdict::Unknown => ("unknown", None),
+    }
+}
+
 impl Explanation<'_> {
     /// The explanation as data.
     pub fn report(&self) -> ExplanationReport {
-        let (verdict, ports) = match self.outcome.verdict {
-            Verdict::Pass => ("pass", None),
-            Verdict::Redirect(ports) => ("redirect", Some(ports)),
-            Verdict::Tproxy(port) => ("tproxy", Some(port.into())),
-            Verdict::Drop => ("drop", None),
-            Verdict::Unknown => ("unknown", None),
-        };
+        let (verdict, ports) = verdict_name(self.outcome.verdict);
         ExplanationReport {
             verdict: if self.cases.is_empty() { verdict } else { "depends" },
             cases: self.cases.clone(),

@@ -24,7 +24,7 @@ mod written;
 pub use cases::{Case, CaseRow, List, usual_cases};
 pub use depends::PacketCase;
 pub use explanation::{Explanation, explain};
-pub use json::{DecidedBy, ExplanationReport, PacketReport, TraceEntry};
+pub use json::{DecidedBy, ExplanationReport, PacketReport, TraceEntry, verdict_name};
 pub use limits::Limited;
 pub(crate) use lists::item_texts;
 pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};

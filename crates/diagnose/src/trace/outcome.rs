@@ -7,7 +7,7 @@ use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
 use crate::Style;
-use crate::explain::Explanation;
+use crate::explain::{self, Explanation};
 use mesh::RuleReason;
 use mesh::reason::Meaning;
 use mesh::recognition::{captures, read_at};
@@ -246,13 +246,8 @@ fn chain_steps(trace: &Trace) -> impl Iterator<Item = At> {
 
 fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {
     let outcome = explained.outcome();
-    let (verdict, port) = match outcome.verdict {
-        Verdict::Pass => ("pass", None),
-        Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
-        Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
-        Verdict::Drop => ("drop", None),
-        Verdict::Unknown => ("unknown", None),
-    };
+    let (verdict, ports) = explain::verdict_name(outcome.verdict);
+    let port = ports.map(|ports| ports.first().number());
     let reason = match outcome.decided_by {
         None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
         // TPROXY drops what it finds no socket for; in nf_tables a rule after it does.
