@@ -20,6 +20,14 @@ pub struct ChainDrift {
     pub lines: Vec<Compared>,
 }
 
+/// A part of the rules that differs: a chain, a set, or routing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DifferingPart {
+    pub name: String,
+    /// Live and desired lines in order; of a chain, equal ones as well.
+    pub lines: Vec<Compared<String>>,
+}
+
 /// A line, and on which side it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared<T = ListedRule> {

@@ -14,10 +14,10 @@ use mesh::sources::{Dialect, Given, Host, Raw, SettingReader, Source};
 use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
 use rules::{
     Ownership,
-    drift::{Compared, Reason},
+    drift::{Compared, DifferingPart, Reason},
 };
 use serde::Serialize;
-use sidecar_init::engine::{self, Differences, DifferingPart, EngineError, LiveComparison};
+use sidecar_init::engine::{self, Differences, EngineError, LiveComparison};
 use std::{collections::BTreeMap, error::Error};
 
 /// A configuration that is described.
@@ -241,13 +241,13 @@ struct RuleReport {
 }
 
 impl PartReport {
-    fn of(DifferingPart { name, lines }: DifferingPart) -> Self {
-        let rule = |Compared { side, line, reason }: Compared<String>| RuleReport {
+    fn of(DifferingPart { name, lines }: &DifferingPart) -> Self {
+        let rule = |Compared { side, line, reason }: &Compared<String>| RuleReport {
             side: side.name(),
-            text: line,
+            text: line.clone(),
             reason: reason.map(|reason| reason.to_string()),
         };
-        Self { part: name, rules: lines.into_iter().map(rule).collect() }
+        Self { part: name.clone(), rules: lines.iter().map(rule).collect() }
     }
 }
 
@@ -290,7 +290,7 @@ impl DiffReport {
 
     fn with_rules(self, differences: &Differences, prints_rules: bool) -> Self {
         let lines = prints_rules.then(|| differences.to_string());
-        Self { parts: differences.parts().into_iter().map(PartReport::of).collect(), lines, ..self }
+        Self { parts: differences.parts.iter().map(PartReport::of).collect(), lines, ..self }
     }
 
     /// What differs between the live rules and those of a subject.
@@ -395,9 +395,9 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
         let holding: Vec<String> = holding.iter().map(ToString::to_string).collect();
         return format!("backend {} -> {backend}", holding.join(", "));
     }
-    let parts = differences.parts();
     let count = |reason: Reason| {
-        let lines = parts.iter().flat_map(|part| &part.lines).filter(|line| line.reason == Some(reason));
+        let lines =
+            differences.parts.iter().flat_map(|part| &part.lines).filter(|line| line.reason == Some(reason));
         let mut of_sides = [0; 3];
         lines.for_each(|line| of_sides[line.side as usize] += 1);
         // What is changed or moved has a line on each side.
@@ -410,7 +410,7 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, reason)| format!("{count} {reason}"))
         .collect();
-    match (counted.is_empty(), parts.is_empty()) {
+    match (counted.is_empty(), differences.is_empty()) {
         (true, false) => "chains".to_owned(),
         _ => counted.join(", "),
     }

@@ -3,9 +3,9 @@
 use super::{blocked_tables::dormant_targets, desired_state::DesiredState};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
-    Family, ListedRule, Ownership, State, Table,
+    Family, Ownership, State, Table,
     desired::Desired,
-    drift::{ChainDrift, Compared, Reason, Side, drift},
+    drift::{ChainDrift, Compared, DifferingPart, Reason, Side, drift},
     render,
     routing::Object,
 };
@@ -24,23 +24,11 @@ pub struct LiveComparison {
 /// All differences; none if the namespace is as desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Chains of iptables that differ.
-    pub chains: Vec<(Variant, Family, ChainDrift)>,
-    /// Differences of the table of nf_tables.
-    pub nftables: Vec<nftables::NftDifference>,
-    /// Policy rules, routes and addresses that are missing or too many.
-    pub routes: Vec<(Object, Reason)>,
+    /// Chains of iptables that differ, parts of the table of nf_tables, and policy rules, routes and addresses.
+    pub parts: Vec<DifferingPart>,
     /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
     /// before it had done everything.
     pub unfinished: bool,
-}
-
-/// A part of the rules that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DifferingPart {
-    pub name: String,
-    /// All its lines, equal ones of a chain included.
-    pub lines: Vec<Compared<String>>,
 }
 
 /// Compares the rules of two configurations, in the terms of iptables.
@@ -63,28 +51,34 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
         for family in Family::BOTH {
             let live = snapshot.iptables(variant, family);
             let target = desired.iptables(BackendName::Iptables(variant), family);
-            for chain in drift(&live, &target, &desired.owner) {
-                differences.unfinished &= !holds_any(&live, chain.table, &desired.owner);
-                differences.chains.push((variant, family, chain));
+            for ChainDrift { table, chain, lines } in drift(&live, &target, &desired.owner) {
+                differences.unfinished &= !holds_any(&live, table, &desired.owner);
+                let text = |one: &Compared| one.with_line(render::iptables::appended(&chain, &one.line));
+                differences.add(format!("{family} {table} {chain} ({variant})"), lines.iter().map(text));
             }
         }
     }
-    differences.nftables = nftables::differences(snapshot.nftables(), desired.nftables());
-    differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
+    let of_table = nftables::differences(snapshot.nftables(), desired.nftables());
+    differences.unfinished &= of_table.is_empty() || snapshot.nftables().is_none();
+    differences.parts.extend(of_table);
     for blocked in dormant_targets(snapshot, desired) {
         differences.unfinished = false;
-        differences.nftables.push(nftables::NftDifference::of_dormant(&blocked.table));
+        differences.parts.push(nftables::dormant(&blocked.table));
     }
     let joined = snapshot.joined().map(|table| table.name.as_str());
     for name in snapshot.inherited_tables(&desired.owner).chain(joined) {
         differences.unfinished = false;
-        differences.nftables.push(nftables::NftDifference::of_predecessor(name));
+        differences.parts.push(nftables::predecessor(name));
     }
+    let mut routes = Vec::new();
+    let mut route = |object: &Object, side, reason| {
+        routes.push(Compared { side, line: object.to_string(), reason: Some(reason) });
+    };
     // Routing is set before rules: where rules exist without it, no run was cut short; it was removed.
     let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&desired.owner));
     for object in desired.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
-        differences.routes.push((*object, Reason::Missing));
+        route(object, Side::Desired, Reason::Missing);
     }
     let inherited = snapshot.inheritance(&desired.owner);
     let inherited = inherited.taken_over().map(|route| route.object);
@@ -92,7 +86,10 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
         inherited.chain(snapshot.routes.iter().copied()).filter(|o| !desired.routes.contains(o)).collect();
     for object in unwanted.iter().chain(&snapshot.duplicates) {
         differences.unfinished = false;
-        differences.routes.push((*object, Reason::Extra));
+        route(object, Side::Live, Reason::Extra);
+    }
+    if !routes.is_empty() {
+        differences.add("routing".to_owned(), routes);
     }
     differences
 }
@@ -105,37 +102,20 @@ fn holds_any(state: &State, table: Table, owner: &Ownership) -> bool {
 }
 
 impl Differences {
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty()
+    fn add(&mut self, name: String, lines: impl IntoIterator<Item = Compared<String>>) {
+        self.parts.push(DifferingPart { name, lines: lines.into_iter().collect() });
     }
 
-    /// What differs, part by part, as text: chains of iptables, parts of our table, and routing.
-    pub fn parts(&self) -> Vec<DifferingPart> {
-        let chains = self.chains.iter().map(|(variant, family, ChainDrift { table, chain, lines })| {
-            let text = |line: &ListedRule| render::iptables::appended(chain, line);
-            let lines = lines.iter().map(|one| one.with_line(text(&one.line))).collect();
-            DifferingPart { name: format!("{family} {table} {chain} ({variant})"), lines }
-        });
-        let of_table = self.nftables.iter().map(|nftables::NftDifference { subject, lines }| DifferingPart {
-            name: format!("{subject} (nftables)"),
-            lines: lines.clone(),
-        });
-        let routes = self.routes.iter().map(|(object, reason)| Compared {
-            side: if *reason == Reason::Missing { Side::Desired } else { Side::Live },
-            line: object.to_string(),
-            reason: Some(*reason),
-        });
-        let routes = DifferingPart { name: "routing".to_owned(), lines: routes.collect() };
-        let routes = Some(routes).filter(|part| !part.lines.is_empty());
-        chains.chain(of_table).chain(routes).collect()
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
     }
 }
 
 impl fmt::Display for Differences {
     /// The lines of rules, `-` for live and `+` for desired ones, with the reason after each line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for DifferingPart { name, lines } in self.parts() {
+        for DifferingPart { name, lines } in &self.parts {
             writeln!(f, "@@ {name}")?;
             for Compared { side, line, reason } in lines {
                 write!(f, "{}{line}", side.sign())?;

@@ -28,7 +28,7 @@ mod steps;
 pub use apply::{ApplyPlan, EngineError, OnDrift, Options, Summary, apply, check, clean, plan, plan_clean};
 pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, CommitFailure};
-pub use compare::{Differences, DifferingPart, LiveComparison, compare, compare_desired};
+pub use compare::{Differences, LiveComparison, compare, compare_desired};
 pub use desired_state::DesiredState;
 pub use doctor::examine;
 pub use foreign::{PrecedingRule, preceding_rules};

@@ -5,57 +5,27 @@ use super::listed::{self, Interfaces};
 use super::read::TableCounters;
 use crate::sys::header::*;
 use rules::{
-    drift::{Compared, Reason, Side, compare},
+    drift::{Compared, DifferingPart, Reason, Side, compare},
     nft::LiveTable,
 };
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
-/// A part of the table that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NftDifference {
-    pub subject: NftDifferenceSubject,
-    /// In the syntax of `nft`, what is live and what is desired. Of a set, only what differs.
-    pub lines: Vec<Compared<String>>,
+/// A table of the predecessor's, which is to go.
+pub fn predecessor(name: &str) -> DifferingPart {
+    let line = format!("table inet {name}");
+    let lines = vec![Compared { side: Side::Live, line, reason: Some(Reason::Extra) }];
+    part(&format!("table {name}, made by another program"), lines)
 }
 
-/// What a difference is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NftDifferenceSubject {
-    /// Our table.
-    Table,
-    /// A table of the predecessor's.
-    Inherited(String),
-    /// A table of iptables', by family and name.
-    OfIptables(String),
-    Set(String),
-    Chain(String),
+/// A dormant table of iptables that should have rules.
+pub fn dormant(table: &str) -> DifferingPart {
+    let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
+    part(&format!("table {table}"), compare(&there, &desired))
 }
 
-impl NftDifference {
-    /// A table of the predecessor's, which is to go.
-    pub fn of_predecessor(name: &str) -> Self {
-        let line = format!("table inet {name}");
-        let lines = vec![Compared { side: Side::Live, line, reason: Some(Reason::Extra) }];
-        Self { subject: NftDifferenceSubject::Inherited(name.to_owned()), lines }
-    }
-
-    /// A dormant table of iptables that should have rules.
-    pub fn of_dormant(table: &str) -> Self {
-        let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
-        Self { subject: NftDifferenceSubject::OfIptables(table.to_owned()), lines: compare(&there, &desired) }
-    }
-}
-
-impl fmt::Display for NftDifferenceSubject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Table => f.write_str("table"),
-            Self::Inherited(name) => write!(f, "table {name}, made by another program"),
-            Self::OfIptables(name) => write!(f, "table {name}"),
-            Self::Set(name) => write!(f, "set {name}"),
-            Self::Chain(name) => write!(f, "chain {name}"),
-        }
-    }
+/// Live and desired lines in the syntax of `nft`. Of a set, only what differs.
+fn part(name: &str, lines: Vec<Compared<String>>) -> DifferingPart {
+    DifferingPart { name: format!("{name} (nftables)"), lines }
 }
 
 /// Whether a table says the same as the other. The order of sets and chains is of no consequence.
@@ -72,32 +42,23 @@ pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool
 }
 
 /// All differences between the live and the desired table; none if they are the same.
-pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> Vec<NftDifference> {
+pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> Vec<DifferingPart> {
     if same(live, desired) {
         return Vec::new();
     }
-    let mut found = vec![NftDifference {
-        subject: NftDifferenceSubject::Table,
-        lines: compare(&header(live), &header(desired)),
-    }];
+    let mut found = vec![part("table", compare(&header(live), &header(desired)))];
     let sets = |table: Option<&EncodedTable>| table.map(|table| table.sets.clone()).unwrap_or_default();
     let chains = |table: Option<&EncodedTable>| table.map(|table| table.chains.clone()).unwrap_or_default();
     for [there, desired] in pairs(&sets(live), &sets(desired), |set| &set.name) {
-        let name = there.or(desired).map(|set| set.name.clone()).unwrap_or_default();
-        found.push(NftDifference {
-            subject: NftDifferenceSubject::Set(name),
-            lines: set_lines(there, desired),
-        });
+        let name = there.or(desired).map_or("", |set| &set.name);
+        found.push(part(&format!("set {name}"), set_lines(there, desired)));
     }
     let (interfaces, counters) = (Interfaces::default(), TableCounters::default());
     let texts = [live, desired]
         .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &interfaces, &[], &counters)));
     for [there, desired] in pairs(&chains(live), &chains(desired), |chain| &chain.name) {
-        let name = there.or(desired).map(|chain| chain.name.clone()).unwrap_or_default();
-        found.push(NftDifference {
-            subject: NftDifferenceSubject::Chain(name),
-            lines: chain_lines([there, desired], &texts),
-        });
+        let name = there.or(desired).map_or("", |chain| &chain.name);
+        found.push(part(&format!("chain {name}"), chain_lines([there, desired], &texts)));
     }
     found.retain(|difference| difference.lines.iter().any(|compared| compared.reason.is_some()));
     found
@@ -188,7 +149,7 @@ fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2
     let mut lines = compare(&base(chains[0]), &base(chains[1]));
     let [there, desired] = &sides;
     let rules = compare(there, desired).into_iter();
-    lines.extend(rules.map(|c| Compared { side: c.side, line: words[c.line].clone(), reason: c.reason }));
+    lines.extend(rules.map(|compared| compared.with_line(words[compared.line].clone())));
     if lines.is_empty() {
         // One without rules that no hook calls.
         let empty = |chain: Option<&EncodedChain>| -> Vec<String> {

@@ -33,7 +33,7 @@ mod unlistable;
 pub use bridge::{both, guarded, marks};
 pub use commit::{Nftables, Refusal, retry};
 use commit::{TRIES, kind};
-pub use compare::{NftDifference, NftDifferenceSubject, differences, same};
+pub use compare::{differences, dormant, predecessor, same};
 pub use dump::{Counts, RuleHandles};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use listed::Interfaces;

@@ -38,26 +38,6 @@ fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
     assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
 }
 
-/// By the settings that are noted, else by the rules themselves; and where nothing is captured, that is what is wrong.
-#[test]
-fn without_flags_what_is_there_says_what_to_expect() {
-    let pod = Pod::with(DEFAULT, "nftables");
-    let text = run(&pod, &["verify"]).with(0, "by the settings noted").stdout;
-    let noted = "by the settings noted in this network namespace (";
-    assert!(text.starts_with(noted) && text.contains("127.0.0.6:15002"), "{text}");
-    pod.inside.stdout(BINARY, &["clean"]);
-    let text = run(&pod, &["verify"]).with(1, "without rules").stdout;
-    assert!(text.contains("Nothing is captured: no rule here sends traffic"), "{text}");
-    for backend in ["iptables-nft", "iptables-legacy"] {
-        pod.apply(backend);
-        let text = run(&pod, &["verify"]).with(0, backend).stdout;
-        assert!(text.starts_with("by the rules in this network namespace:\n"), "{text}");
-        let captured = text.lines().filter(|line| line.contains(" captured at ")).count();
-        assert!(captured >= 3 && !text.contains("not as expected"), "{backend}: {text}");
-        pod.inside.stdout(BINARY, &["clean"]);
-    }
-}
-
 #[test]
 fn a_manifest_says_it_as_well() {
     let pod = Pod::new(DEFAULT);
