@@ -234,7 +234,7 @@ impl<O: Observer> Walker<'_, O> {
         let range = Intervals::from_iter([ports.interval()]);
         match walk.now.destination_port {
             Binding::Sent
-                if self.decides(walk, asked_values(&walk.set, Field::DestinationPort, &range, true))?
+                if self.decides(asked_values(&walk.set, Field::DestinationPort, &range, true))?
                     == Some(true) =>
             {
                 Ok(Binding::Sent)

@@ -196,7 +196,7 @@ impl<O: Observer> Walker<'_, O> {
     }
 
     /// The answer, if it is known; otherwise the condition by which the set is to be divided.
-    pub(super) fn decides(&self, _walk: &SetWalk, answer: ConditionAnswer) -> Result<Option<bool>, Stop> {
+    pub(super) fn decides(&self, answer: ConditionAnswer) -> Result<Option<bool>, Stop> {
         match answer {
             ConditionAnswer::Yes => Ok(Some(true)),
             ConditionAnswer::No => Ok(Some(false)),
@@ -209,7 +209,7 @@ impl<O: Observer> Walker<'_, O> {
     pub(super) fn takes_mark(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
         for local in &self.routing.local_marks {
             let Some(mark) = walk.now.mark else { return Ok(None) };
-            match self.decides(walk, mark_has(&walk.set, mark, *local, true))? {
+            match self.decides(mark_has(&walk.set, mark, *local, true))? {
                 Some(false) => {}
                 taken => return Ok(taken),
             }
@@ -222,7 +222,7 @@ impl<O: Observer> Walker<'_, O> {
             // The route was looked up with the socket's mark.
             let taken = self.takes_mark(walk)? == Some(true);
             let lo = asked_values(&walk.set, Field::OutInterface, &loopback_interface(), true);
-            let is_local = self.decides(walk, lo)? == Some(true);
+            let is_local = self.decides(lo)? == Some(true);
             walk.now.destination_local = is_local;
             walk.now.stays = is_local || taken;
             if taken {
@@ -452,7 +452,7 @@ impl<O: Observer> Walker<'_, O> {
         }
         let sent = MarkNow::sent(one.of_connection);
         let same = mark_has(&walk.set, sent, Mark { value: differing, mask: kept }, true);
-        Ok(self.decides(walk, same)?.map(|is_same| !is_same))
+        Ok(self.decides(same)?.map(|is_same| !is_same))
     }
 
     /// Leaves a hook for the next one.
@@ -526,7 +526,7 @@ impl<O: Observer> Walker<'_, O> {
             return Ok(false);
         }
         let loopback = loopback(walk.set.family);
-        let is_sent = |field| self.decides(walk, asked_values(&walk.set, field, &loopback, true));
+        let is_sent = |field| self.decides(asked_values(&walk.set, field, &loopback, true));
         let came_in = now.hook == Hook::Input && now.arrives_at != Interface::Loopback;
         if !now.stays && is_sent(Field::Source(walk.set.family))? == Some(true) {
             return Ok(true);
