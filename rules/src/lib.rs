@@ -47,7 +47,7 @@ pub use listed::{Action, Foreign, ListedCondition, ListedRule, Policy};
 pub use listing::{ListedChain, Listing, PrintedRule};
 pub use log::{LogLevel, LogPrefix};
 pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
-pub use model::{Chain, Origin, Position, Rule, RuleSet, Statement};
+pub use model::{Chain, Origin, Position, Rule, RuleSet, Statement, TrafficEffect};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, UidRange, UidRangeError, Zone};

@@ -189,6 +189,22 @@ impl Action {
         }
     }
 
+    /// Whether it hands packets to a listener itself.
+    pub fn captures(&self) -> bool {
+        matches!(self, Self::Target(Target::Tproxy { .. }) | Self::RedirectSamePort)
+            || self.redirects_to().is_some()
+    }
+
+    /// Whether it excludes packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Target(Target::Return | Target::Accept))
+    }
+
+    /// Whether it leads to another chain.
+    pub fn leads_on(&self) -> bool {
+        matches!(self, Self::Call { .. }) || self.chain().is_some()
+    }
+
     /// The chain that it leads to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self {

@@ -3,6 +3,7 @@
 //! A [`RuleSet`] keeps the statements in the order in which they were made, appends and inserts mixed,
 //! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
 
+use crate::field::Field;
 use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -122,6 +123,33 @@ pub struct Origin {
     /// The long form of the option that made it, without dashes, or the variable of one that has no such form; empty
     /// for what is always there.
     pub option: &'static str,
+    pub effect: TrafficEffect,
+    /// The field whose condition holds the items of the option's list; `None` where the rule holds none.
+    pub item: Option<Field>,
+}
+
+/// What becomes of packets that a rule takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TrafficEffect {
+    Captured,
+    /// A rule before has decided that they are captured; this one sends them to the listener.
+    HandedOver,
+    Excluded,
+    Dropped,
+    /// Other rules decide.
+    LedOn,
+}
+
+impl TrafficEffect {
+    /// The word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Captured => "captured",
+            Self::Excluded => "left_alone",
+            Self::Dropped => "dropped",
+            Self::HandedOver | Self::LedOn => "led_on",
+        }
+    }
 }
 
 impl Origin {

@@ -162,10 +162,7 @@ fn a_rule_of_nf_tables_ends_where_it_reads_the_mark_of_a_missing_connection() {
         let base = Some(LiveBase { base, policy: Policy::Drop });
         let chain = LiveChain { name: "early".to_owned(), base, rules: vec![rule] };
         let mut view = View::empty(Family::V4);
-        view.add_nftables(
-            LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] },
-            &|_| None,
-        );
+        view.add_nftables(LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] });
         walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80"), &mut ()).verdict
     };
     assert_eq!(verdict(rules::Mark { value: 1, mask: 0xf }), Verdict::Drop);
@@ -278,7 +275,7 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
     let rules = "*nat\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A PREROUTING -p udp -j RETURN\n-A OUTPUT -j ISTIO_A\n-A ISTIO_A -j RETURN\nCOMMIT\n";
     let mut view = View::of_listing(parse::listing(rules, Family::V4).expect("a listing"));
     for other in others {
-        view.add_nftables(table(other), &|_| None);
+        view.add_nftables(table(other));
     }
     let before = |ours: &dyn Fn(&ViewChain) -> bool| {
         let found = view.nat_before(ours).into_iter();

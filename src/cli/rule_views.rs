@@ -5,7 +5,8 @@ use super::run::Run;
 use diagnose::compare::{self, ComparedSide};
 use diagnose::explain::{Explanation, PodContext, RuleView, explain, usual_cases};
 use mesh::Capture;
-use mesh::{RuleReason, visible};
+use mesh::recognition::named;
+use mesh::visible;
 use rules::Family;
 use rules::routing::Object;
 use rules::saved::{Saved, saved};
@@ -40,7 +41,7 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
         tracing::warn!(target: "backend", "{blocked}");
     }
     let rule_view = |family: Family| {
-        let view = engine::live(&mut kernel, family, &RuleReason::origin_of)?;
+        let view = named(engine::live(&mut kernel, family)?);
         for text in engine::other_captures(&view, &owner) {
             tracing::info!(target: "backend", %family, "{text}");
         }

@@ -194,7 +194,7 @@ fn modprobe(module: &str) -> String {
 
 /// All rules that a packet meets, family by family.
 fn views(kernel: &mut Kernel) -> Result<Vec<View>, backend::Error> {
-    Family::BOTH.into_iter().map(|family| live(kernel, family, &|_| None)).collect()
+    Family::BOTH.into_iter().map(|family| live(kernel, family)).collect()
 }
 
 /// Processes that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).

@@ -39,7 +39,7 @@ pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Pre
     }
     let mut found: Vec<PrecedingRule> = Vec::new();
     for family in Family::BOTH {
-        let view = live(kernel, family, &|_| None)?;
+        let view = live(kernel, family)?;
         let more = preceding_rules_in(&view, owner);
         found.extend(
             more.into_iter()

@@ -1,21 +1,16 @@
 //! All rules that a packet meets in a namespace, of any program.
 
 use crate::backend::{self, Kernel, Variant};
-use rules::simulate::{OriginOf, View};
+use rules::simulate::View;
 use rules::{Family, Listing};
 
-/// The rules of a family: both variants of iptables and every table of nf_tables, in one view. `origin_of` gives the
-/// reason of a rule of nf_tables by its comment.
-pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Result<View, backend::Error> {
-    live_parts(kernel, family, origin_of).map(|(view, _)| view)
+/// The rules of a family: both variants of iptables and every table of nf_tables, in one view.
+pub fn live(kernel: &mut Kernel, family: Family) -> Result<View, backend::Error> {
+    live_parts(kernel, family).map(|(view, _)| view)
 }
 
 /// As [`live`], with whether any of it is of iptables (legacy).
-pub(super) fn live_parts(
-    kernel: &mut Kernel,
-    family: Family,
-    origin_of: OriginOf<'_>,
-) -> Result<(View, bool), backend::Error> {
+pub(super) fn live_parts(kernel: &mut Kernel, family: Family) -> Result<(View, bool), backend::Error> {
     let mut view = View::empty(family);
     let says_anything = |listing: &Listing| listing.holds_rules() || listing.drops();
     let legacy = kernel.legacy_listing(family)?.filter(says_anything);
@@ -30,7 +25,7 @@ pub(super) fn live_parts(
         view.add_listing(listing, label.as_deref());
     }
     for table in tables {
-        view.add_nftables(table, origin_of);
+        view.add_nftables(table);
     }
     Ok((view, has_legacy))
 }

@@ -6,7 +6,7 @@ use crate::{
     backend::{self, Kernel, Variant},
     sys::{header::*, nfnetlink::nfproto},
 };
-use rules::simulate::{At, OriginOf, View};
+use rules::simulate::{At, View};
 use rules::{ByFamily, Family};
 use std::collections::BTreeMap;
 
@@ -30,13 +30,13 @@ pub struct RuleIndex {
 type ChainHandles = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
 impl RuleIndex {
-    /// Reads the rules of all programs. `origin_of` gives the reason of a rule of nf_tables by its comment.
-    pub fn read(kernel: &mut Kernel, origin_of: OriginOf<'_>) -> Result<Self, backend::Error> {
+    /// Reads the rules of all programs. `named` adds why rules are there.
+    pub fn read(kernel: &mut Kernel, named: fn(View) -> View) -> Result<Self, backend::Error> {
         let mut tries = TRIES;
         loop {
             let (generation, mut handles) = kernel.handles()?;
-            let (v4, legacy_v4) = live_parts(kernel, Family::V4, origin_of)?;
-            let (v6, legacy_v6) = live_parts(kernel, Family::V6, origin_of)?;
+            let (v4, legacy_v4) = live_parts(kernel, Family::V4)?;
+            let (v6, legacy_v6) = live_parts(kernel, Family::V6)?;
             tries -= 1;
             if tries > 0 && kernel.handles()?.0 != generation {
                 continue;
@@ -46,7 +46,7 @@ impl RuleIndex {
             return Ok(Self {
                 generation,
                 places: ByFamily { v4: place(&v4), v6: place(&v6) },
-                views: ByFamily { v4, v6 },
+                views: ByFamily { v4: named(v4), v6: named(v6) },
                 has_legacy: legacy_v4 || legacy_v6,
                 has_nf_tables: !handles.is_empty(),
             });

@@ -15,7 +15,7 @@ use crate::sys::{
     listener::{self, ListeningSocket},
 };
 use rules::finding::NamespaceFinding;
-use rules::simulate::{OriginOf, View, ViewRule};
+use rules::simulate::{View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
 
@@ -50,16 +50,11 @@ pub struct OwnRules {
 }
 
 /// Reads all of it. The owner and joined owners are equal: each is looked at as if only its rules should be
-/// there. `origin_of` gives the reason of a rule of nf_tables by its comment.
-pub fn status(
-    kernel: &mut Kernel,
-    owner: &Ownership,
-    origin_of: OriginOf<'_>,
-) -> Result<EngineStatus, backend::Error> {
+/// there.
+pub fn status(kernel: &mut Kernel, owner: &Ownership) -> Result<EngineStatus, backend::Error> {
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
-    let views =
-        ByFamily { v4: live(kernel, Family::V4, origin_of)?, v6: live(kernel, Family::V6, origin_of)? };
+    let views = ByFamily { v4: live(kernel, Family::V4)?, v6: live(kernel, Family::V6)? };
     let held = held(&snapshot, &views, owner);
     let findings = findings(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());

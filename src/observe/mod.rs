@@ -15,7 +15,8 @@ use crate::{
     },
 };
 use diagnose::status::{self, CaptureStatus, Observation, Record, Socket};
-use mesh::{Mesh, RuleReason};
+use mesh::Mesh;
+use mesh::recognition::named;
 use nix::libc;
 pub use node::NodeObserver;
 use rules::finding::NamespaceFinding;
@@ -70,13 +71,14 @@ impl NamespaceObserver {
     /// # Errors
     /// When the rules can't be read.
     pub fn look(&mut self) -> Result<CaptureStatus, backend::Error> {
-        let seen = engine::status(&mut self.kernel, &self.owner, &RuleReason::origin_of)?;
+        let seen = engine::status(&mut self.kernel, &self.owner)?;
+        let views = ByFamily { v4: named(seen.views.v4), v6: named(seen.views.v6) };
         let mut findings = seen.findings;
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
             Vec::new()
         });
-        let ports = status::ports(&seen.views);
+        let ports = status::ports(&views);
         let sockets = match seen.listeners {
             Ok(all) => {
                 let there: Vec<ListeningSocket> =
@@ -94,7 +96,7 @@ impl NamespaceObserver {
         };
         let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
         Ok(status::status(Observation {
-            views: &seen.views,
+            views: &views,
             routing: &routing,
             addresses: &addresses,
             sockets: sockets.as_deref(),

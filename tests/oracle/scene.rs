@@ -12,7 +12,7 @@ use crate::support::program;
 use crate::support::setting::Family;
 use crate::support::traffic::Identity;
 use diagnose::explain::{self, PodContext};
-use mesh::RuleReason;
+use mesh::recognition::named;
 use mesh::{Capture, Mesh, OWNERS};
 use rules::simulate::{Outcome, Routing, Verdict, View, walk};
 use rules::{ByFamily, routing::Object};
@@ -132,7 +132,7 @@ impl Scene {
             let owner = Mesh::default().ownership().union(OWNERS);
             let mut kernel = kernel(owner);
             let routes = kernel.routing().expect("routes");
-            let mut view = |family| engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules");
+            let mut view = |family| named(engine::live(&mut kernel, family).expect("rules"));
             let views = ByFamily { v4: view(rules::Family::V4), v6: view(rules::Family::V6) };
             (views, routes, sys::address::all().expect("addresses"))
         });

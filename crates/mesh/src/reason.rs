@@ -8,6 +8,6 @@
 mod meaning;
 mod row;
 
-pub use meaning::{About, Meaning, MeaningRow, Phrase, TrafficEffect};
-pub(crate) use row::reasons;
+pub use meaning::{Meaning, MeaningRow, Phrase};
+pub(crate) use row::{Cause, reasons};
 pub use row::{ReasonRow, RuleReason};

@@ -10,10 +10,12 @@ pub mod summary;
 
 use crate::RuleReason;
 use crate::mesh::Mesh;
-use crate::reason::Meaning;
+use crate::reason::{Cause, Meaning};
 use crate::settings::Setting;
+use rules::field::Field;
 use rules::simulate::{At, View, ViewChain, ViewRule};
-use rules::{Action, Hook, Target};
+use rules::{Hook, ListedCondition, Origin};
+use std::collections::{BTreeSet, HashSet};
 use summary::{FieldValues, RuleSummary};
 
 /// A rule of a mesh's.
@@ -29,27 +31,23 @@ pub struct RecognizedRule<'a> {
     pub reason: Option<RuleReason>,
     /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
+    /// Whether it says so itself: by its origin, or by a comment that names the reason.
+    pub is_stated: bool,
     /// Whether packets of the family come there.
     pub is_reached: bool,
 }
 
 impl RecognizedRule<'_> {
-    /// What the rule itself does. Of the rules with one reason, some only jump to a chain whose rules do what it says.
+    /// What the rule itself does.
     pub fn meaning(&self) -> Option<Meaning> {
-        let (rule, summary) = (self.rule, &self.summary);
-        let leads_on = rule.leads_to.is_some();
-        let is_jump = leads_on && matches!(self.role, Role::Base(_));
-        Some(match self.reason?.meaning() {
-            Meaning::InboundPort | Meaning::Inbound if is_jump => Meaning::InboundJump,
-            Meaning::Outbound if is_jump => Meaning::OutboundJump,
-            Meaning::Dns if is_jump => Meaning::DnsJump,
-            Meaning::Dns if leads_on => Meaning::DnsChain,
-            Meaning::Dns if !captures(rule) => Meaning::DnsZone,
-            Meaning::OutboundNetwork if summary.in_interface.is_some() => Meaning::VirtualMachine,
-            Meaning::ExcludedSource if summary.source.is_none() => Meaning::ExcludedDestination,
-            Meaning::ProxyToApplication if !passes(rule) => Meaning::ProxyAnswers,
-            meaning => meaning,
-        })
+        let ViewRule { conditions, action, .. } = self.rule;
+        Some(self.reason?.meaning_of(self.chain.base.is_some(), conditions, action))
+    }
+
+    fn origin(&self) -> Option<Origin> {
+        let ViewRule { conditions, action, .. } = self.rule;
+        let cause = Cause { reason: self.reason?, setting: self.setting };
+        Some(cause.origin(self.chain.base.is_some(), conditions, action))
     }
 }
 
@@ -66,18 +64,6 @@ pub enum Role {
     Drop,
     /// Another chain of the mesh's.
     Other,
-}
-
-impl Role {
-    /// What each rule does that decides in such a chain, where that is one thing.
-    pub fn meaning(self) -> Option<Meaning> {
-        match self {
-            Self::ToOutboundListener => Some(Meaning::ToOutboundListener),
-            Self::ToInboundListener => Some(Meaning::ToInboundListener),
-            Self::Dns => Some(Meaning::Dns),
-            Self::Base(_) | Self::Inbound | Self::Outbound | Self::Divert | Self::Drop | Self::Other => None,
-        }
-    }
 }
 
 /// Which table of iptables, or its equivalent.
@@ -132,10 +118,13 @@ impl RuleContext<'_> {
 
     /// Whether a chain that the kernel calls leads to chains of the mesh's; of the rule's table, or of any.
     pub fn mesh_is_reached(&self, of_table: bool) -> bool {
-        let chains = self.view().chains().iter().filter(|other| other.base.is_some());
-        let mut chains = chains.filter(|other| !of_table || other.table == self.chain.table);
-        let leads = |rule: &ViewRule| self.owned.led_to(rule) == Some(self.mesh);
-        chains.any(|other| other.rules.iter().any(leads))
+        let is_table = |table: &str| !of_table || table == self.chain.table;
+        self.owned.led_to.iter().any(|(mesh, table)| *mesh == self.mesh && is_table(table))
+    }
+
+    /// Whether a rule in OUTPUT of the rule's table asks for these interfaces.
+    pub fn leave_by(&self, interfaces: &FieldValues) -> bool {
+        self.owned.left_by.contains(&(&*self.chain.table, interfaces.clone()))
     }
 }
 
@@ -143,11 +132,29 @@ impl RuleContext<'_> {
 struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
+    /// The meshes to whose chains base chains lead, and in which tables.
+    led_to: BTreeSet<(Mesh, &'a str)>,
+    /// The interfaces that rules in OUTPUT ask for, by table.
+    left_by: BTreeSet<(&'a str, FieldValues)>,
 }
 
 impl<'a> OwnedView<'a> {
     fn of(view: &'a View) -> Self {
-        Self { view, owners: view.chains().iter().map(|chain_rules| owner(view, chain_rules)).collect() }
+        let names = view.chains().iter().map(|chain| (&*chain.table, &*chain.chain)).collect();
+        let owners = view.chains().iter().map(|chain| owner(chain, &names)).collect();
+        let mut owned = Self { view, owners, led_to: BTreeSet::new(), left_by: BTreeSet::new() };
+        for chain in view.chains() {
+            let Some(base) = chain.base else { continue };
+            for rule in &chain.rules {
+                owned.led_to.extend(owned.led_to(rule).map(|mesh| (mesh, &*chain.table)));
+                let leaves = |condition: &ListedCondition| condition.field() == Some(Field::OutInterface);
+                if base.hook == Hook::Output && rule.conditions.iter().any(leaves) {
+                    let interfaces = RuleSummary::of(&rule.conditions).out_interface;
+                    owned.left_by.extend(interfaces.map(|interfaces| (&*chain.table, interfaces)));
+                }
+            }
+        }
+        owned
     }
 
     /// Whose chain a rule leads to.
@@ -188,19 +195,30 @@ impl<'a> OwnedView<'a> {
     /// The reason of a rule, if it is a mesh's and has an effect. Packets come to the first `reach` rules of its chain.
     fn recognized(&self, at: At, reach: usize) -> Option<RecognizedRule<'a>> {
         let chain = &self.view.chains()[at.chain];
-        let rule = chain.rules.get(at.rule).filter(|rule| !has_no_effect(rule))?;
+        let rule = &chain.rules[at.rule];
+        if self.owners[at.chain].is_none() && chain.base.is_none() {
+            return None;
+        }
+        let stated = match rule.origin {
+            Some(origin) => {
+                RuleReason::named(origin.name).map(|reason| (reason, RuleReason::setting_of(origin)))
+            }
+            None => RuleReason::of_comment(&rule.comment),
+        };
+        if stated.is_none() && has_no_effect(rule) {
+            return None;
+        }
         let summary = RuleSummary::of(&rule.conditions);
         let mesh = self.mesh_of(at, &summary)?;
         let context = self.context(mesh, at, &summary)?;
         let (known, role) = (mesh.reasons(), context.role);
-        let stated = rule.origin.and_then(|origin| RuleReason::named(origin.name));
-        let reason = stated.or_else(|| known.read(&context));
-        let setting = rule.origin.and_then(RuleReason::setting_of).or_else(|| match reason?.settings() {
+        let reason = stated.map(|(reason, _)| reason).or_else(|| known.read(&context));
+        let setting = stated.and_then(|(_, setting)| setting).or_else(|| match reason?.settings() {
             [one] => Some(*one),
             _ => known.setting(reason?, &context),
         });
-        let is_reached = at.rule < reach && self.view.is_of_family(rule);
-        Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
+        let (is_stated, is_reached) = (stated.is_some(), at.rule < reach && self.view.is_of_family(rule));
+        Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_stated, is_reached })
     }
 
     fn mesh_of(&self, at: At, summary: &RuleSummary) -> Option<Mesh> {
@@ -215,25 +233,20 @@ impl<'a> OwnedView<'a> {
             };
             Mesh::ALL.iter().copied().find(owns)
         };
-        match self.owners[at.chain] {
-            Some(mesh) => Some(mesh),
-            None if self.view.chains()[at.chain].base.is_none() => None,
-            None => self.led_to(rule).or_else(of_comment).or_else(of_form),
-        }
+        let of_rule = || self.led_to(rule).or_else(of_comment).or_else(of_form);
+        self.owners[at.chain].or_else(of_rule)
     }
 }
 
 /// The mesh that a chain belongs to with all its rules: by its nf_tables table, or by its name if it is no base chain.
-fn owner(view: &View, chain_rules: &ViewChain) -> Option<Mesh> {
+fn owner(chain_rules: &ViewChain, names: &HashSet<(&str, &str)>) -> Option<Mesh> {
     let by_table = |mesh: &Mesh| {
         let owner = mesh.ownership();
         chain_rules.table.strip_prefix("inet ").is_some_and(|name| {
             name == owner.table || owner.predecessor.is_some_and(|known| known.tables.contains(&name))
         })
     };
-    let exists = |name: &str| {
-        view.chains().iter().any(|other| other.table == chain_rules.table && other.chain == name)
-    };
+    let exists = |name: &str| names.contains(&(&*chain_rules.table, name));
     let by_name = |mesh: &Mesh| {
         chain_rules.base.is_none() && mesh.ownership().owns_chain_among(&chain_rules.chain, &exists)
     };
@@ -254,31 +267,16 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     found
 }
 
-/// Why a rule is there that carries no reason, and the setting that made it where it is known.
-pub fn read_at(view: &View, at: At) -> Option<(RuleReason, Option<Setting>)> {
-    let recognized = OwnedView::of(view).recognized(at, usize::MAX)?;
-    Some((recognized.reason?, recognized.setting))
+/// The same view with the origins of rules of meshes, which show in the rules.
+pub fn named(view: View) -> View {
+    let origins = recognized(&view).into_iter().filter_map(|rule| Some((rule.at, rule.origin()?)));
+    let origins: Vec<(At, Origin)> = origins.collect();
+    view.with_origins(origins)
 }
 
-/// The reason of each rule of a mesh, as far as the rules alone show it.
-pub fn reasons(view: &View) -> Vec<(At, Option<RuleReason>)> {
-    recognized(view).into_iter().map(|recognized| (recognized.at, recognized.reason)).collect()
-}
-
-/// LOG, NFLOG and rules without a target change nothing. A rule with a known origin is recognized whatever it does.
+/// LOG, NFLOG and rules without a target change nothing. A rule that states its origin is recognized whatever it does.
 fn has_no_effect(rule: &ViewRule) -> bool {
     rule.origin.is_none() && rule.action.surely_continues()
-}
-
-/// Whether a rule itself hands packets to a listener.
-pub fn captures(rule: &ViewRule) -> bool {
-    matches!(rule.action, Action::Target(Target::Tproxy { .. }) | Action::RedirectSamePort)
-        || rule.action.redirects_to().is_some()
-}
-
-/// Whether a rule excludes its packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.
-pub fn passes(rule: &ViewRule) -> bool {
-    matches!(rule.action, Action::Target(Target::Return | Target::Accept))
 }
 
 pub fn is_loopback(values: Option<&FieldValues>) -> bool {

@@ -2,10 +2,11 @@
 //!
 //! What every mesh has is here; what one mesh alone has is in its folder.
 
+use crate::reason::Cause;
 use rules::{
-    Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Mark, Match,
-    Negatable, Origin, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement,
-    Table, Target, UidRange,
+    Action, Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName,
+    ListedCondition, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule,
+    RuleSet, Statement, Table, Target, UidRange,
 };
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ pub(crate) enum Comments {
     /// The same, before the conditions.
     First,
     /// Every rule, before the conditions: what it is for.
-    OfEach(fn(Origin) -> Comment),
+    OfEach(fn(Cause) -> Comment),
 }
 
 /// The rules written so far for one family, by a configuration.
@@ -92,13 +93,13 @@ impl<'a, C> RuleWriter<'a, C> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        origin: Origin,
+        cause: Cause,
     ) {
         let rule = Rule::new(matches, target);
         if let Some(group) = self.log_group {
-            self.put(table, place, Position::Append, log(&rule, group, origin), origin);
+            self.put(table, place, Position::Append, log(&rule, group, cause), cause);
         }
-        self.put(table, place, Position::Append, rule, origin);
+        self.put(table, place, Position::Append, rule, cause);
     }
 
     /// Inserts a rule as the chain's rule `number`, counting only rules of the policy.
@@ -109,15 +110,15 @@ impl<'a, C> RuleWriter<'a, C> {
         number: usize,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        origin: Origin,
+        cause: Cause,
     ) {
         let rule = Rule::new(matches, target);
         if let Some(group) = self.log_group {
             // Every rule of the chain has a log rule before it, so places count double.
-            self.put(table, place, Position::Insert(2 * number - 1), log(&rule, group, origin), origin);
-            self.put(table, place, Position::Insert(2 * number), rule, origin);
+            self.put(table, place, Position::Insert(2 * number - 1), log(&rule, group, cause), cause);
+            self.put(table, place, Position::Insert(2 * number), rule, cause);
         } else {
-            self.put(table, place, Position::Insert(number), rule, origin);
+            self.put(table, place, Position::Insert(number), rule, cause);
         }
     }
 
@@ -128,22 +129,26 @@ impl<'a, C> RuleWriter<'a, C> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        origin: Origin,
+        cause: Cause,
     ) {
         let before = self.inserted.get(&(table, place.into())).copied().unwrap_or_default();
         // A rule with its log rule is two statements.
         let of_each = if self.log_group.is_some() { 2 } else { 1 };
-        self.insert(table, place, before / of_each + 1, matches, target, origin);
+        self.insert(table, place, before / of_each + 1, matches, target, cause);
     }
 
-    fn put(&mut self, table: Table, place: ChainPlace, position: Position, mut rule: Rule, origin: Origin) {
+    fn put(&mut self, table: Table, place: ChainPlace, position: Position, mut rule: Rule, cause: Cause) {
         let chain = Chain::from(place);
-        let needs_owner = matches!(chain, Chain::Base(_)) && !self.owner.owns_rule(&rule);
+        let conditions: Vec<ListedCondition> =
+            rule.matches.iter().cloned().map(ListedCondition::Known).collect();
+        let is_base = matches!(chain, Chain::Base(_));
+        let origin = cause.origin(is_base, &conditions, &Action::Target(rule.target.clone()));
+        let needs_owner = is_base && !self.owner.owns_rule(&rule);
         let owner = needs_owner.then(|| Match::Comment(self.owner.rule_comment()));
         match self.comments {
             Comments::Last => rule.matches.extend(owner),
             Comments::First => drop(rule.matches.splice(..0, owner)),
-            Comments::OfEach(comment) => rule.matches.insert(0, Match::Comment(comment(origin))),
+            Comments::OfEach(comment) => rule.matches.insert(0, Match::Comment(comment(cause))),
         }
         if matches!(position, Position::Insert(_)) {
             *self.inserted.entry((table, chain.clone())).or_default() += 1;
@@ -153,8 +158,8 @@ impl<'a, C> RuleWriter<'a, C> {
 }
 
 /// The rule that reports what `rule` is about to match.
-fn log(rule: &Rule, group: u16, origin: Origin) -> Rule {
-    let prefix = origin.name.parse().expect("names of rules are valid comments");
+fn log(rule: &Rule, group: u16, cause: Cause) -> Rule {
+    let prefix = cause.reason.name().parse().expect("names of rules are valid comments");
     Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
 }
 
@@ -262,10 +267,9 @@ pub(crate) fn not_group(gid: Gid) -> Match {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RuleReason;
     use rules::check::check;
     use rules::render::iptables::restore;
-
-    const ORIGIN: Origin = Origin { name: "inbound-port", option: "" };
 
     fn lines(write: impl Fn(&mut RuleWriter<'_, ()>)) -> Vec<String> {
         let mut writer = RuleWriter::new(&(), Family::V4, &crate::istio::OWNERSHIP, Comments::Last, Some(7));
@@ -281,12 +285,13 @@ mod tests {
 
     #[test]
     fn a_rule_is_inserted_behind_those_before_it_and_their_reports() {
+        let cause = Cause { reason: RuleReason::named("inbound-port").expect("a reason"), setting: None };
         let write = |writer: &mut RuleWriter<'_, ()>| {
             for name in ["a0", "a1", "a2"] {
                 let from = from_interface(&name.parse().expect("a name"));
-                writer.insert_next(Table::Nat, PREROUTING, [from], Target::Return, ORIGIN);
+                writer.insert_next(Table::Nat, PREROUTING, [from], Target::Return, cause);
             }
-            writer.insert_next(Table::Nat, OUTPUT, [], Target::Return, ORIGIN);
+            writer.insert_next(Table::Nat, OUTPUT, [], Target::Return, cause);
         };
         let ours = "-m comment --comment \"sidecar-init\"";
         let report = "-j NFLOG --nflog-prefix \"inbound-port\" --nflog-group 7";

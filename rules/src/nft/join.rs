@@ -6,7 +6,7 @@
 use super::Effect;
 use super::draft::Draft;
 use crate::field::Condition;
-use crate::{Family, Origin, Target, WriteSet};
+use crate::{Family, Origin, Target, TrafficEffect, WriteSet};
 
 /// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.
 pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
@@ -15,7 +15,7 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
         report: None,
         effect: Effect::Target(Target::Return),
         writes: WriteSet::NOTHING,
-        origin: Some(Origin { name: "ipv6-passes", option: "" }),
+        origin: Some(Origin { name: "ipv6-passes", option: "", effect: TrafficEffect::Excluded, item: None }),
     };
     let rules = v4.into_iter().map(|draft| match has_address(&draft) {
         true => only(draft, Family::V4),

@@ -135,7 +135,7 @@ pub enum Effect {
 pub(super) fn comment(origin: Option<Origin>) -> String {
     let mut text = match origin {
         None => String::new(),
-        Some(Origin { name, option: "" }) => name.to_owned(),
+        Some(Origin { name, option: "", .. }) => name.to_owned(),
         Some(origin) => format!("{} ({})", origin.name, origin.option_text()),
     };
     text.truncate(LONGEST_COMMENT);

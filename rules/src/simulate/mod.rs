@@ -32,4 +32,4 @@ pub use replay::{has_met_nat, is_untracked, replay};
 pub use set::{PacketSet, Way, address, interface_name, number};
 pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};
 pub use unreached::{Unreached, unreached};
-pub use view::{OriginOf, View, ViewChain, ViewRule, statements};
+pub use view::{View, ViewChain, ViewRule, statements};

@@ -24,6 +24,8 @@ pub struct ViewRule {
     /// What it does before the action: none of these ends the walk.
     pub(super) first: Vec<Action>,
     pub action: Action,
+    /// The words beside it, in nf_tables.
+    pub comment: String,
     /// Why it is there, where that is known.
     pub origin: Option<Origin>,
     /// The chain that its target names; `None` if there is no such chain.
@@ -72,21 +74,28 @@ pub fn statements(rules: &RuleSet) -> Vec<Vec<&Statement>> {
     Table::ALL.into_iter().flat_map(|table| rules.chains(table).into_values()).collect()
 }
 
-/// Says why a rule is there, by its comment.
-pub type OriginOf<'a> = &'a dyn Fn(&str) -> Option<Origin>;
-
 impl ViewRule {
-    fn new(line: &ListedRule, text: Option<String>, origin: Option<Origin>) -> Self {
-        let (conditions, action) = (line.conditions(), line.action());
-        let asked = conditions.iter().map(Asked::of).collect();
-        Self { text, conditions, asked, first: Vec::new(), action, origin, leads_to: None, hits: None }
+    fn of(conditions: Vec<ListedCondition>, action: Action) -> Self {
+        Self {
+            text: None,
+            asked: conditions.iter().map(Asked::of).collect(),
+            conditions,
+            first: Vec::new(),
+            action,
+            comment: String::new(),
+            origin: None,
+            leads_to: None,
+            hits: None,
+        }
     }
 
-    fn of_nftables(rule: LiveRule, origin_of: OriginOf<'_>) -> Self {
+    fn new(line: &ListedRule, text: Option<String>, origin: Option<Origin>) -> Self {
+        Self { text, origin, ..Self::of(line.conditions(), line.action()) }
+    }
+
+    fn of_nftables(rule: LiveRule) -> Self {
         let LiveRule { text, conditions, first, action, comment, hits } = rule;
-        let origin = origin_of(&comment);
-        let asked = conditions.iter().map(Asked::of).collect();
-        Self { text: Some(text), conditions, asked, first, action, origin, leads_to: None, hits }
+        Self { text: Some(text), first, comment, hits, ..Self::of(conditions, action) }
     }
 
     /// Whether it does such a thing.
@@ -186,7 +195,7 @@ impl View {
     }
 
     /// Adds a table of nf_tables, if it is one of this family.
-    pub fn add_nftables(&mut self, table: LiveTable, origin_of: OriginOf<'_>) {
+    pub fn add_nftables(&mut self, table: LiveTable) {
         if table.family.is_some_and(|family| family != self.family) {
             return;
         }
@@ -195,7 +204,7 @@ impl View {
             chain: chain.name,
             base: chain.base.map(|listed| listed.base),
             policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
-            rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
+            rules: chain.rules.into_iter().map(ViewRule::of_nftables).collect(),
             runs: Vec::new(),
             has_single_effect: false,
             is_nftables: true,
@@ -252,6 +261,15 @@ impl View {
         self.groups = Hook::ALL.map(|hook| self.groups_of(hook));
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
         self.tracks = rules.map(tracking).fold(Some(false), either);
+    }
+
+    /// The same with the origins of rules that were read.
+    #[must_use]
+    pub fn with_origins(mut self, origins: impl IntoIterator<Item = (super::At, Origin)>) -> Self {
+        for (at, origin) in origins {
+            self.chains[at.chain].rules[at.rule].origin = Some(origin);
+        }
+        self
     }
 
     pub fn family(&self) -> Family {

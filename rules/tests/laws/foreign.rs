@@ -101,7 +101,7 @@ fn where_the_chain_is_there_it_is_walked() {
 fn in_nf_tables_our_rules_leave_the_packet_to_whoever_keeps_the_chain() {
     let table = nft::table("t", &checked(), None).expect("rules");
     let mut view = View::empty(Family::V4);
-    view.add_nftables(table.listed(), &|_| None);
+    view.add_nftables(table.listed());
     assert_eq!(verdict(&view, 5), Verdict::Pass);
     assert_eq!(verdict(&view, 6), Verdict::Redirect("15053".parse().expect("a port")));
     let theirs = "*nat\n-A OUTPUT -p udp -j REDIRECT --to-ports 4053\nCOMMIT\n";

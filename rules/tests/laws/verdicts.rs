@@ -18,7 +18,7 @@ fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
     let family = rules.rules().family;
     let mut table = View::empty(family);
     if let Some(made) = nft::table("t", rules, v6) {
-        table.add_nftables(made.listed(), &|_| None);
+        table.add_nftables(made.listed());
     }
     let mut work = Work::new(1_000_000);
     let idle: Vec<&Statement> = unreached(rules.rules(), &mut work).iter().map(|found| found.rule).collect();

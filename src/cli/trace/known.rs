@@ -3,7 +3,8 @@
 use crate::cli::{host::System, rule_views::live_routing, run::Run};
 use diagnose::explain::PodContext;
 use diagnose::trace::{Block, Rules};
-use mesh::{Host, RuleReason};
+use mesh::Host;
+use mesh::recognition::named;
 use rules::Family;
 use rules::routing::Object;
 use rules::simulate::{At, Routing, View};
@@ -62,7 +63,7 @@ impl<'a> KnownRules<'a> {
 
 fn read(run: &Run) -> Result<LiveRules, backend::Error> {
     let mut kernel = run.open_for(run.every_owner())?;
-    let index = RuleIndex::read(&mut kernel, &RuleReason::origin_of)?;
+    let index = RuleIndex::read(&mut kernel, named)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
     let pod = PodContext::new(System::HERE.addresses().unwrap_or_default(), None);

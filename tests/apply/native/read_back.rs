@@ -45,7 +45,7 @@ fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
     for family in Family::BOTH {
         let view = |table: LiveTable| {
             let mut view = View::empty(family);
-            view.add_nftables(table, &|_| None);
+            view.add_nftables(table);
             view
         };
         let (there, desired) = (view(read(family)), view(table.listed()));

@@ -5,14 +5,14 @@ use crate::support::random::Random;
 use crate::support::scope;
 use mesh::RuleReason;
 use mesh::istio::OWNERSHIP;
-use mesh::recognition::reasons;
+use mesh::recognition::recognized;
 use rules::simulate::View;
 use rules::{Family, RuleSet, check::check, parse, render};
 use std::collections::BTreeMap;
 
 /// The reason of each rule that decides something, by its place.
 fn places(view: &View) -> BTreeMap<(String, String, usize), Option<RuleReason>> {
-    let reasons = reasons(view).into_iter();
+    let reasons = recognized(view).into_iter().map(|rule| (rule.at, rule.reason));
     let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
     let place = |at: rules::simulate::At| {
         let chain = &view.chains()[at.chain];

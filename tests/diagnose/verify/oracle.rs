@@ -4,7 +4,7 @@ use crate::diagnose::verify::pod::Pod;
 use crate::support::engine::{capture, kernel};
 use diagnose::explain::{self, RuleView};
 use diagnose::probe::{Call, ProbeContext, Route, calls};
-use mesh::RuleReason;
+
 use mesh::istio::OWNERSHIP;
 use mesh::sources::Dialect;
 use rules::routing::Object;
@@ -41,7 +41,7 @@ pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
         let mut kernel = kernel(OWNERSHIP);
         let routes = kernel.routing().expect("routing can be read");
         Family::BOTH.map(|family| {
-            let view = engine::live(&mut kernel, family, &RuleReason::origin_of).expect("rules can be read");
+            let view = engine::live(&mut kernel, family).expect("rules can be read");
             let marks = routes.iter().filter_map(|object| match object {
                 Object::Rule { family: of, mark, .. } if *of == family => Some(*mark),
                 _ => None,

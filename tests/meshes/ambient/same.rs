@@ -6,7 +6,7 @@ use crate::meshes::ambient::scene::{config, tables_of};
 use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::scope;
-use mesh::RuleReason;
+
 use mesh::{Capture, CapturePolicy};
 use rules::nft::LiveTable;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
@@ -117,7 +117,7 @@ fn tables(at: usize, given: &Options, capture: &Capture) -> String {
 fn view(all: &[LiveTable], name: &str, family: Family) -> View {
     let mut view = View::empty(family);
     for table in all.iter().filter(|table| table.name.starts_with(&format!("inet {name}"))) {
-        view.add_nftables(table.clone(), &RuleReason::origin_of);
+        view.add_nftables(table.clone());
     }
     assert!(!view.chains().is_empty(), "no table is called {name}");
     view

@@ -1,18 +1,16 @@
 //! Reasons in words: why a verdict is what it is.
 //!
-//! A rule that was made from settings carries its reason. The reason of a rule that was read back is recognized from the
-//! rule itself; where it is not, the sentence quotes the rule's place and text.
+//! A rule carries its origin. Where that is not known, the sentence quotes the rule's place and text.
 
 use super::lists::packet_value;
 use super::{Explanation, PacketCase};
 use mesh::RuleReason;
-use mesh::reason::{Meaning, MeaningRow, TrafficEffect};
-use mesh::recognition::{captures, read_at, summary::field_condition};
+use mesh::recognition::summary::field_condition;
 use mesh::visible;
 use rules::nft::{Condition, Field};
 use rules::render::listed;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
-use rules::{Action, ConnState, ListedCondition, Origin, Target};
+use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect};
 
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
@@ -59,34 +57,21 @@ impl Explanation<'_> {
         let steps = self.trace.0.iter().rev().filter(|step| step.matched == Matched::Yes);
         let is_tproxy = matches!(self.outcome.verdict, Verdict::Tproxy(_));
         let names_it = |rule: &ViewRule| {
-            captures(rule) && is_tproxy == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+            rule.action.captures()
+                && is_tproxy == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
         };
         let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
         let reason = at.and_then(|at| self.reason_of(at));
-        let whose = |reason: RuleReason| match reason.meaning().row() {
-            MeaningRow { effect: TrafficEffect::Captured | TrafficEffect::HandedOver, direction, .. } => {
-                Some(match *direction {
-                    "dns" => format!("{}'s DNS", reason.mesh().reasons().resolver()),
-                    direction => format!("the proxy's {direction}"),
-                })
-            }
-            _ => None,
+        let whose = |reason: RuleReason| match reason.meaning().row().direction {
+            "dns" => format!("{}'s DNS", reason.mesh().reasons().resolver()),
+            direction => format!("the proxy's {direction}"),
         };
-        reason.and_then(whose).map_or(noun.to_owned(), |whose| format!("{whose} {noun}"))
+        reason.map_or(noun.to_owned(), |reason| format!("{} {noun}", whose(reason)))
     }
 
-    /// As [`Self::stated_reason`]; where a listed rule has none, by the name of its chain. That is too coarse for sentences.
-    fn reason_of(&self, at: At) -> Option<RuleReason> {
-        let of_chain = || RuleReason::of_chain(&self.view.chains()[at.chain].chain);
-        self.stated_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
-    }
-
-    /// Why a rule is there: the reason that it carries, or that recognition reads from it.
-    pub(super) fn stated_reason(&self, at: At) -> Option<RuleReason> {
-        match self.view.rule(at)?.origin {
-            Some(origin) => RuleReason::named(origin.name),
-            None => read_at(self.view, at).map(|(reason, _)| reason),
-        }
+    /// Why a rule is there.
+    pub(super) fn reason_of(&self, at: At) -> Option<RuleReason> {
+        RuleReason::named(self.view.rule(at)?.origin?.name)
     }
 
     /// Why it is so.
@@ -117,10 +102,9 @@ impl Explanation<'_> {
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.place(at), listed::rule(rule))
                 }
-                Some(rule @ ViewRule { origin: None, .. }) => self
-                    .of_listed(at)
+                Some(rule) => self
+                    .of_origin(rule)
                     .unwrap_or_else(|| format!("{} says {}", self.place(at), listed::rule(rule))),
-                Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
             },
         }
     }
@@ -133,6 +117,9 @@ impl Explanation<'_> {
         }
         if *mark != 0 && self.is_missed_by(|one| one.negated && matches!(one.field, Field::Mark(_))) {
             return format!("packets with its mark, {mark:#x}, are excluded");
+        }
+        if self.is_missed_by(|one| one.negated && one.field == Field::DestinationPort) {
+            return format!("port {} is excluded", self.packet.destination.port());
         }
         if let Some(reason) = self.state_past_nat() {
             return reason.to_owned();
@@ -157,7 +144,7 @@ impl Explanation<'_> {
         };
         let by_tproxy = |rule: &&ViewRule| matches!(rule.action, Action::Target(Target::Tproxy { .. }));
         let capturing =
-            || self.view.chains().iter().flat_map(|chain| &chain.rules).filter(|rule| captures(rule));
+            || self.view.chains().iter().flat_map(|chain| &chain.rules).filter(|rule| rule.action.captures());
         let is_inbound = matches!(self.packet.direction, Direction::Inbound { .. });
         (capturing().any(|rule| !by_tproxy(&rule))
             && !(is_inbound && capturing().any(|rule| by_tproxy(&rule))))
@@ -170,18 +157,15 @@ impl Explanation<'_> {
             let own = packet_value(condition, self.packet);
             field_condition(condition).zip(own).is_none_or(|(one, own)| one.holds(own))
         };
-        let leads_there = |at: At, rule: &ViewRule| {
-            let meaning = self.reason_of(at).map(RuleReason::meaning);
-            meaning.is_some_and(|meaning| match meaning {
-                Meaning::Inbound | Meaning::Outbound => true,
-                _ => rule.leads_to.is_some() && meaning.row().effect == TrafficEffect::Captured,
-            })
+        let leads_there = |rule: &ViewRule| {
+            let effect = rule.origin.map(|origin| origin.effect);
+            rule.leads_to.is_some() && matches!(effect, Some(TrafficEffect::Captured | TrafficEffect::LedOn))
         };
         self.trace.0.iter().any(|step| match (self.view.rule(step.at), step.matched) {
             (Some(rule), Matched::No(index)) => {
                 field_condition(&rule.conditions[index]).is_some_and(|one| kind(&one))
                     && rule.conditions[index + 1..].iter().all(may_hold)
-                    && (captures(rule) || leads_there(step.at, rule))
+                    && (rule.action.captures() || leads_there(rule))
             }
             _ => false,
         })
@@ -195,31 +179,17 @@ impl Explanation<'_> {
         }
     }
 
-    fn of_origin(&self, at: At, origin: Origin) -> String {
-        let sentence = RuleReason::named(origin.name).and_then(|reason| self.say(at, reason, origin));
-        sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
-    }
-
-    /// As [`Self::of_origin`], for a rule that carries no origin but whose reason is recognized.
-    fn of_listed(&self, at: At) -> Option<String> {
-        let (reason, setting) = read_at(self.view, at)?;
-        let origin = match setting {
-            Some(setting) => reason.made_by(setting),
-            None => Origin { name: reason.name(), option: "" },
-        };
-        self.say(at, reason, origin)
+    fn of_origin(&self, rule: &ViewRule) -> Option<String> {
+        let origin = rule.origin?;
+        let value = self.value(rule);
+        let reason = RuleReason::named(origin.name)?;
+        Some(self.dialect.render(&reason.sentence(value.as_deref(), &self.option_text(origin))?))
     }
 
     /// The option that made a rule, as its author calls it.
     pub(super) fn option_text(&self, origin: Origin) -> String {
         let name = RuleReason::setting_of(origin).and_then(|setting| self.dialect.name(setting));
         name.map_or_else(|| origin.option_text(), str::to_owned)
-    }
-
-    fn say(&self, at: At, reason: RuleReason, origin: Origin) -> Option<String> {
-        let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
-        let sentence = reason.sentence(value.as_deref(), &self.option_text(origin))?;
-        Some(self.dialect.render(&sentence))
     }
 }
 

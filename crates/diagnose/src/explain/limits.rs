@@ -21,13 +21,13 @@ impl Explanation<'_> {
     pub fn limits(&self) -> Vec<Limited> {
         let mut found: Vec<Limited> = Vec::new();
         for step in &self.trace.0 {
-            let stated = self.stated_reason(step.at).zip(self.view.rule(step.at));
-            let Some((reason, rule)) = stated else { continue };
+            let known = self.reason_of(step.at).zip(self.view.rule(step.at));
+            let Some((reason, rule)) = known else { continue };
             for limit in reason.mesh().reasons().limits() {
                 let concerns =
                     limit.reason == reason && (limit.concerns)(self.packet, step.matched == Matched::Yes);
                 if concerns && found.iter().all(|known| known.code != limit.code.name()) {
-                    let about = self.value(&rule.conditions, reason.meaning()).unwrap_or_default();
+                    let about = self.value(rule).unwrap_or_default();
                     let (text, remedy) = limit.about_items(&about);
                     found.push(Limited { code: limit.code.name(), text, remedy });
                 }

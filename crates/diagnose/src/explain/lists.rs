@@ -5,9 +5,9 @@ use super::Explanation;
 use super::cases::number;
 use mesh::Mesh;
 use mesh::RuleReason;
-use mesh::reason::{About, Meaning};
+use mesh::reason::Meaning;
 use rules::nft::{Field, Interval, Intervals, interface_number};
-use rules::simulate::{At, Direction, Packet};
+use rules::simulate::{At, Direction, Packet, ViewRule};
 use rules::{ListedCondition, Match, Negatable, render};
 use std::collections::HashSet;
 
@@ -22,8 +22,7 @@ impl Explanation<'_> {
         let places = chains.flat_map(|(chain, chain_rules)| {
             (0..chain_rules.rules.len()).map(move |rule| At { chain, rule })
         });
-        let known: Vec<(RuleReason, At)> =
-            places.filter_map(|at| Some((self.stated_reason(at)?, at))).collect();
+        let known: Vec<(RuleReason, At)> = places.filter_map(|at| Some((self.reason_of(at)?, at))).collect();
         let lists: &[(Meaning, &str)] = match self.packet.direction {
             Direction::Inbound { .. } => &[(Meaning::InboundPort, "port")],
             Direction::Outbound { .. } => {
@@ -49,8 +48,7 @@ impl Explanation<'_> {
                 Some(Field::Destination(_)) => noun == "network",
                 field => noun == "port" && field.is_some_and(Field::is_port),
             };
-            let conditions = rules.filter_map(|rule| rule.conditions.iter().find(is_of_list));
-            match nearest(conditions, self.packet) {
+            match nearest(rules.filter_map(items_of).filter(is_of_list), self.packet) {
                 None => is_first.then(|| format!("{option} captures no {noun}")),
                 Some(items) => Some(format!("{option} captures only {items}")),
             }
@@ -59,21 +57,15 @@ impl Explanation<'_> {
         (!lacking.is_empty()).then(|| lacking.join(" and "))
     }
 
-    /// What the rule is about, in words: of the items in its decisive condition, the one that the packet matches.
-    pub(super) fn value(&self, conditions: &[ListedCondition], meaning: Meaning) -> Option<String> {
-        let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
-        let condition =
-            conditions.iter().find(|condition| is_about(condition, meaning)).or(with_items.next())?;
+    /// What the rule is about, in words: the item that the packet matches.
+    pub(super) fn value(&self, rule: &ViewRule) -> Option<String> {
+        let condition = items_of(rule)?;
         let own = packet_value(condition, self.packet);
         let holds = |(_, values): &&(String, Interval)| {
             own.is_some_and(|own| values.first <= own && own <= values.last)
         };
         let items = items(condition);
-        match (items.iter().find(holds), condition) {
-            (Some((text, _)), _) => Some(text.clone()),
-            (None, ListedCondition::Known(_)) => Some(item_texts([condition]).join(",")),
-            (None, _) => Some(items.into_iter().next()?.0),
-        }
+        Some(items.iter().find(holds).map_or_else(|| item_texts(rule).join(","), |(text, _)| text.clone()))
     }
 }
 
@@ -112,22 +104,15 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &P
     (!named.is_empty()).then(|| named.join(",") + &more)
 }
 
-/// Whether this is the decisive condition of such rules, which other conditions with items may precede.
-fn is_about(condition: &ListedCondition, meaning: Meaning) -> bool {
-    let field = condition.field();
-    let is_owner = matches!(field, Some(Field::Uid | Field::Gid));
-    let is_interface = field == Some(Field::InInterface);
-    match meaning.row().about {
-        About::Owner | About::OwnerAndPorts => is_owner,
-        About::Interface => is_interface,
-        About::Nothing | About::Destination | About::Source | About::Port => false,
-    }
+/// The condition that holds items of a setting's list.
+fn items_of(rule: &ViewRule) -> Option<&ListedCondition> {
+    let field = rule.origin?.item?;
+    rule.conditions.iter().find(|condition| condition.field() == Some(field))
 }
 
-/// The items of the first of a rule's conditions that has any, in words.
-pub(crate) fn item_texts<'a>(conditions: impl IntoIterator<Item = &'a ListedCondition>) -> Vec<String> {
-    let mut lists = conditions.into_iter().map(items);
-    lists.find(|items| !items.is_empty()).into_iter().flatten().map(|(text, _)| text).collect()
+/// The items that a rule holds, in words.
+pub(crate) fn item_texts(rule: &ViewRule) -> Vec<String> {
+    items_of(rule).into_iter().flat_map(items).map(|(text, _)| text).collect()
 }
 
 /// The items of a list that a condition holds, each with its values.

@@ -2,6 +2,7 @@
 
 use super::pod::PodContext;
 use mesh::CapturePolicy;
+use mesh::recognition::named;
 use rules::simulate::{Routing, View};
 use rules::{Action, Checked, Family, Listing, Mark, RuleSet, Table, Target, routing::Object};
 
@@ -49,7 +50,7 @@ impl RuleView {
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
         let routing = Routing { local_marks: tproxy_marks(&listing), addresses: pod.addresses.clone() };
-        Self { family, view: View::of_listing(listing), routing }
+        Self { family, view: named(View::of_listing(listing)), routing }
     }
 }
 

@@ -142,7 +142,7 @@ mod tests {
         let chain = LiveChain { name: "c\u{1b}[2J".to_owned(), base, rules: vec![rule] };
         let table = LiveTable { family: None, name: "inet t\u{7}".to_owned(), chains: vec![chain] };
         let mut view = View::empty(Family::V4);
-        view.add_nftables(table, &|_| None);
+        view.add_nftables(table);
         let pod = PodContext::new(["10.1.0.9".parse().expect("an address")], None);
         let to = "192.0.2.1:80".parse().expect("an address");
         let packet = usual_packet(Sender::App, &pod, &pod, Protocol::Tcp, to).expect("a packet");

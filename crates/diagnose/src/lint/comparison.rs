@@ -155,7 +155,7 @@ impl<'a> LintComparison<'a> {
                     for (limit, found) in limits.iter().zip(&mut met) {
                         let has_limit = name == Some(limit.reason.name());
                         if has_limit && (limit.concerns)(&packet, step.matched == Matched::Yes) {
-                            let about = || item_texts(&rule.conditions).join(",");
+                            let about = || item_texts(rule).join(",");
                             found.entry((rule_view.family, step.at)).or_insert_with(about);
                         }
                     }

@@ -106,14 +106,11 @@ fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) 
     if cautions.is_empty() {
         return Vec::new();
     }
-    let has = |meaning: Meaning| {
-        let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
-        let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
-        names.dedup();
-        names
-            .into_iter()
-            .any(|name| RuleReason::named(name).is_some_and(|reason| reason.meaning() == meaning))
-    };
+    let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
+    let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
+    names.dedup();
+    let reasons: Vec<RuleReason> = names.into_iter().filter_map(RuleReason::named).collect();
+    let has = |meaning| reasons.iter().any(|reason| reason.meaning() == meaning);
     let (captures_inbound, drops_invalid) = (has(Meaning::InboundPort), has(Meaning::Dropped));
     let facts = CautionContext { proxy, lists, captures_inbound, drops_invalid };
     let found = cautions.iter().filter(|caution| (caution.applies)(&facts));
@@ -285,9 +282,9 @@ impl<'a> ItemsByCondition<'a> {
 
     /// The item that makes a rule, by the rule's origin and its conditions.
     pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
-        rule.matches
-            .iter()
-            .find_map(|criterion| self.0.get(&(origin.option, criterion.condition()?)).copied())
+        let field = origin.item?;
+        let criterion = rule.matches.iter().find(|criterion| criterion.field() == Some(field))?;
+        self.0.get(&(origin.option, criterion.condition()?)).copied()
     }
 }
 

@@ -151,8 +151,10 @@ impl<'a> PictureWalker<'a> {
             let led_by = frame.led_by;
             let Some(taken) = self.taken(hook, &statement.rule.matches, &state) else { continue };
             let is_always = taken.needs.len() == state.needs.len();
-            let decider = led_by.or(statement.origin);
-            let passed = || WalkState { passed: statement.origin, ..taken.clone() };
+            // The rules of both families become one arrow, whichever holds the addresses.
+            let origin = statement.origin.map(|origin| Origin { item: None, ..origin });
+            let decider = led_by.or(origin);
+            let passed = || WalkState { passed: origin, ..taken.clone() };
             match &statement.rule.target {
                 Target::Accept => self.stage(number + 1, passed()),
                 Target::Return => {

@@ -1,14 +1,14 @@
 //! Rules as claims: which traffic a rule is about, what becomes of it, and whose traffic is the proxy's by that.
 
-use mesh::reason::{About, Meaning, Phrase, TrafficEffect};
-use mesh::recognition::summary::{FieldValues, RuleSummary};
+use mesh::reason::{Meaning, Phrase};
+use mesh::recognition::summary::{RuleSummary, field_condition};
 use mesh::recognition::{RecognizedRule, Role, recognized};
 use mesh::settings::Setting;
 use mesh::{Proxy, RuleReason};
-use rules::nft::Field;
+use rules::nft::{Condition, Field};
 use rules::simulate::{View, ViewRule};
-use rules::{Action, Mark, PortRange, Target};
-use std::str::FromStr;
+use rules::{Action, Mark, Origin, PortRange, Target, TrafficEffect};
+use std::{borrow::Cow, str::FromStr};
 
 /// A rule that decides what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
@@ -29,9 +29,8 @@ pub(super) struct Claim {
 /// What a rule that captures excludes.
 #[derive(Clone, Debug)]
 pub(super) struct Exclusion {
-    pub(super) direction: &'static str,
+    pub(super) meaning: Meaning,
     pub(super) items: Vec<String>,
-    pub(super) sentence: Phrase,
 }
 
 /// Where captured packets go.
@@ -63,9 +62,9 @@ pub(super) fn listener(view: &View, recognized: &RecognizedRule<'_>) -> Option<L
 /// What becomes of which traffic by a rule; `None` of rules on which others decide.
 pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Claim> {
     let reason = recognized.reason.filter(|_| recognized.is_reached)?;
-    let (meaning, summary) = (recognized.meaning()?, &recognized.summary);
+    let (meaning, summary, origin) = (recognized.meaning()?, &recognized.summary, recognized.rule.origin?);
     let row = meaning.row();
-    let is_captured = row.effect == TrafficEffect::Captured;
+    let is_captured = origin.effect == TrafficEffect::Captured;
     let listener = listener(view, recognized).filter(|_| is_captured);
     let decides = match meaning {
         // With TPROXY it matches a mark that another rule has set, and that one decides.
@@ -75,61 +74,41 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
         _ => !is_captured || listener.is_some(),
     };
     Some(Claim {
-        effect: row.effect,
+        effect: origin.effect,
         direction: row.direction,
         meaning,
         reason,
         setting: recognized.setting,
-        items: items(row.about, is_captured, summary),
+        items: items(origin, meaning, summary),
         listener,
-        exclusions: if is_captured { exclusions(meaning, summary) } else { Vec::new() },
+        exclusions: if is_captured { exclusions(meaning, recognized) } else { Vec::new() },
         sentence: row.claim.filter(|_| decides)?,
     })
 }
 
-/// The items of the list that a rule is about. A negated condition of a rule that captures is not an item of its list.
-fn items(about: About, is_captured: bool, summary: &RuleSummary) -> Vec<String> {
-    match about {
-        About::Owner => owners(summary),
-        About::OwnerAndPorts => {
-            let ports =
-                summary.values(About::Port).map(|values| format!(": port {}", values.items.join(",")));
-            let ports = ports.unwrap_or_default();
-            owners(summary).into_iter().map(|owner| format!("{owner}{ports}")).collect()
-        }
-        about => {
-            let values = summary.values(about).filter(|values| !(is_captured && values.negated));
-            values.map(|values| values.items.clone()).unwrap_or_default()
-        }
-    }
+/// The items of the list that a rule is about, users and groups each with its noun.
+fn items(origin: Origin, meaning: Meaning, summary: &RuleSummary) -> Vec<String> {
+    let noun = match origin.item {
+        Some(Field::Uid) => "user ",
+        Some(Field::Gid) => "group ",
+        _ => "",
+    };
+    let ports = summary.destination_port.as_ref().filter(|_| meaning == Meaning::ExcludedOwner);
+    let ports = ports.map(|values| format!(": port {}", values.items.join(","))).unwrap_or_default();
+    let items = origin.item.and_then(|field| summary.values(field)).map(|values| values.items.iter());
+    items.into_iter().flatten().map(|item| format!("{noun}{item}{ports}")).collect()
 }
 
 /// What a rule that captures excludes by its own conditions.
-fn exclusions(meaning: Meaning, summary: &RuleSummary) -> Vec<Exclusion> {
-    // The proxy's calls to its own pod do not arrive from outside.
-    let arrives = meaning.row().direction == "inbound" && meaning != Meaning::ProxyCallsOwnPod;
-    let but = |values: &Option<FieldValues>| {
-        values.as_ref().filter(|values| values.negated).map(|values| values.items.clone())
+fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<Exclusion> {
+    let conditions = recognized.rule.conditions.iter().filter_map(field_condition);
+    let exclusion = |condition: Cow<'_, Condition>| {
+        let noun = if matches!(condition.field, Field::Mark(_)) { "mark " } else { "" };
+        let values = recognized.summary.values(condition.field)?;
+        let items = values.items.iter().map(|item| format!("{noun}{item}")).collect();
+        Some(Exclusion { meaning: meaning.exception(condition.field)?, items })
     };
-    let tunnel = but(&summary.destination_port).filter(|_| arrives).map(|items| Exclusion {
-        direction: "inbound",
-        items,
-        sentence: Phrase { before: "port ", after: ": the mesh's tunnel", ..Phrase::default() },
-    });
-    let own = but(&summary.mark).map(|marks| Exclusion {
-        direction: "outbound",
-        items: marks.iter().map(|mark| format!("mark {mark}")).collect(),
-        sentence: Phrase { before: "the proxy's own connections: ", ..Phrase::default() },
-    });
-    tunnel.into_iter().chain(own).collect()
-}
-
-/// Users and groups, each with its noun.
-fn owners(summary: &RuleSummary) -> Vec<String> {
-    let named = |noun: &str, values: &Option<FieldValues>| {
-        values.iter().flat_map(|values| &values.items).map(|id| format!("{noun} {id}")).collect::<Vec<_>>()
-    };
-    [named("user", &summary.uid), named("group", &summary.gid)].concat()
+    conditions.filter(|condition| condition.negated).filter_map(exclusion).collect()
 }
 
 /// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens

@@ -1,9 +1,9 @@
 //! What rules have counted, in groups that mean the same.
 
 use super::parts::shown;
-use mesh::reason::{About, MeaningRow, Phrase};
+use mesh::reason::{Meaning, Phrase};
 use mesh::recognition::RecognizedRule;
-use mesh::recognition::summary::{FieldValues, RuleSummary};
+use rules::field::Field;
 use rules::{ByFamily, Hits};
 use serde::Serialize;
 
@@ -49,12 +49,9 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
     let mut groups: Vec<Hit> = Vec::new();
     for (family, recognized) in recognized.iter() {
         for recognized in recognized.iter().filter(|recognized| recognized.is_reached) {
-            let (Some(reason), Some(Hits { packets, bytes })) = (recognized.reason, recognized.rule.hits)
-            else {
-                continue;
-            };
-            let row = recognized.meaning().unwrap_or(reason.meaning()).row();
-            let (fate, text) = (row.effect.word(), counted_as(row, &recognized.summary));
+            let (Some(reason), Some(meaning)) = (recognized.reason, recognized.meaning()) else { continue };
+            let Some(Hits { packets, bytes }) = recognized.rule.hits else { continue };
+            let (fate, text) = (meaning.row().effect.word(), counted_as(meaning, recognized));
             let rule = Counted {
                 family: family.word(),
                 table: recognized.chain.table.to_string(),
@@ -101,27 +98,25 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
 }
 
 /// What the packets are that a rule counts.
-fn counted_as(row: &MeaningRow, summary: &RuleSummary) -> String {
-    let list = |noun: &str, values: Option<&FieldValues>| {
-        values.map(|values| {
-            let other = if values.negated { " other than" } else { "" };
-            format!("{noun}{other} {}", shown(&values.items))
-        })
+fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
+    let item = recognized.rule.origin.and_then(|origin| origin.item);
+    let list = |field: Field| {
+        let values = recognized.summary.values(field)?;
+        let noun = match field {
+            Field::Destination(_) => "to",
+            Field::Source(_) => "from",
+            Field::DestinationPort => "port",
+            Field::Uid => "user",
+            Field::Gid => "group",
+            _ => "interface",
+        };
+        let other = if values.negated { " other than" } else { "" };
+        Some(format!("{noun}{other} {}", shown(&values.items)))
     };
-    let ports = || list("port", summary.values(About::Port));
-    let owner = || list("user", summary.uid.as_ref()).or_else(|| list("group", summary.gid.as_ref()));
-    let items = match row.about {
-        About::Nothing => None,
-        // All networks but that of loopback need no mention.
-        About::Destination => list("to", summary.values(row.about).filter(|values| !values.negated)),
-        About::Source => list("from", summary.values(row.about)),
-        About::Port => ports(),
-        About::Interface => list("interface", summary.values(row.about)),
-        About::Owner => owner(),
-        About::OwnerAndPorts => Some([owner(), ports()].into_iter().flatten().collect::<Vec<_>>().join(", ")),
-    };
-    let Phrase { before, all, after } = row.counted;
-    match items.unwrap_or_default().as_str() {
+    let ports = (meaning == Meaning::ExcludedOwner).then_some(Field::DestinationPort);
+    let items: Vec<String> = item.into_iter().chain(ports).filter_map(list).collect();
+    let Phrase { before, all, after } = meaning.row().counted;
+    match items.join(", ").as_str() {
         "" => all.to_owned(),
         // The whole list goes by one name.
         _ if before.is_empty() && !all.is_empty() => all.to_owned(),

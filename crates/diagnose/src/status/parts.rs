@@ -1,11 +1,11 @@
 //! What becomes of traffic, part by part, by the rules: captured, excluded, dropped.
 
-use super::claims::{Claim, claim};
+use super::claims::{Claim, Exclusion, claim};
 use super::observation::Observation;
 use mesh::Mesh;
-use mesh::reason::{Meaning, Phrase, TrafficEffect};
+use mesh::reason::{Meaning, MeaningRow, Phrase};
 use mesh::recognition::RecognizedRule;
-use rules::{ByFamily, Family, PortRange};
+use rules::{ByFamily, Family, PortRange, TrafficEffect};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -105,11 +105,10 @@ fn add_all(parts: &mut StatusParts, family: Family, mesh: Mesh, claims: &[Claim]
         let is_shared = claim.reason.settings().len() > 1;
         add(list, of_claim(mesh, family, claim), is_shared);
     }
-    for exclusions in captured.iter().flat_map(|claim| &claim.exclusions) {
-        let new = StatusPart {
-            items: exclusions.items.clone(),
-            ..part(mesh, family, exclusions.direction, exclusions.sentence)
-        };
+    for Exclusion { meaning, items } in captured.iter().flat_map(|claim| &claim.exclusions) {
+        let MeaningRow { direction, claim, .. } = meaning.row();
+        let new =
+            StatusPart { items: items.clone(), ..part(mesh, family, direction, claim.unwrap_or_default()) };
         // Rules of the same option may have it already.
         if !parts.left_alone.iter().any(|known| known.includes(&new)) {
             add(&mut parts.left_alone, new, false);

@@ -4,6 +4,7 @@ use super::{CaptureStatus, Observation, StatusPart, status};
 use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
 use mesh::linkerd::Linkerd;
+use mesh::recognition::named;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh};
@@ -124,7 +125,7 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
         let (before, nat) = ours.split_once("* nat\n").expect("the table");
         let (declared, rules) = nat.split_once("\n-A ").expect("rules");
         let text = format!("{before}* nat\n:{chain} ACCEPT [0:0]\n{declared}\n-A {chain} {rule}\n-A {rules}");
-        let v4 = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));
+        let v4 = named(View::of_listing(parse::listing(&text, Family::V4).expect("a listing")));
         let views = ByFamily { v4, v6: View::empty(Family::V6) };
         let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
         let found: Vec<&str> = status.findings.iter().map(|finding| finding.text.as_str()).collect();
@@ -151,7 +152,8 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
 #[test]
 fn a_family_that_others_drop_bypasses_no_proxy() {
     let captured = render::iptables::restore(&capture(Mesh::Linkerd, &LINKERD).rules(Family::V4));
-    let listed = |text: &str, family| View::of_listing(parse::listing(text, family).expect("a listing"));
+    let listed =
+        |text: &str, family| named(View::of_listing(parse::listing(text, family).expect("a listing")));
     for (rules, bypasses) in [
         (":INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n", true),
         (":INPUT DROP [0:0]\n:OUTPUT DROP [0:0]\n", false),
@@ -185,7 +187,7 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
     let check = |tables: &[Table], expected: &[(u16, &str)]| {
         let mut listing = parse::listing(&text, Family::V4).expect("our own text");
         listing.chains.retain(|(table, _), _| tables.contains(table));
-        let views = ByFamily { v4: View::of_listing(listing), v6: View::empty(Family::V6) };
+        let views = ByFamily { v4: named(View::of_listing(listing)), v6: View::empty(Family::V6) };
         let routing = || Routing { local_marks: Vec::new(), addresses: Vec::new() };
         let status = status(Observation {
             views: &views,
@@ -242,7 +244,7 @@ fn nothing_is_said_twice() {
         let ours = |family| View::of_rules(capture.rules(family).rules());
         let listed = |family| {
             let text = render::iptables::restore(&capture.rules(family));
-            View::of_listing(parse::listing(&text, family).expect("our own text"))
+            named(View::of_listing(parse::listing(&text, family).expect("our own text")))
         };
         let ways = [
             ByFamily { v4: ours(Family::V4), v6: ours(Family::V6) },
@@ -266,7 +268,7 @@ fn nothing_is_said_twice() {
 fn what_one_family_excludes_is_shown_with_its_family_unless_addresses_show_it() {
     let listed = |flags: &[(Setting, &str)], family| {
         let text = render::iptables::restore(&capture(Mesh::Kuma, flags).rules(family));
-        View::of_listing(parse::listing(&text, family).expect("our own text"))
+        named(View::of_listing(parse::listing(&text, family).expect("our own text")))
     };
     let views = ByFamily { v4: listed(&KUMA, Family::V4), v6: listed(&[], Family::V6) };
     let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
@@ -308,7 +310,7 @@ fn a_range_of_ports_counts_as_its_ports() {
 
 fn status_of(listing: &str) -> CaptureStatus {
     let listing = parse::listing(listing, Family::V4).expect("a listing");
-    let views = ByFamily { v4: View::of_listing(listing), v6: View::empty(Family::V6) };
+    let views = ByFamily { v4: named(View::of_listing(listing)), v6: View::empty(Family::V6) };
     seen(&views, &["10.1.2.3".parse().expect("an address")])
 }
 
@@ -501,7 +503,7 @@ fn two_meshes_at_once_are_told_apart() {
                    -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n";
     let mut view = View::of_listing(parse::listing(sidecar, Family::V4).expect("a listing"));
     view.add_listing(parse::listing(BY_PROXY_INIT, Family::V4).expect("a listing"), Some("other"));
-    let views = ByFamily { v4: view, v6: View::empty(Family::V6) };
+    let views = ByFamily { v4: named(view), v6: View::empty(Family::V6) };
     let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
     assert_eq!(status.meshes, ["istio", "linkerd"]);
     assert!(status.summary.ends_with(", for Istio's sidecar and linkerd"), "{}", status.summary);

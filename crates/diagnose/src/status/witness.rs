@@ -7,12 +7,12 @@ use crate::explain::{
     EndpointNames, OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, PodContext, Sender, explain, usual_packet,
 };
 use mesh::DNS_PORT;
-use mesh::reason::{Meaning, TrafficEffect};
+use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
 use rules::finding::NamespaceFinding;
 use rules::nft::{Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule, walk};
-use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
+use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target, TrafficEffect};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

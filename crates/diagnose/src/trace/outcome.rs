@@ -8,15 +8,12 @@ use super::walks::Walk;
 use super::{hook, options};
 use crate::Style;
 use crate::explain::{self, Explanation};
-use mesh::RuleReason;
-use mesh::reason::Meaning;
-use mesh::recognition::{captures, read_at};
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, has_met_nat,
     is_untracked, replay, walk,
 };
-use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, Uid};
+use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, TrafficEffect, Uid};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -172,12 +169,6 @@ fn block(seen: &PacketSnapshot) -> Block {
 
 fn met(view: &View, at: At) -> Option<MetRule> {
     let (chain, rule) = (view.chains().get(at.chain)?, view.rule(at)?);
-    // What upstream's chains are for is known by their names; rules of some meshes are known one by one.
-    let of_chain = || RuleReason::of_chain(&chain.chain).filter(|_| captures(rule)).map(RuleReason::name);
-    let read = if rule.origin.is_none() { read_at(view, at) } else { None };
-    let of_listing = || read.map(|(reason, _)| reason.name()).or_else(of_chain);
-    let name = rule.origin.map(|origin| origin.name).or_else(of_listing);
-    let made_by = read.and_then(|(_, setting)| setting).map(|setting| setting.row().option());
     Some(MetRule {
         table: Some(chain.table.to_string()),
         chain: Some(chain.chain.clone()),
@@ -185,9 +176,9 @@ fn met(view: &View, at: At) -> Option<MetRule> {
         text: rule.text.clone(),
         options: match rule.origin {
             Some(origin) if !origin.option.is_empty() => vec![origin.option_text()],
-            _ => made_by.map(|option| vec![option]).or_else(|| name.map(options)).unwrap_or_default(),
+            origin => origin.map(|origin| options(origin.name)).unwrap_or_default(),
         },
-        name: name.map(str::to_owned),
+        name: rule.origin.map(|origin| origin.name.to_owned()),
     })
 }
 
@@ -263,8 +254,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
 /// Whether a rule hands packets to a transparent listener, or decides about them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
-        let reason = rule.origin.and_then(|origin| RuleReason::named(origin.name));
-        let is_named = reason.is_some_and(|reason| reason.meaning() == Meaning::ToInboundListener);
+        let is_named = rule.origin.is_some_and(|origin| origin.effect == TrafficEffect::HandedOver);
         is_named || matches!(rule.action, Action::Target(Target::Tproxy { .. }))
     })
 }

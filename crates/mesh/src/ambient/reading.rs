@@ -7,7 +7,7 @@ use crate::limit::Limit;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::summary::FieldValues;
-use crate::recognition::{Role, RuleContext, TableKind, captures, is_loopback};
+use crate::recognition::{Role, RuleContext, TableKind, is_loopback};
 use rules::{Family, Hook};
 
 /// What is known of the mesh's rules.
@@ -55,9 +55,9 @@ fn read(context: &RuleContext<'_>) -> Option<Reason> {
         (TableKind::Nat, Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
         (TableKind::Nat, Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
         (TableKind::Nat, Role::Inbound) if summary.in_interface.is_some() => Some(Reason::Machine),
-        (TableKind::Nat, Role::Inbound) if captures(context.rule) => Some(Reason::Inbound),
+        (TableKind::Nat, Role::Inbound) if context.rule.action.captures() => Some(Reason::Inbound),
         (TableKind::Nat, Role::Inbound) if is_one(&summary.source) => Some(Reason::Probe),
-        (TableKind::Nat, Role::Outbound) if captures(context.rule) => {
+        (TableKind::Nat, Role::Outbound) if context.rule.action.captures() => {
             Some(if is_one(&summary.destination_port) { Reason::Dns } else { Reason::Outbound })
         }
         (TableKind::Nat, Role::Outbound) if is_one(&summary.destination) => Some(Reason::Probe),

@@ -28,7 +28,7 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = AmbientWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     connections(&mut writer);
     // The order of jumps is upstream's; each is alone in its base chain.
-    let (inbound, outbound) = (Reason::Arriving.origin(), Reason::Leaving.origin());
+    let (inbound, outbound) = (Reason::Arriving.cause(), Reason::Leaving.cause());
     writer.append(Table::Nat, OUTPUT, [], jump(LEAVES), outbound);
     writer.append(Table::Nat, PREROUTING, [], jump(ARRIVES), inbound);
     machines(&mut writer);
@@ -49,78 +49,72 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 /// A connection of ztunnel's to the application is marked, and with it the answers, which would else leave the pod: they
 /// go to the client, from whose address ztunnel has called. Table 100 brings them back.
 fn connections(writer: &mut AmbientWriter<'_>) {
-    let origin = Reason::ProxyToApplication.origin();
-    writer.append(Table::Mangle, PREROUTING, [], jump(ARRIVES), origin);
-    writer.append(Table::Mangle, OUTPUT, [], jump(LEAVES), origin);
+    let cause = Reason::ProxyToApplication.cause();
+    writer.append(Table::Mangle, PREROUTING, [], jump(ARRIVES), cause);
+    writer.append(Table::Mangle, OUTPUT, [], jump(LEAVES), cause);
     let target = Target::SetConnmark(CONNECTION_MARK);
-    writer.append(Table::Mangle, ARRIVES, [mark(PROXY_MARK)], target, origin);
-    writer.append(Table::Mangle, LEAVES, [connmark(CONNECTION_MARK)], Target::RestoreMark, origin);
+    writer.append(Table::Mangle, ARRIVES, [mark(PROXY_MARK)], target, cause);
+    writer.append(Table::Mangle, LEAVES, [connmark(CONNECTION_MARK)], Target::RestoreMark, cause);
 }
 
 /// What comes from a machine behind the pod counts as outbound. The second rule of each is upstream's; all that it could
 /// meet has gone to ztunnel.
 fn machines(writer: &mut AmbientWriter<'_>) {
-    let origin = Reason::Machine.origin();
+    let cause = Reason::Machine.cause();
     for interface in &writer.config.interfaces {
         let from_machine = || [from_interface(interface), tcp()];
-        writer.append(
-            Table::Nat,
-            ARRIVES,
-            from_machine(),
-            Target::Redirect(OUTBOUND_LISTENER.into()),
-            origin,
-        );
-        writer.append(Table::Nat, ARRIVES, from_machine(), Target::Return, origin);
+        writer.append(Table::Nat, ARRIVES, from_machine(), Target::Redirect(OUTBOUND_LISTENER.into()), cause);
+        writer.append(Table::Nat, ARRIVES, from_machine(), Target::Return, cause);
     }
 }
 
 /// Calls of the host itself come from a separate address, and do not concern the mesh.
 fn probes(writer: &mut AmbientWriter<'_>) {
-    let origin = Reason::Probe.origin();
+    let cause = Reason::Probe.cause();
     let address = Cidr::host(writer.config.probe_address(writer.family()));
     if !writer.config.ingress {
-        writer.append(Table::Nat, ARRIVES, [from(address), tcp(), tcp_module()], Target::Accept, origin);
+        writer.append(Table::Nat, ARRIVES, [from(address), tcp(), tcp_module()], Target::Accept, cause);
     }
-    writer.append(Table::Nat, LEAVES, [to(address), tcp(), tcp_module()], Target::Accept, origin);
+    writer.append(Table::Nat, LEAVES, [to(address), tcp(), tcp_module()], Target::Accept, cause);
 }
 
 fn arriving(writer: &mut AmbientWriter<'_>) {
     let others = [not_to(loopback(writer)), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
     let target = Target::Redirect(INBOUND_LISTENER.into());
-    writer.append(Table::Nat, ARRIVES, others, target, Reason::Inbound.origin());
+    writer.append(Table::Nat, ARRIVES, others, target, Reason::Inbound.cause());
 }
 
 /// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
 fn queries(writer: &mut AmbientWriter<'_>) {
-    let origin = Reason::Dns.origin();
+    let cause = Reason::Dns.cause();
     let target = || Target::Redirect(DNS_LISTENER.into());
     let by_udp = [not_to_loopback(), udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
-    writer.append(Table::Nat, LEAVES, by_udp, target(), origin);
+    writer.append(Table::Nat, LEAVES, by_udp, target(), cause);
     let by_tcp = [not_to(loopback(writer)), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
-    writer.append(Table::Nat, LEAVES, by_tcp, target(), origin);
+    writer.append(Table::Nat, LEAVES, by_tcp, target(), cause);
 }
 
 fn leaving(writer: &mut AmbientWriter<'_>) {
-    let origin = Reason::ProxyToApplication.origin();
-    writer.append(Table::Nat, LEAVES, [tcp(), mark(CONNECTION_MARK)], Target::Accept, origin);
+    let cause = Reason::ProxyToApplication.cause();
+    writer.append(Table::Nat, LEAVES, [tcp(), mark(CONNECTION_MARK)], Target::Accept, cause);
     let away = not_to(loopback(writer));
     let own_pod = [away.clone(), to_loopback()];
-    writer.append(Table::Nat, LEAVES, own_pod, Target::Accept, Reason::OwnPod.origin());
+    writer.append(Table::Nat, LEAVES, own_pod, Target::Accept, Reason::OwnPod.cause());
     let others = [away, tcp(), not_mark(PROXY_MARK)];
     let target = Target::Redirect(OUTBOUND_LISTENER.into());
-    writer.append(Table::Nat, LEAVES, others, target, Reason::Outbound.origin());
+    writer.append(Table::Nat, LEAVES, others, target, Reason::Outbound.cause());
 }
 
 /// ztunnel queries a server from a port that the application may use too. In one zone of conntrack the two would be one
 /// connection, and the answer would go to the wrong one.
 fn zones(writer: &mut AmbientWriter<'_>) {
-    let origin = Reason::DnsZone.origin();
-    writer.append(Table::Raw, PREROUTING, [], jump(ARRIVES), origin);
-    writer.append(Table::Raw, OUTPUT, [], jump(LEAVES), origin);
+    let cause = Reason::DnsZone.cause();
+    writer.append(Table::Raw, PREROUTING, [], jump(ARRIVES), cause);
+    writer.append(Table::Raw, OUTPUT, [], jump(LEAVES), cause);
     let query = [udp(), mark(PROXY_MARK), port(DNS_PORT)];
-    writer.append(Table::Raw, LEAVES, query, Target::SetZone(PROXY_ZONE), origin);
+    writer.append(Table::Raw, LEAVES, query, Target::SetZone(PROXY_ZONE), cause);
     let answer = [udp(), not_mark(PROXY_MARK), from_port(DNS_PORT)];
-    writer.append(Table::Raw, ARRIVES, answer, Target::SetZone(PROXY_ZONE), origin);
+    writer.append(Table::Raw, ARRIVES, answer, Target::SetZone(PROXY_ZONE), cause);
 }
 
 /// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.

@@ -7,7 +7,8 @@ use super::words::{
     ChainPlace, INBOUND, OUTBOUND, OUTPUT, PREROUTING, from, from_port, jump, own, port, tcp, to, udp,
 };
 use super::writer::Writer;
-use rules::{Cidr, Origin, Table, Target, Zone, desired::StaleFlows};
+use crate::reason::Cause;
+use rules::{Cidr, Table, Target, Zone, desired::StaleFlows};
 
 const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
 
@@ -21,39 +22,39 @@ pub(super) fn write(writer: &mut Writer<'_>) {
     if writer.config.dns == DnsCapture::Off {
         return;
     }
-    let origin = Reason::Dns.origin();
+    let cause = Reason::Dns.cause();
     let servers = writer.config.dns.servers(writer.family());
-    writer.append(Table::Raw, OUTPUT, [], jump(DNS), origin);
+    writer.append(Table::Raw, OUTPUT, [], jump(DNS), cause);
     if !servers.is_empty() {
-        writer.append(Table::Nat, OUTBOUND, [], jump(DNS), origin);
+        writer.append(Table::Nat, OUTBOUND, [], jump(DNS), cause);
     }
     for protocol in [tcp(), udp()] {
         for server in &servers {
             let matches = [protocol.clone(), port(DNS_PORT)].into_iter().chain(server.map(to));
-            writer.append(Table::Nat, DNS, matches, Target::Redirect(AGENT_PORT.into()), origin);
+            writer.append(Table::Nat, DNS, matches, Target::Redirect(AGENT_PORT.into()), cause);
         }
     }
-    zones(writer, &servers, origin);
+    zones(writer, &servers, cause);
 }
 
 /// The agent queries the resolver from a port of its own choosing, which may be one that an application uses
 /// for a redirected query to the same resolver. In one zone the two would be one connection to conntrack,
 /// and an answer would go to the wrong one.
-fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
+fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], cause: Cause) {
     for owner in writer.owners() {
         let query = [udp(), port(DNS_PORT), owner.is()];
-        writer.append(Table::Raw, DNS, query, Target::SetZone(AGENT_ZONE), origin);
+        writer.append(Table::Raw, DNS, query, Target::SetZone(AGENT_ZONE), cause);
         let answer = [udp(), from_port(AGENT_PORT), owner.is()];
-        writer.append(Table::Raw, DNS, answer, Target::SetZone(CLIENT_ZONE), origin);
+        writer.append(Table::Raw, DNS, answer, Target::SetZone(CLIENT_ZONE), cause);
     }
     if !servers.is_empty() {
-        writer.append(Table::Raw, PREROUTING, [], jump(INBOUND), origin);
+        writer.append(Table::Raw, PREROUTING, [], jump(INBOUND), cause);
     }
     for server in servers {
         let query = [udp(), port(DNS_PORT)].into_iter().chain(server.map(to));
-        writer.append(Table::Raw, DNS, query, Target::SetZone(CLIENT_ZONE), origin);
+        writer.append(Table::Raw, DNS, query, Target::SetZone(CLIENT_ZONE), cause);
         let answer = [udp(), from_port(DNS_PORT)].into_iter().chain(server.map(from));
-        writer.append(Table::Raw, INBOUND, answer, Target::SetZone(AGENT_ZONE), origin);
+        writer.append(Table::Raw, INBOUND, answer, Target::SetZone(AGENT_ZONE), cause);
     }
 }
 

@@ -232,29 +232,29 @@ fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 /// Excluded interfaces see none of the rules that follow; virtual ones none of the inbound rules.
 fn interfaces(writer: &mut Writer<'_>) {
     let config = writer.config;
-    let origin = Reason::ExcludedInterface.origin();
+    let cause = Reason::ExcludedInterface.cause();
     let tables: &[Table] = match config.interception {
         Interception::Tproxy { .. } => &[Table::Nat, Table::Mangle],
         Interception::Redirect | Interception::None => &[Table::Nat],
     };
     for interface in &config.excluded_interfaces {
         for &table in tables {
-            writer.append(table, PREROUTING, [words::from_interface(interface)], Target::Return, origin);
-            writer.append(table, OUTPUT, [words::to_interface(interface)], Target::Return, origin);
+            writer.append(table, PREROUTING, [words::from_interface(interface)], Target::Return, cause);
+            writer.append(table, OUTPUT, [words::to_interface(interface)], Target::Return, cause);
         }
     }
-    let origin = Reason::VmInterface.origin();
+    let cause = Reason::VmInterface.cause();
     for interface in &config.vm_interfaces {
-        writer.insert(Table::Nat, PREROUTING, 1, [words::from_interface(interface)], Target::Return, origin);
+        writer.insert(Table::Nat, PREROUTING, 1, [words::from_interface(interface)], Target::Return, cause);
     }
 }
 
 /// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
 /// kernel knows no such connection there and answers with a reset, which ends the redirected one.
 fn drop_invalid(writer: &mut Writer<'_>) {
-    let origin = Reason::DropInvalid.origin();
+    let cause = Reason::DropInvalid.cause();
     let invalid = [words::state([rules::ConnState::Invalid])];
     let drop = own("ISTIO_DROP");
-    writer.append(Table::Mangle, PREROUTING, invalid, words::jump(drop), origin);
-    writer.append(Table::Mangle, drop, [], Target::Drop, origin);
+    writer.append(Table::Mangle, PREROUTING, invalid, words::jump(drop), cause);
+    writer.append(Table::Mangle, drop, [], Target::Drop, cause);
 }

@@ -12,8 +12,8 @@ use rules::{Table, Target};
 /// What is excluded before the owner of the connection matters.
 pub(super) fn start(writer: &mut Writer<'_>) {
     let config = writer.config;
-    writer.append(Table::Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound.origin());
-    let exclusion = Reason::ExcludedOutboundPort.origin();
+    writer.append(Table::Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound.cause());
+    let exclusion = Reason::ExcludedOutboundPort.cause();
     for port in each_port(&config.excluded_outbound_ports) {
         for protocol in [tcp(), udp()] {
             writer.append(Table::Nat, OUTBOUND, [protocol, port.clone()], Target::Return, exclusion);
@@ -21,40 +21,40 @@ pub(super) fn start(writer: &mut Writer<'_>) {
     }
     // The proxy hands connections to the application from this address; sending them back to the proxy
     // would be a loop.
-    let origin = Reason::ProxyToApplication.origin();
+    let cause = Reason::ProxyToApplication.cause();
     let source = writer.passthrough();
-    writer.append(Table::Nat, OUTBOUND, [to_loopback(), from(source)], Target::Return, origin);
+    writer.append(Table::Nat, OUTBOUND, [to_loopback(), from(source)], Target::Return, cause);
 }
 
 /// What is captured of everybody else's connections.
 pub(super) fn finish(writer: &mut Writer<'_>) {
     let config = writer.config;
     let loopback = writer.loopback();
-    writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.origin());
-    let exclusion = Reason::ExcludedNetwork.origin();
+    writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.cause());
+    let exclusion = Reason::ExcludedNetwork.cause();
     for cidr in writer.own_family(&config.excluded_cidrs) {
         writer.append(Table::Nat, OUTBOUND, [to(cidr)], Target::Return, exclusion);
     }
-    let origin = Reason::OutboundPort.origin();
+    let cause = Reason::OutboundPort.cause();
     for port in each_port(&config.outbound_ports) {
-        writer.append(Table::Nat, OUTBOUND, [tcp(), port], jump(TO_OUTBOUND_LISTENER), origin);
+        writer.append(Table::Nat, OUTBOUND, [tcp(), port], jump(TO_OUTBOUND_LISTENER), cause);
     }
-    let origin = Reason::OutboundNetwork.origin();
+    let cause = Reason::OutboundNetwork.cause();
     let redirect = || jump(TO_OUTBOUND_LISTENER);
     match &config.outbound_cidrs {
         OutboundCidrs::All => {
-            writer.append(Table::Nat, OUTBOUND, [], redirect(), origin);
+            writer.append(Table::Nat, OUTBOUND, [], redirect(), cause);
             for interface in &config.vm_interfaces {
-                writer.insert(Table::Nat, PREROUTING, 1, [from_interface(interface)], redirect(), origin);
+                writer.insert(Table::Nat, PREROUTING, 1, [from_interface(interface)], redirect(), cause);
             }
         }
         OutboundCidrs::Only(cidrs) => {
             for cidr in writer.own_family(cidrs) {
                 for interface in &config.vm_interfaces {
                     let matches = [from_interface(interface), to(cidr)];
-                    writer.insert(Table::Nat, PREROUTING, 1, matches, redirect(), origin);
+                    writer.insert(Table::Nat, PREROUTING, 1, matches, redirect(), cause);
                 }
-                writer.append(Table::Nat, OUTBOUND, [to(cidr)], redirect(), origin);
+                writer.append(Table::Nat, OUTBOUND, [to(cidr)], redirect(), cause);
             }
         }
     }

@@ -22,27 +22,27 @@ fn proxy(writer: &mut Writer<'_>, owner: ProxyOwner) {
     let captures_dns = config.dns != DnsCapture::Off;
     // The proxy calls the pod by its own address: the application calls itself through the mesh, so the
     // call must come in through the inbound listener. Upstream spares DNS for users but not for groups.
-    let origin = Reason::ProxyCallsOwnPod.made_by(owner.setting());
+    let cause = Reason::ProxyCallsOwnPod.made_by(owner.setting());
     let others = match owner {
         ProxyOwner::User(_) if captures_dns => not_ports([DNS_PORT, config.tunnel_port]),
         ProxyOwner::User(_) | ProxyOwner::Group(_) => not_port(config.tunnel_port),
     };
     let away = not_to(writer.loopback());
     let matches = [to_loopback(), away, tcp(), others, owner.is()];
-    writer.append(Table::Nat, OUTBOUND, matches, jump(TO_INBOUND_LISTENER), origin);
+    writer.append(Table::Nat, OUTBOUND, matches, jump(TO_INBOUND_LISTENER), cause);
     // The application talks to itself over loopback.
     if !captures_loopback(&config.outbound_cidrs) {
-        let origin = Reason::ApplicationLoopback.made_by(owner.setting());
+        let cause = Reason::ApplicationLoopback.made_by(owner.setting());
         if captures_dns {
             let matches = [to_loopback(), tcp(), not_port(DNS_PORT), owner.is_not()];
-            writer.append(Table::Nat, OUTBOUND, matches, Target::Return, origin);
+            writer.append(Table::Nat, OUTBOUND, matches, Target::Return, cause);
         } else {
-            writer.append(Table::Nat, OUTBOUND, [to_loopback(), owner.is_not()], Target::Return, origin);
+            writer.append(Table::Nat, OUTBOUND, [to_loopback(), owner.is_not()], Target::Return, cause);
         }
     }
     // Everything else of the proxy's is what it sends on behalf of the application.
-    let origin = Reason::ProxyOutbound.made_by(owner.setting());
-    writer.append(Table::Nat, OUTBOUND, [owner.is()], Target::Return, origin);
+    let cause = Reason::ProxyOutbound.made_by(owner.setting());
+    writer.append(Table::Nat, OUTBOUND, [owner.is()], Target::Return, cause);
 }
 
 /// Whether a list captures loopback destinations. Upstream checks both families at once,
@@ -57,15 +57,15 @@ fn captures_loopback(cidrs: &OutboundCidrs) -> bool {
 fn groups(writer: &mut Writer<'_>) {
     match &writer.config.owner_groups {
         OwnerGroups::AllBut(excluded) => {
-            let origin = Reason::ExcludedGroup.origin();
+            let cause = Reason::ExcludedGroup.cause();
             for &gid in excluded {
-                writer.append(Table::Nat, OUTBOUND, [group(gid)], Target::Return, origin);
+                writer.append(Table::Nat, OUTBOUND, [group(gid)], Target::Return, cause);
             }
         }
         OwnerGroups::Only(included) => {
-            let origin = Reason::OtherGroups.origin();
+            let cause = Reason::OtherGroups.cause();
             let matches = included.iter().copied().map(not_group);
-            writer.append(Table::Nat, OUTBOUND, matches, Target::Return, origin);
+            writer.append(Table::Nat, OUTBOUND, matches, Target::Return, cause);
         }
     }
 }

@@ -11,9 +11,9 @@ use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::summary::{FieldValues, RuleSummary};
-use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, is_loopback, passes};
+use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, is_loopback};
 use crate::settings::Setting;
-use rules::simulate::{ViewChain, ViewRule};
+use rules::simulate::ViewRule;
 use rules::{Action, Family, Hook, PortRange, Target};
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ fn is_base_dns(context: &RuleContext<'_>) -> bool {
     let is_agents = |ports: PortRange| DNS_LISTENERS.iter().any(|port| ports.contains(*port));
     let is_proxys = summary.uid.is_some() || summary.gid.is_some();
     let is_query = is_to(DNS_PORT.number())
-        && (is_proxys && passes(rule) || rule.action.redirects_to().is_some_and(is_agents));
+        && (is_proxys && rule.action.passes() || rule.action.redirects_to().is_some_and(is_agents));
     context.kind() == TableKind::Nat && summary.udp && (is_query || DNS_LISTENERS.iter().any(is_of_agent))
 }
 
@@ -136,10 +136,10 @@ fn read(context: &RuleContext<'_>) -> Option<Reason> {
 
 fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
     let RuleContext { rule, summary, to, .. } = *context;
-    if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || captures(rule) {
+    if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || rule.action.captures() {
         return Some(Reason::InboundPort);
     }
-    if !passes(rule) {
+    if !rule.action.passes() {
         return None;
     }
     if let Some(ports) = &summary.destination_port {
@@ -173,7 +173,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
         }
         _ => {}
     }
-    if !passes(rule) {
+    if !rule.action.passes() {
         return None;
     }
     let owner = summary.uid.as_ref().or(summary.gid.as_ref());
@@ -197,7 +197,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
 }
 
 fn base(context: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
-    let RuleContext { chain: chain_rules, rule, summary, to, .. } = *context;
+    let RuleContext { rule, summary, to, .. } = *context;
     match (to, &rule.action) {
         (Some(Role::Inbound), _) => Some(Reason::InboundPort),
         (Some(Role::Outbound), _) => Some(Reason::Outbound),
@@ -213,15 +213,7 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
         (None, Action::Target(Target::Return)) if summary.more => Some(Reason::TproxyMark),
         (None, Action::Target(Target::Return)) => {
             let items = summary.in_interface.as_ref().or(summary.out_interface.as_ref())?;
-            let twin = |other: &ViewChain| {
-                other.table == chain_rules.table
-                    && other.base.is_some_and(|base| base.hook == Hook::Output)
-                    && other
-                        .rules
-                        .iter()
-                        .any(|rule| RuleSummary::of(&rule.conditions).out_interface.as_ref() == Some(items))
-            };
-            let is_both_ways = hook == Hook::Output || context.view().chains().iter().any(twin);
+            let is_both_ways = hook == Hook::Output || context.leave_by(items);
             Some(if is_both_ways { Reason::ExcludedInterface } else { Reason::VmInterface })
         }
         _ => None,
@@ -243,7 +235,7 @@ fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
     for recognized in found {
         let others = |values: &FieldValues| !values.items.iter().any(|group| of_proxy.contains(group));
         if recognized.reason == Some(Reason::ProxyOutbound.into())
-            && recognized.rule.origin.is_none()
+            && !recognized.is_stated
             && recognized.summary.gid.as_ref().is_some_and(others)
         {
             recognized.reason = Some(Reason::ExcludedGroup.into());

@@ -9,7 +9,7 @@ use crate::finding::Code;
 use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
-use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, captures, passes};
+use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind};
 use crate::settings::Setting;
 use rules::Family;
 use rules::{ListedCondition, Match};
@@ -60,7 +60,7 @@ impl Reasons for Known {
     fn setting(&self, _reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
         // Where all DNS is captured, the rule names no server.
         let of_servers = context.summary.destination.is_some() || context.summary.source.is_some();
-        (context.summary.udp && captures(context.rule)).then_some(if of_servers {
+        (context.summary.udp && context.rule.action.captures()).then_some(if of_servers {
             Kuma::RedirectDns
         } else {
             Kuma::CaptureAllDns
@@ -93,7 +93,7 @@ fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
         (TableKind::Nat, Role::ToInboundListener) => Some(Reason::ToInboundListener),
         (TableKind::Nat, Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
         (TableKind::Nat, Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
-        (TableKind::Nat, Role::Inbound) if passes(rule) => {
+        (TableKind::Nat, Role::Inbound) if rule.action.passes() => {
             Some(match (&summary.source, &summary.destination_port) {
                 (Some(_), _) => Reason::ExcludedSource,
                 (None, Some(_)) => Reason::ExcludedInboundPort,
@@ -108,7 +108,7 @@ fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
 /// In the chains that the kernel calls.
 fn base(context: &RuleContext<'_>) -> Option<Reason> {
     let RuleContext { summary, rule, .. } = *context;
-    if captures(rule) {
+    if rule.action.captures() {
         return Some(match (&summary.in_interface, summary.udp) {
             (Some(_), true) => Reason::VirtualNetworkDns,
             (Some(_), false) => Reason::VirtualNetwork,
@@ -121,7 +121,7 @@ fn base(context: &RuleContext<'_>) -> Option<Reason> {
     let is_dockers = rule.leads_to.is_some_and(|chain| context.view().chains()[chain].chain == DOCKER_CHAIN);
     match (&summary.uid, &summary.destination) {
         (Some(uid), _) if is_dockers && !uid.negated => Some(Reason::ProxyDns),
-        _ if !passes(rule) => None,
+        _ if !rule.action.passes() => None,
         (Some(uid), _) if uid.negated => Some(Reason::DnsOverTcp),
         (Some(_), _) if is_list => Some(Reason::ExcludedUser),
         (Some(_), _) => Some(Reason::ProxyDns),
@@ -135,7 +135,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
     match to {
         Some(Role::ToInboundListener) => return Some(Reason::ProxyCallsOwnPod),
         Some(Role::ToOutboundListener) => return Some(Reason::OutboundPort),
-        _ if !passes(rule) => return None,
+        _ if !rule.action.passes() => return None,
         _ => {}
     }
     Some(match (&summary.source, &summary.uid, &summary.destination, &summary.destination_port) {

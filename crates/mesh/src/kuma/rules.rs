@@ -6,13 +6,12 @@ use super::reason::Reason;
 use super::settings::Kuma;
 use super::writer::KumaWriter;
 use crate::facts::DnsCapture;
+use crate::reason::Cause;
 use crate::writing::{
     ChainPlace, OUTPUT, PREROUTING, any_of, from, from_interface, from_port, jump, not_to, not_user, own,
     port, ports, state, tcp, to, to_loopback, udp, user,
 };
-use rules::{
-    ConnState, Family, LogLevel, Match, Negatable, Origin, PortSet, Protocol, RuleSet, Table, Target,
-};
+use rules::{ConnState, Family, LogLevel, Match, Negatable, PortSet, Protocol, RuleSet, Table, Target};
 
 const INBOUND: ChainPlace = own("KUMA_MESH_INBOUND");
 const OUTBOUND: ChainPlace = own("KUMA_MESH_OUTBOUND");
@@ -33,13 +32,13 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     listener(&mut writer, TO_OUTBOUND_LISTENER, &config.outbound, Reason::ToOutboundListener);
     if config.drops_invalid {
         let invalid = [state([ConnState::Invalid])];
-        writer.append(Table::Mangle, PREROUTING, invalid, Target::Drop, Reason::DropInvalid.origin());
+        writer.append(Table::Mangle, PREROUTING, invalid, Target::Drop, Reason::DropInvalid.cause());
     }
     writer.finish()
 }
 
 /// The setting that captures DNS.
-fn dns_origin(config: &CaptureConfig, reason: Reason) -> Origin {
+fn dns_cause(config: &CaptureConfig, reason: Reason) -> Cause {
     reason.made_by(match config.dns.capture {
         DnsCapture::All => Kuma::CaptureAllDns,
         DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
@@ -51,25 +50,25 @@ fn dns_origin(config: &CaptureConfig, reason: Reason) -> Origin {
 /// wrong one.
 fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
-    let origin = dns_origin(config, Reason::DnsZone);
+    let cause = dns_cause(config, Reason::DnsZone);
     let servers = writer.config.dns.capture.servers(writer.family());
     for server in &servers {
         let answer = server.map(from).into_iter().chain([udp(), from_port(DNS_PORT)]);
-        writer.append(Table::Raw, PREROUTING, answer, Target::SetZone(PROXY_ZONE), origin);
+        writer.append(Table::Raw, PREROUTING, answer, Target::SetZone(PROXY_ZONE), cause);
     }
     let proxy = || user(config.proxy_uid);
     let query = [udp(), port(DNS_PORT), proxy()];
-    writer.append(Table::Raw, OUTPUT, query, Target::SetZone(PROXY_ZONE), origin);
+    writer.append(Table::Raw, OUTPUT, query, Target::SetZone(PROXY_ZONE), cause);
     let answer = [udp(), from_port(config.dns.port), proxy()];
-    writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(CLIENT_ZONE), origin);
+    writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(CLIENT_ZONE), cause);
     let loopback = writer.loopback();
     for server in servers {
         let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
-        writer.append(Table::Raw, OUTPUT, query, Target::SetZone(CLIENT_ZONE), origin);
+        writer.append(Table::Raw, OUTPUT, query, Target::SetZone(CLIENT_ZONE), cause);
         // A resolver of this machine answers by this hook.
         if let Some(server) = server.filter(|server| server.address().is_loopback()) {
             let answer = [from(server), to(loopback), udp()];
-            writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(PROXY_ZONE), origin);
+            writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(PROXY_ZONE), cause);
         }
     }
 }
@@ -78,37 +77,37 @@ fn prerouting(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
         let target = kernel_log("PREROUTING:", level);
-        writer.append(Table::Nat, PREROUTING, [], target, Reason::Log.origin());
+        writer.append(Table::Nat, PREROUTING, [], target, Reason::Log.cause());
     }
     let networks = config.networks.iter().filter(|network| network.network.family() == writer.family());
     let networks: Vec<_> = networks.collect();
     for network in &networks {
         let came_by = || from_interface(&network.interface);
         let dns = Target::Redirect(config.dns.port.into());
-        let origin = Reason::VirtualNetworkDns.origin();
-        writer.insert_next(Table::Nat, PREROUTING, [came_by(), udp(), port(DNS_PORT)], dns, origin);
+        let cause = Reason::VirtualNetworkDns.cause();
+        writer.insert_next(Table::Nat, PREROUTING, [came_by(), udp(), port(DNS_PORT)], dns, cause);
         let mesh = Target::Redirect(config.outbound.listener.into());
         let matches = [not_to(network.network), came_by(), tcp()];
-        writer.insert_next(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.origin());
+        writer.insert_next(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.cause());
     }
     let inserts = config.inbound.is_inserted || !networks.is_empty();
-    writer.add(inserts, PREROUTING, [tcp()], jump(INBOUND), Reason::Inbound.origin());
+    writer.add(inserts, PREROUTING, [tcp()], jump(INBOUND), Reason::Inbound.cause());
 }
 
 fn output(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
-        writer.insert_next(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.origin());
+        writer.insert_next(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.cause());
     }
-    let origin = Reason::ExcludedUser.origin();
+    let cause = Reason::ExcludedUser.cause();
     for owner in &config.excluded_owners {
         for rule in owned(owner) {
-            writer.insert_next(Table::Nat, OUTPUT, rule, Target::Return, origin);
+            writer.insert_next(Table::Nat, OUTPUT, rule, Target::Return, cause);
         }
     }
-    let origin = Reason::ExcludedDestination.origin();
+    let cause = Reason::ExcludedDestination.cause();
     for network in writer.own_family(&config.outbound.excluded) {
-        writer.insert_next(Table::Nat, OUTPUT, [to(network)], Target::Return, origin);
+        writer.insert_next(Table::Nat, OUTPUT, [to(network)], Target::Return, cause);
     }
     let inserts = config.outbound.is_inserted;
     if config.captures_dns(writer.family()) {
@@ -118,19 +117,19 @@ fn output(writer: &mut KumaWriter<'_>) {
             true => Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain")),
             false => Target::Return,
         };
-        writer.insert_next(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.origin());
+        writer.insert_next(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.cause());
         // Behind an inserted jump, no packet would come to it.
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
-        let origin = dns_origin(config, Reason::DnsOverTcp);
-        writer.add(inserts, OUTPUT, others, Target::Return, origin);
-        let origin = dns_origin(config, Reason::Dns);
+        let cause = dns_cause(config, Reason::DnsOverTcp);
+        writer.add(inserts, OUTPUT, others, Target::Return, cause);
+        let cause = dns_cause(config, Reason::Dns);
         for server in config.dns.capture.servers(writer.family()) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
             let target = Target::Redirect(config.dns.port.into());
-            writer.insert_next(Table::Nat, OUTPUT, query, target, origin);
+            writer.insert_next(Table::Nat, OUTPUT, query, target, cause);
         }
     }
-    writer.add(inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound.origin());
+    writer.add(inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound.cause());
 }
 
 /// The conditions that exclude ports of users: one rule, or more where the ports are too many for one.
@@ -150,24 +149,24 @@ fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
 fn inbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.inbound;
     if !flow.is_captured {
-        writer.append(Table::Nat, INBOUND, [tcp()], Target::Return, Reason::InboundOff.origin());
+        writer.append(Table::Nat, INBOUND, [tcp()], Target::Return, Reason::InboundOff.cause());
         return;
     }
     for network in writer.own_family(&flow.excluded) {
-        let origin = Reason::ExcludedSource.origin();
-        writer.append(Table::Nat, INBOUND, [from(network)], Target::Return, origin);
+        let cause = Reason::ExcludedSource.cause();
+        writer.append(Table::Nat, INBOUND, [from(network)], Target::Return, cause);
     }
-    let (capture, origin) = (|| jump(TO_INBOUND_LISTENER), Reason::InboundPort.origin());
+    let (capture, cause) = (|| jump(TO_INBOUND_LISTENER), Reason::InboundPort.cause());
     match &flow.ports {
         Ports::Only(included) => {
             for &range in included {
-                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], capture(), origin);
+                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], capture(), cause);
             }
         }
         Ports::AllBut(excluded) => {
             for &range in excluded {
-                let origin = Reason::ExcludedInboundPort.origin();
-                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, origin);
+                let cause = Reason::ExcludedInboundPort.cause();
+                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, cause);
             }
             writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.by_default());
         }
@@ -177,21 +176,21 @@ fn inbound(writer: &mut KumaWriter<'_>) {
 fn outbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.outbound;
     if !flow.is_captured {
-        writer.append(Table::Nat, OUTBOUND, [tcp()], Target::Return, Reason::OutboundOff.origin());
+        writer.append(Table::Nat, OUTBOUND, [tcp()], Target::Return, Reason::OutboundOff.cause());
         return;
     }
     if let Ports::AllBut(excluded) = &flow.ports {
         for &range in excluded {
-            let origin = Reason::ExcludedOutboundPort.origin();
-            writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], Target::Return, origin);
+            let cause = Reason::ExcludedOutboundPort.cause();
+            writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], Target::Return, cause);
         }
     }
     own_traffic(writer);
-    let (capture, origin) = (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundPort.origin());
+    let (capture, cause) = (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundPort.cause());
     match &flow.ports {
         Ports::Only(included) => {
             for &range in included {
-                writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], capture(), origin);
+                writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], capture(), cause);
             }
         }
         Ports::AllBut(_) => {
@@ -206,22 +205,22 @@ fn own_traffic(writer: &mut KumaWriter<'_>) {
     let (loopback, passthrough) = (writer.loopback(), writer.passthrough());
     // Sending back to the proxy what it hands to the application would be a loop.
     let handed_on = [from(passthrough), to_loopback()];
-    let origin = Reason::ProxyToApplication.origin();
-    writer.append(Table::Nat, OUTBOUND, handed_on, Target::Return, origin);
+    let cause = Reason::ProxyToApplication.cause();
+    writer.append(Table::Nat, OUTBOUND, handed_on, Target::Return, cause);
     // The proxy calls the pod by its own address: the call must come in through the inbound listener.
     let own_pod = [tcp(), to_loopback(), not_to(loopback), user(uid)];
-    let origin = Reason::ProxyCallsOwnPod.origin();
-    writer.append(Table::Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), origin);
+    let cause = Reason::ProxyCallsOwnPod.cause();
+    writer.append(Table::Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), cause);
     let to_itself = [tcp(), to_loopback(), not_user(uid)];
-    let origin = Reason::ApplicationLoopback.origin();
-    writer.append(Table::Nat, OUTBOUND, to_itself, Target::Return, origin);
+    let cause = Reason::ApplicationLoopback.cause();
+    writer.append(Table::Nat, OUTBOUND, to_itself, Target::Return, cause);
     // Everything else of the proxy's is what it sends on behalf of the application.
-    writer.append(Table::Nat, OUTBOUND, [user(uid)], Target::Return, Reason::ProxyOutbound.origin());
-    writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.origin());
+    writer.append(Table::Nat, OUTBOUND, [user(uid)], Target::Return, Reason::ProxyOutbound.cause());
+    writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.cause());
 }
 
 fn listener(writer: &mut KumaWriter<'_>, place: ChainPlace, flow: &Flow, reason: Reason) {
-    writer.append(Table::Nat, place, [tcp()], Target::Redirect(flow.listener.into()), reason.origin());
+    writer.append(Table::Nat, place, [tcp()], Target::Redirect(flow.listener.into()), reason.cause());
 }
 
 /// A line of the kernel's log about each packet.

@@ -7,8 +7,9 @@ use super::config::CaptureConfig;
 use super::defaults;
 use super::ownership::{COMMENTS, OWNERSHIP};
 use crate::facts::loopback;
+use crate::reason::Cause;
 use crate::writing::{self, ChainPlace, Comments};
-use rules::{Cidr, Comment, Family, Match, Origin, Table, Target};
+use rules::{Cidr, Comment, Family, Match, Table, Target};
 
 /// The rules written so far.
 pub(super) type KumaWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
@@ -40,17 +41,17 @@ impl<'a> KumaWriter<'a> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        origin: Origin,
+        cause: Cause,
     ) {
         match inserts {
-            true => self.insert_next(Table::Nat, place, matches, target, origin),
-            false => self.append(Table::Nat, place, matches, target, origin),
+            true => self.insert_next(Table::Nat, place, matches, target, cause),
+            false => self.append(Table::Nat, place, matches, target, cause),
         }
     }
 }
 
 /// The comment on a rule's purpose: the prefix by which upstream knows its rules, and the reason's name.
-fn comment(origin: Origin) -> Comment {
-    let name = origin.name.strip_prefix("kuma-").unwrap_or(origin.name);
+fn comment(cause: Cause) -> Comment {
+    let name = cause.reason.name().strip_prefix("kuma-").unwrap_or(cause.reason.name());
     format!("{COMMENTS}{name}").parse().expect("names of reasons fit behind the prefix")
 }

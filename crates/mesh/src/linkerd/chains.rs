@@ -3,11 +3,12 @@
 use super::config::{CaptureConfig, LinkerdInboundPorts};
 use super::ownership::{COMMENTS, OWNERSHIP};
 use super::reason::Reason;
+use crate::reason::Cause;
 use crate::writing::{
     self, ChainPlace, Comments, OUTPUT, PREROUTING, any_of, from, group, jump, own, port, tcp, to_loopback,
     user,
 };
-use rules::{Comment, Family, Match, Origin, PortRange, PortSet, RuleSet, Table, Target};
+use rules::{Comment, Family, Match, PortRange, PortSet, RuleSet, Table, Target};
 use std::fmt::Display;
 
 const INBOUND: ChainPlace = own("PROXY_INIT_REDIRECT");
@@ -35,52 +36,51 @@ fn inbound(writer: &mut LinkerdWriter<'_>) {
         config.ignored_subnets.iter().filter(|subnet| subnet.network().family() == writer.family());
     for subnet in own_family.collect::<Vec<_>>() {
         let comment = format!("{OF_SUBNET}{}", subnet.written());
-        let origin = Reason::IgnoredSubnet.origin();
-        append(writer, INBOUND, [from(subnet.network())], comment, Target::Return, origin);
+        let cause = Reason::IgnoredSubnet.cause();
+        append(writer, INBOUND, [from(subnet.network())], comment, Target::Return, cause);
     }
     let to_proxy = || Target::Redirect(config.inbound_listener.into());
     match &config.inbound_ports {
         LinkerdInboundPorts::All => {
-            let (comment, origin) =
-                ("redirect-all-incoming-to-proxy-port", Reason::ToInboundListener.origin());
-            append(writer, INBOUND, [tcp()], comment, to_proxy(), origin);
+            let (comment, cause) = ("redirect-all-incoming-to-proxy-port", Reason::ToInboundListener.cause());
+            append(writer, INBOUND, [tcp()], comment, to_proxy(), cause);
         }
         LinkerdInboundPorts::Only(ports) => {
             for &number in ports {
                 let comment = format!("redirect-port-{number}-to-proxy-port");
-                let origin = Reason::InboundPort.origin();
-                append(writer, INBOUND, [tcp(), port(number)], comment, to_proxy(), origin);
+                let cause = Reason::InboundPort.cause();
+                append(writer, INBOUND, [tcp(), port(number)], comment, to_proxy(), cause);
             }
         }
     }
-    append(writer, PREROUTING, [], "install-proxy-init-prerouting", jump(INBOUND), Reason::Inbound.origin());
+    append(writer, PREROUTING, [], "install-proxy-init-prerouting", jump(INBOUND), Reason::Inbound.cause());
 }
 
 /// Connections that processes of the pod make.
 fn outbound(writer: &mut LinkerdWriter<'_>) {
     let config = writer.config;
     if let Some(uid) = config.proxy_uid {
-        let origin = Reason::ProxyUser.origin();
-        append(writer, OUTBOUND, [user(uid)], "ignore-proxy-user-id", Target::Return, origin);
+        let cause = Reason::ProxyUser.cause();
+        append(writer, OUTBOUND, [user(uid)], "ignore-proxy-user-id", Target::Return, cause);
     }
     if let Some(gid) = config.proxy_gid {
-        let origin = Reason::ProxyGroup.origin();
-        append(writer, OUTBOUND, [group(gid)], "ignore-proxy-group-id", Target::Return, origin);
+        let cause = Reason::ProxyGroup.cause();
+        append(writer, OUTBOUND, [group(gid)], "ignore-proxy-group-id", Target::Return, cause);
     }
-    let origin = Reason::Loopback.origin();
-    append(writer, OUTBOUND, [to_loopback()], "ignore-loopback", Target::Return, origin);
+    let cause = Reason::Loopback.cause();
+    append(writer, OUTBOUND, [to_loopback()], "ignore-loopback", Target::Return, cause);
     ignored_ports(writer, OUTBOUND, &config.ignored_outbound, Reason::IgnoredOutboundPort);
     let target = Target::Redirect(config.outbound_listener.into());
-    let origin = Reason::ToOutboundListener.origin();
-    append(writer, OUTBOUND, [tcp()], "redirect-all-outgoing-to-proxy-port", target, origin);
-    append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound.origin());
+    let cause = Reason::ToOutboundListener.cause();
+    append(writer, OUTBOUND, [tcp()], "redirect-all-outgoing-to-proxy-port", target, cause);
+    append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound.cause());
 }
 
 fn ignored_ports(writer: &mut LinkerdWriter<'_>, chain: ChainPlace, ports: &[PortRange], reason: Reason) {
     for set in groups(ports) {
         let list: Vec<String> = set.ranges().iter().map(ToString::to_string).collect();
         let comment = format!("ignore-port-{}", list.join(","));
-        append(writer, chain, [tcp(), any_of(set)], comment, Target::Return, reason.origin());
+        append(writer, chain, [tcp(), any_of(set)], comment, Target::Return, reason.cause());
     }
 }
 
@@ -106,10 +106,10 @@ fn append(
     matches: impl IntoIterator<Item = Match>,
     comment: impl Display,
     target: Target,
-    origin: Origin,
+    cause: Cause,
 ) {
     let comment: Comment =
         format!("{COMMENTS}{comment}").parse().expect("comments of the policy have no quotes");
     let matches = matches.into_iter().chain([Match::Comment(comment)]);
-    writer.append(Table::Nat, chain, matches, target, origin);
+    writer.append(Table::Nat, chain, matches, target, cause);
 }

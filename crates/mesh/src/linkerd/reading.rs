@@ -4,7 +4,7 @@
 use super::reason::{ROWS, Reason};
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
-use crate::recognition::{Role, RuleContext, captures, is_loopback, passes};
+use crate::recognition::{Role, RuleContext, is_loopback};
 use rules::{Family, Hook};
 
 /// What is known of the mesh's rules.
@@ -34,7 +34,7 @@ impl Reasons for Known {
 fn read(context: &RuleContext<'_>) -> Option<Reason> {
     let summary = context.summary;
     let has_ports = summary.destination_port.is_some();
-    match (context.role, captures(context.rule), passes(context.rule)) {
+    match (context.role, context.rule.action.captures(), context.rule.action.passes()) {
         (Role::Base(Hook::Prerouting), ..) if context.to == Some(Role::Inbound) => Some(Reason::Inbound),
         (Role::Base(Hook::Output), ..) if context.to == Some(Role::Outbound) => Some(Reason::Outbound),
         (Role::Inbound, true, _) if has_ports => Some(Reason::InboundPort),

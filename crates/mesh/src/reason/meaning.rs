@@ -1,6 +1,16 @@
 //! What rules do, in terms that hold for every mesh: the one table of meanings. Explanations, the status and its counters
 //! read it.
 
+use rules::field::Field;
+use rules::{Family, TrafficEffect};
+
+const NOTHING: &[Field] = &[];
+const DESTINATION: &[Field] = &[Field::Destination(Family::V4), Field::Destination(Family::V6)];
+const SOURCE: &[Field] = &[Field::Source(Family::V4), Field::Source(Family::V6)];
+const PORT: &[Field] = &[Field::DestinationPort];
+const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
+const OWNER: &[Field] = &[Field::Uid, Field::Gid];
+
 /// Makes the enum of meanings and its table.
 ///
 /// `/// DOC; MEANING: EFFECT "DIRECTION" ABOUT, CLAIM, COUNTED;`, where the last two are phrases: the words before a list, those
@@ -16,7 +26,7 @@ macro_rules! meanings {
         const TABLE: &[MeaningRow] = &[$(MeaningRow {
             effect: TrafficEffect::$effect,
             direction: $direction,
-            about: About::$about,
+            about: $about,
             claim: meanings!(@claim $claim),
             counted: meanings!(@phrase $counted),
         },)*];
@@ -30,115 +40,109 @@ macro_rules! meanings {
 
 meanings! {
     /// Captures what leaves for some networks, or for all.
-    OutboundNetwork: Captured "outbound" Destination,
+    OutboundNetwork: Captured "outbound" DESTINATION,
         ["TCP to ", "TCP to all other destinations", "goes to the proxy"], ["outbound, ", "outbound, all other destinations", ""];
     /// Captures what leaves for some ports, or for all.
-    OutboundPort: Captured "outbound" Port,
+    OutboundPort: Captured "outbound" PORT,
         ["TCP to port ", "TCP to all other destinations", "goes to the proxy"], ["outbound, ", "outbound, all other destinations", ""];
     /// Captures what arrives at some ports, or at all.
-    InboundPort: Captured "inbound" Port,
+    InboundPort: Captured "inbound" PORT,
         ["TCP to port ", "TCP to all other ports", "goes to the proxy"], ["inbound, ", "inbound, all other ports", ""];
     /// Captures DNS queries.
-    Dns: Captured "dns" Destination,
+    Dns: Captured "dns" DESTINATION,
         ["DNS queries to ", "DNS queries to every server", "go to"], ["DNS queries ", "DNS queries to every server", ""];
     /// Captures what the proxy calls in its own pod.
-    ProxyCallsOwnPod: Captured "inbound" Owner,
+    ProxyCallsOwnPod: Captured "inbound" OWNER,
         ["calls of the proxy (", "", ") to its own pod come in through the proxy"], ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
     /// Captures what comes from a guest behind the pod, such as a virtual machine, as if the pod sent it.
-    VirtualMachine: Captured "outbound" Interface,
+    VirtualMachine: Captured "outbound" INTERFACE,
         ["what virtual machines send by ", "", "goes to the proxy"], ["outbound, ", "outbound", ""];
     /// Captures DNS queries of a guest behind the pod.
-    VirtualMachineDns: Captured "dns" Interface,
+    VirtualMachineDns: Captured "dns" INTERFACE,
         ["DNS queries of virtual machines by ", "", "go to"], ["DNS queries, ", "DNS queries", ""];
     /// Hands to the listener for what leaves, as a rule before has decided.
-    ToOutboundListener: HandedOver "outbound" Nothing,
+    ToOutboundListener: HandedOver "outbound" NOTHING,
         _, ["", "connections handed to the proxy, outbound", ""];
     /// Hands to the listener for what arrives, as a rule before has decided.
-    ToInboundListener: HandedOver "inbound" Nothing,
+    ToInboundListener: HandedOver "inbound" NOTHING,
         _, ["", "connections handed to the proxy, inbound", ""];
     /// Excludes ports, of what leaves.
-    ExcludedOutboundPort: Excluded "outbound" Port,
+    ExcludedOutboundPort: Excluded "outbound" PORT,
         ["port ", "", ""], ["outbound, ", "outbound", ""];
     /// Excludes ports, of what arrives.
-    ExcludedInboundPort: Excluded "inbound" Port,
+    ExcludedInboundPort: Excluded "inbound" PORT,
         ["port ", "", ""], ["inbound, ", "inbound", ""];
     /// Excludes networks, of what leaves.
-    ExcludedDestination: Excluded "outbound" Destination,
+    ExcludedDestination: Excluded "outbound" DESTINATION,
         ["to ", "", ""], ["outbound, ", "outbound", ""];
     /// Excludes what arrives from some networks.
-    ExcludedSource: Excluded "inbound" Source,
+    ExcludedSource: Excluded "inbound" SOURCE,
         ["from ", "", ""], ["inbound, ", "inbound", ""];
     /// Excludes interfaces, both ways.
-    ExcludedInterface: Excluded "both" Interface,
+    ExcludedInterface: Excluded "both" INTERFACE,
         ["interface ", "", ""], ["", "", ""];
     /// Excludes users or groups of the application, perhaps for some ports alone.
-    ExcludedOwner: Excluded "outbound" OwnerAndPorts,
+    ExcludedOwner: Excluded "outbound" OWNER,
         ["", "", ""], ["outbound, ", "outbound, every group", ""];
     /// Excludes all users or groups but those listed.
-    OtherOwners: Excluded "outbound" Owner,
+    OtherOwners: Excluded "outbound" OWNER,
         ["every group but ", "every group", ""], ["outbound, ", "outbound, every group", ""];
     /// Excludes, of what arrives, what comes from a guest behind the pod.
-    VirtualMachineInterface: Excluded "inbound" Interface,
+    VirtualMachineInterface: Excluded "inbound" INTERFACE,
         ["", "", ": a virtual machine's, which inbound rules exclude"], ["", "", ""];
     /// Excludes the tunnel of the mesh.
-    TunnelPort: Excluded "inbound" Port,
+    TunnelPort: Excluded "inbound" PORT,
         ["port ", "", ": the mesh's tunnel"], ["inbound, ", "inbound", ": the tunnel"];
     /// Excludes the proxy's own calls.
-    ProxyOutbound: Excluded "outbound" Owner,
+    ProxyOutbound: Excluded "outbound" OWNER,
         ["the proxy's own connections: ", "", ""], ["the proxy's own calls, ", "the proxy's own calls", ""];
     /// Excludes the proxy's own DNS queries.
-    ProxyDns: Excluded "dns" Owner,
+    ProxyDns: Excluded "dns" OWNER,
         ["the proxy's own queries: ", "", ""], ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
     /// Excludes what the proxy hands to the application.
-    ProxyToApplication: Excluded "inbound" Nothing,
+    ProxyToApplication: Excluded "inbound" NOTHING,
         ["", "what the proxy hands to the application", ""], ["", "what the proxy hands to the application", ""];
     /// Keeps what the proxy hands to the application, and the answers, on their way.
-    ProxyAnswers: LedOn "inbound" Nothing,
+    ProxyAnswers: LedOn "inbound" NOTHING,
         _, ["", "what the proxy hands to the application, and the answers", ""];
     /// Excludes what the application calls in its own pod.
-    ApplicationLoopback: Excluded "outbound" Nothing,
+    ApplicationLoopback: Excluded "outbound" NOTHING,
         ["", "calls of the application to its own pod", ""], ["", "the application's calls to its own pod", ""];
     /// Excludes the loopback network, or the loopback interface.
-    Loopback: Excluded "outbound" Destination,
+    Loopback: Excluded "outbound" DESTINATION,
         ["loopback, ", "loopback", ""], ["", "outbound, to loopback", ""];
     /// Excludes DNS queries that are not captured as such.
-    ExcludedDns: Excluded "dns" Nothing,
+    ExcludedDns: Excluded "dns" NOTHING,
         ["", "DNS queries over TCP, but for the proxy's", ""], ["", "DNS queries over TCP, but for the proxy's", ""];
     /// Excludes all that leaves: capturing it is switched off.
-    OutboundOff: Excluded "outbound" Nothing,
+    OutboundOff: Excluded "outbound" NOTHING,
         _, ["", "outbound, all of it", ""];
     /// Excludes all that arrives: capturing it is switched off.
-    InboundOff: Excluded "inbound" Nothing,
+    InboundOff: Excluded "inbound" NOTHING,
         _, ["", "inbound, all of it", ""];
-    /// Leads what leaves on to other rules.
-    Outbound: LedOn "outbound" Nothing,
-        _, ["", "outbound", ""];
-    /// Leads what arrives on to other rules.
-    Inbound: LedOn "inbound" Nothing,
-        _, ["", "inbound", ""];
     /// Leads what leaves from a base chain into the mesh's.
-    OutboundJump: LedOn "outbound" Nothing,
+    Outbound: LedOn "outbound" NOTHING,
         _, ["", "outbound: came by", ""];
     /// Leads what arrives from a base chain into the mesh's.
-    InboundJump: LedOn "inbound" Nothing,
+    Inbound: LedOn "inbound" NOTHING,
         _, ["", "inbound: came by", ""];
     /// Leads DNS queries from a base chain into the mesh's.
-    DnsJump: LedOn "dns" Nothing,
+    DnsJump: LedOn "dns" NOTHING,
         _, ["", "DNS: came by", ""];
     /// Leads what leaves to the rules for DNS.
-    DnsChain: LedOn "dns" Nothing,
+    DnsChain: LedOn "dns" NOTHING,
         _, ["", "outbound, to the rules for DNS", ""];
     /// Keeps DNS queries of the proxy and of others apart for conntrack.
-    DnsZone: LedOn "dns" Nothing,
+    DnsZone: LedOn "dns" NOTHING,
         _, ["", "DNS, kept apart for conntrack", ""];
     /// Is about packets of connections that were handed over before.
-    KnownConnection: LedOn "both" Nothing,
+    KnownConnection: LedOn "both" NOTHING,
         _, ["", "packets of connections that were handed over before", ""];
     /// Drops what belongs to no connection.
-    Dropped: Dropped "inbound" Nothing,
+    Dropped: Dropped "inbound" NOTHING,
         ["", "packets that belong to no connection", ""], ["", "packets that belong to no connection", ""];
     /// Reports to a log, and changes nothing.
-    Log: LedOn "both" Nothing,
+    Log: LedOn "both" NOTHING,
         _, ["", "written to the kernel's log", ""];
 }
 
@@ -149,8 +153,8 @@ pub struct MeaningRow {
     pub effect: TrafficEffect,
     /// Which part of the traffic they are: `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,
-    /// Which of a rule's conditions holds the items of the setting's list.
-    pub about: About,
+    /// The fields of which one's condition holds the items of the setting's list.
+    pub about: &'static [Field],
     /// What becomes of the traffic, in the status; `None` of rules on which others decide.
     pub claim: Option<Phrase>,
     /// What the packets are that such rules count.
@@ -166,65 +170,17 @@ pub struct Phrase {
     pub after: &'static str,
 }
 
-/// What becomes of packets that such a rule takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrafficEffect {
-    Captured,
-    /// A rule before has decided that they are captured; this one sends them to the listener.
-    HandedOver,
-    Excluded,
-    Dropped,
-    /// Other rules decide.
-    LedOn,
-}
-
-impl TrafficEffect {
-    /// The word for programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Captured => "captured",
-            Self::Excluded => "left_alone",
-            Self::Dropped => "dropped",
-            Self::HandedOver | Self::LedOn => "led_on",
-        }
-    }
-}
-
-/// A condition of rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
-    Nothing,
-    Destination,
-    Source,
-    /// The destination's port.
-    Port,
-    /// The interface by which packets arrive, or else that by which they leave.
-    Interface,
-    /// The user or the group that sends.
-    Owner,
-    OwnerAndPorts,
-}
-
 impl Meaning {
     pub fn row(self) -> &'static MeaningRow {
         &TABLE[self as usize]
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_read_effects_as_words() {
-        for (effect, word) in [
-            (TrafficEffect::Captured, "captured"),
-            (TrafficEffect::Excluded, "left_alone"),
-            (TrafficEffect::Dropped, "dropped"),
-            (TrafficEffect::HandedOver, "led_on"),
-            (TrafficEffect::LedOn, "led_on"),
-        ] {
-            assert_eq!(effect.word(), word);
+    /// What a negated condition on the field excludes, of a rule that captures.
+    pub fn exception(self, field: Field) -> Option<Self> {
+        match (self, field) {
+            (Self::InboundPort, Field::DestinationPort) => Some(Self::TunnelPort),
+            (_, Field::Mark(_)) => Some(Self::ProxyOutbound),
+            _ => None,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A reason: the row of its policy's table, and the macro that writes the table.
 
-use super::meaning::Meaning;
+use super::meaning::{Meaning, MeaningRow};
 use crate::mesh::Mesh;
+use crate::recognition::summary::field_condition;
 use crate::settings::Setting;
-use rules::Origin;
+use rules::field::Field;
+use rules::{Action, ListedCondition, Origin, TrafficEffect};
 use std::{fmt, hash};
 
 /// A reason as its policy's table has it.
@@ -37,28 +39,14 @@ impl RuleReason {
         Self::all().find(|reason| reason.name() == name)
     }
 
-    /// What a chain of iptables is for, of those that do one thing under a name that upstream gave them: for listings,
-    /// which do not carry the reasons of their rules.
-    pub fn of_chain(chain: &str) -> Option<Self> {
-        Mesh::ALL.iter().find_map(|mesh| {
-            let known = mesh.reasons();
-            let (_, role) = known.chains().iter().find(|(name, _)| *name == chain)?;
-            let meaning = role.meaning()?;
-            known.rows().iter().find(|row| row.meaning == meaning).map(Self)
-        })
-    }
-
     /// Why a rule of ours is there, by its comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a
     /// name alone.
-    pub fn origin_of(comment: &str) -> Option<Origin> {
+    pub(crate) fn of_comment(comment: &str) -> Option<(Self, Option<Setting>)> {
         let (name, option) =
             comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
         let reason = Self::named(name)?;
-        let made_by = |setting: &&Setting| reason.made_by(**setting).option_text() == option;
-        match reason.settings().iter().find(made_by) {
-            Some(setting) => Some(reason.made_by(*setting)),
-            None => Some(Origin { name: reason.name(), option: "" }),
-        }
+        let made_it = |setting: &Setting| setting.row().option() == option;
+        Some((reason, reason.settings().iter().copied().find(made_it)))
     }
 
     /// The setting that made a rule of this origin; `None` of what is always there.
@@ -96,9 +84,47 @@ impl RuleReason {
         Some(text.replace("{option}", option))
     }
 
-    /// The origin of a rule that this setting made, one of several.
-    pub fn made_by(self, setting: Setting) -> Origin {
-        Origin { name: self.name(), option: setting.row().name() }
+    /// What a rule of this form does: some only jump to a chain whose rules do what the reason says. `is_base` is whether
+    /// the kernel calls its chain.
+    pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
+        let asks_for = |fields: &[Field]| {
+            asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
+        };
+        match self.meaning() {
+            Meaning::InboundPort if is_base && action.leads_on() => Meaning::Inbound,
+            Meaning::Dns if is_base && action.leads_on() => Meaning::DnsJump,
+            Meaning::Dns if action.leads_on() => Meaning::DnsChain,
+            Meaning::Dns if !action.captures() => Meaning::DnsZone,
+            Meaning::OutboundNetwork if asks_for(&[Field::InInterface]) => Meaning::VirtualMachine,
+            meaning @ Meaning::ExcludedSource if !asks_for(meaning.row().about) => {
+                Meaning::ExcludedDestination
+            }
+            Meaning::ProxyToApplication if !action.passes() => Meaning::ProxyAnswers,
+            meaning => meaning,
+        }
+    }
+}
+
+/// Why a rule is written: the reason, and the setting that makes it, if one does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause {
+    pub(crate) reason: RuleReason,
+    pub(crate) setting: Option<Setting>,
+}
+
+impl Cause {
+    /// The origin of a rule of this form.
+    pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
+        let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
+        // What a rule that captures excludes is no item of its list.
+        let is_exception = |one: &ListedCondition| field_condition(one).is_some_and(|one| one.negated);
+        let items = asks.iter().filter(|one| effect != TrafficEffect::Captured || !is_exception(one));
+        Origin {
+            name: self.reason.name(),
+            option: self.setting.map_or("", |setting| setting.row().name()),
+            effect,
+            item: items.filter_map(ListedCondition::field).filter(|field| about.contains(field)).min(),
+        }
     }
 }
 
@@ -162,22 +188,22 @@ macro_rules! reasons {
                 self.row().settings
             }
 
-            /// The origin of a rule: its name, and the setting that made it where only one can.
-            pub(crate) fn origin(self) -> ::rules::Origin {
+            /// Why a rule is written: with the setting that makes it where only one can.
+            pub(crate) fn cause(self) -> $crate::reason::Cause {
                 match self.settings() {
                     [setting] => self.made_by(*setting),
                     _ => self.by_default(),
                 }
             }
 
-            /// The origin of a rule that no setting made.
-            pub(crate) fn by_default(self) -> ::rules::Origin {
-                ::rules::Origin { name: self.name(), option: "" }
+            /// The same where no setting makes the rule.
+            pub(crate) fn by_default(self) -> $crate::reason::Cause {
+                $crate::reason::Cause { reason: self.into(), setting: None }
             }
 
-            /// The origin of a rule that this setting made, one of several.
-            pub(crate) fn made_by(self, setting: $crate::settings::Setting) -> ::rules::Origin {
-                ::rules::Origin { name: self.name(), option: setting.row().name() }
+            /// The same where this setting makes it, one of several.
+            pub(crate) fn made_by(self, setting: $crate::settings::Setting) -> $crate::reason::Cause {
+                $crate::reason::Cause { reason: self.into(), setting: Some(setting) }
             }
         }
 
@@ -195,7 +221,6 @@ pub(crate) use reasons;
 
 #[cfg(test)]
 mod tests {
-    use super::super::TrafficEffect;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -251,31 +276,13 @@ mod tests {
     #[test]
     fn a_comment_tells_the_reason_and_the_option_that_made_the_rule() {
         for reason in RuleReason::all() {
-            let bare = RuleReason::origin_of(reason.name()).expect("a name is enough");
-            assert_eq!((bare.name, bare.option), (reason.name(), ""));
+            assert_eq!(RuleReason::of_comment(reason.name()), Some((reason, None)));
             for setting in reason.settings() {
-                let made = reason.made_by(*setting);
-                let comment = format!("{} ({})", made.name, made.option_text());
-                assert_eq!(RuleReason::origin_of(&comment), Some(made), "{comment}");
-                assert_eq!(RuleReason::setting_of(made), Some(*setting), "{comment}");
+                let comment = format!("{} ({})", reason.name(), setting.row().option());
+                assert_eq!(RuleReason::of_comment(&comment), Some((reason, Some(*setting))), "{comment}");
             }
         }
-        assert_eq!(RuleReason::origin_of("nobody (--drop-invalid)"), None);
-        let other = Origin { name: "inbound-port", option: "drop-invalid" };
-        assert_eq!(RuleReason::setting_of(other), None);
-    }
-
-    #[test]
-    fn chains_that_do_one_thing_tell_it() {
-        let check = |chain: &str, expected: Option<&str>| {
-            assert_eq!(RuleReason::of_chain(chain).map(RuleReason::name), expected, "{chain}");
-        };
-        check("ISTIO_REDIRECT", Some("to-outbound-listener"));
-        check("ISTIO_IN_REDIRECT", Some("to-inbound-listener"));
-        check("ISTIO_TPROXY", Some("to-inbound-listener"));
-        check("ISTIO_OUTPUT_DNS", Some("dns"));
-        check("ISTIO_OUTPUT", None);
-        check("DOCKER", None);
+        assert_eq!(RuleReason::of_comment("nobody (--drop-invalid)"), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What a rule matches, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
 //! few words.
 
-use crate::reason::About;
 use rules::nft::{self, Field};
 use rules::{ListedCondition, Mark, Match, render};
 use std::borrow::Cow;
@@ -21,7 +20,7 @@ pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, nft::Condi
 }
 
 /// The values that a field may have, or, negated, may not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldValues {
     pub negated: bool,
     pub items: Vec<String>,
@@ -85,15 +84,22 @@ impl RuleSummary {
         summary
     }
 
-    /// The values that rules about such a condition are about, but for owners, which may be users and groups.
-    pub fn values(&self, about: About) -> Option<&FieldValues> {
-        match about {
-            About::Nothing | About::Owner | About::OwnerAndPorts => None,
-            About::Destination => self.destination.as_ref(),
-            About::Source => self.source.as_ref(),
-            About::Port => self.destination_port.as_ref(),
-            About::Interface => self.in_interface.as_ref().or(self.out_interface.as_ref()),
-        }
+    /// The values of a field.
+    pub fn values(&self, field: Field) -> Option<&FieldValues> {
+        let values = match field {
+            Field::InInterface => &self.in_interface,
+            Field::OutInterface => &self.out_interface,
+            Field::Source(_) => &self.source,
+            Field::Destination(_) => &self.destination,
+            Field::DestinationPort => &self.destination_port,
+            Field::Uid => &self.uid,
+            Field::Gid => &self.gid,
+            Field::Mark(_) => &self.mark,
+            Field::Family | Field::Protocol | Field::SourcePort | Field::ConnState | Field::Connmark(_) => {
+                &None
+            }
+        };
+        values.as_ref()
     }
 
     fn field(&mut self, field: Field, values: FieldValues) {
@@ -155,18 +161,18 @@ mod tests {
     #[test]
     fn rules_are_about_their_values() {
         let (summary, _) = summarized("-s 10.0.0.0/8 -d 10.1.2.3/32 -o eth0 -p tcp -m tcp --dport 80:81");
-        let items = |about: About| summary.values(about).map(|values| values.items.join(" "));
-        assert_eq!(items(About::Source).as_deref(), Some("10.0.0.0/8"));
-        assert_eq!(items(About::Destination).as_deref(), Some("10.1.2.3"));
-        assert_eq!(items(About::Port).as_deref(), Some("80-81"));
-        assert_eq!(items(About::Interface).as_deref(), Some("eth0"));
-        for about in [About::Nothing, About::Owner, About::OwnerAndPorts] {
-            assert_eq!(items(about), None, "{about:?}");
+        let items = |field: Field| summary.values(field).map(|values| values.items.join(" "));
+        assert_eq!(items(Field::Source(Family::V4)).as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(items(Field::Destination(Family::V4)).as_deref(), Some("10.1.2.3"));
+        assert_eq!(items(Field::DestinationPort).as_deref(), Some("80-81"));
+        assert_eq!(items(Field::OutInterface).as_deref(), Some("eth0"));
+        for field in [Field::Uid, Field::SourcePort, Field::ConnState] {
+            assert_eq!(items(field), None, "{field:?}");
         }
         assert!(summary.tcp && !summary.udp && !summary.more);
         let (summary, _) = summarized("-i lo -m owner ! --uid-owner 1337");
         let interface = FieldValues { negated: false, items: vec!["lo".to_owned()] };
-        assert_eq!(summary.values(About::Interface), Some(&interface));
+        assert_eq!(summary.values(Field::InInterface), Some(&interface));
         assert_eq!(summary.uid, Some(FieldValues { negated: true, items: vec!["1337".to_owned()] }));
         let (summary, _) = summarized("! -p udp -m mark --mark 0x1/0x3 -m comment --comment mine");
         assert!(!summary.tcp && !summary.udp && summary.more);

@@ -1,28 +1,23 @@
 //! Rules as they are read back: from iptables, from our table of nf_tables, and from Istio's native mode.
 
-use mesh::recognition::{read_at, reasons, recognized};
+use mesh::recognition::{named, recognized};
 use mesh::settings::Setting;
-use mesh::{Capture, Mesh, RuleReason};
+use mesh::{Capture, Mesh};
 use rules::nft::{self, LiveBase, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{View, ViewChain, ViewRule};
 use rules::{Action, Family, ListedCondition, parse, render};
 use std::fmt::Write;
 
-/// Each rule as it is read back: the reason, the setting and the effect; and what shows without the others, where it differs.
+/// Each rule as it is read back: the reason, the setting and the meaning.
 fn read_back(view: &View) -> String {
     let mut text = String::new();
     let option = |setting: Option<Setting>| setting.map(|setting| setting.row().option());
-    let found = recognized(view);
-    assert_eq!(reasons(view), found.iter().map(|rule| (rule.at, rule.reason)).collect::<Vec<_>>());
-    for rule in found {
+    assert_eq!(named(view.clone()), *view);
+    for rule in recognized(view) {
         let chain = &view.chains()[rule.at.chain];
         let place = format!("{} {} {} {}", rule.mesh, chain.table, chain.chain, rule.at.rule + 1);
         let (reason, setting) = (rule.reason.map(|reason| reason.name()), option(rule.setting));
         let _ = write!(text, "{place} {reason:?} {setting:?} {:?} {:?}", rule.role, rule.meaning());
-        let alone = read_at(view, rule.at).map(|(reason, setting)| (reason.name(), option(setting)));
-        if alone.as_ref().map(|(reason, _)| *reason) != reason || alone.and_then(|alone| alone.1) != setting {
-            let _ = write!(text, ", alone {:?}", read_at(view, rule.at));
-        }
         text += if rule.is_reached { "\n" } else { ", not reached\n" };
     }
     text
@@ -68,13 +63,13 @@ fn native_mode(view: &View) -> Vec<LiveTable> {
 /// The rules of a family as they are read back: from iptables, with and without comments, and from nf_tables.
 pub(crate) fn all_read_back(capture: &Capture, family: Family) -> String {
     let listing = render::iptables::restore(&capture.rules(family));
-    let listed = |text: &str| View::of_listing(parse::listing(text, family).expect("a listing"));
+    let listed = |text: &str| named(View::of_listing(parse::listing(text, family).expect("a listing")));
     let v6 = capture.rules(Family::V6);
     let table = nft::table(capture.owner().table, &capture.rules(Family::V4), capture.ipv6().then_some(&v6));
     let in_nftables = |tables: Vec<LiveTable>| {
         let mut view = View::empty(family);
-        tables.into_iter().for_each(|table| view.add_nftables(table, &RuleReason::origin_of));
-        view
+        tables.into_iter().for_each(|table| view.add_nftables(table));
+        named(view)
     };
     let bare = listed(&without_comments(&listing));
     let native = (capture.mesh() == Mesh::Istio).then(|| in_nftables(native_mode(&bare)));
