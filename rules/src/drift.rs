@@ -279,11 +279,6 @@ mod tests {
     }
 
     #[test]
-    fn sides_have_names() {
-        assert_eq!([Side::Both, Side::Live, Side::Desired].map(Side::name), ["both", "from", "to"]);
-    }
-
-    #[test]
     fn every_kind_of_drift_has_its_reason() {
         let (a, b, c) = (
             "-A ISTIO_OUTPUT -d 10.0.0.1/32 -j RETURN\n",
