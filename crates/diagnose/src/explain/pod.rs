@@ -132,7 +132,12 @@ impl PodContext {
         let (uid, gid) = self.proxy;
         let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
         let is_known = !proxy.uids.is_empty() || !proxy.gids.is_empty() || proxy.mark.is_some();
-        let proxy_ids = if is_known { (proxy.uids.clone(), proxy.gids.clone()) } else { self.proxy_ids };
+        // A proxy whose group rules do not name usually has that of its user's number.
+        let gids = match proxy.gids.is_empty() {
+            true => proxy.uids.iter().copied().map(Gid::from).collect(),
+            false => proxy.gids.clone(),
+        };
+        let proxy_ids = if is_known { (proxy.uids.clone(), gids) } else { self.proxy_ids };
         Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), proxy_ids, ..self }
     }
 
