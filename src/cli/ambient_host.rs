@@ -5,7 +5,7 @@ use super::run::Format;
 use super::{Exit, report, run, start_logging};
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
-use mesh::{Problems, Setting};
+use mesh::{Problems, RuleReason, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
 use sidecar_init::engine::{self, SnatChange, SnatSummary, Sources};
@@ -85,7 +85,7 @@ fn action(reader: &mut SettingReader<'_>) -> HostAction {
     }
     HostAction::Change(SnatChange {
         table: defaults::HOST_TABLE,
-        comment: Reason::Probe.name(),
+        comment: RuleReason::from(Reason::Probe).name(),
         add,
         remove,
         v4,

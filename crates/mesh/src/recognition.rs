@@ -31,8 +31,6 @@ pub struct RecognizedRule<'a> {
     pub reason: Option<RuleReason>,
     /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
-    /// Whether it says so itself: by its origin, or by a comment that names the reason.
-    pub is_stated: bool,
     /// Whether packets of the family come there.
     pub is_reached: bool,
 }
@@ -81,8 +79,6 @@ pub struct RuleContext<'a> {
     mesh: Mesh,
     owned: &'a OwnedView<'a>,
     pub chain: &'a ViewChain,
-    /// The rule's place in the chain.
-    pub index: usize,
     pub rule: &'a ViewRule,
     pub summary: &'a RuleSummary,
     pub role: Role,
@@ -113,7 +109,8 @@ impl RuleContext<'_> {
 
     /// Whether the rule is the first of its chain that has an effect.
     pub fn is_first(&self) -> bool {
-        self.chain.rules.iter().position(|rule| !has_no_effect(rule)) == Some(self.index)
+        let first = self.chain.rules.iter().find(|rule| !rule.action.surely_continues());
+        first.is_some_and(|first| std::ptr::eq(first, self.rule))
     }
 
     /// Whether a chain that the kernel calls leads to chains of the mesh's; of the rule's table, or of any.
@@ -180,16 +177,8 @@ impl<'a> OwnedView<'a> {
         let chain = &self.view.chains()[at.chain];
         let rule = &chain.rules[at.rule];
         let to = rule.leads_to.and_then(|chain| self.role(chain));
-        Some(RuleContext {
-            mesh,
-            owned: self,
-            chain,
-            index: at.rule,
-            rule,
-            summary,
-            role: self.role(at.chain)?,
-            to,
-        })
+        let role = self.role(at.chain)?;
+        Some(RuleContext { mesh, owned: self, chain, rule, summary, role, to })
     }
 
     /// The reason of a rule, if it is a mesh's and has an effect. Packets come to the first `reach` rules of its chain.
@@ -205,7 +194,8 @@ impl<'a> OwnedView<'a> {
             }
             None => RuleReason::of_comment(&rule.comment),
         };
-        if stated.is_none() && has_no_effect(rule) {
+        // LOG, NFLOG and rules without a target change nothing. A rule that states its reason is recognized whatever it does.
+        if stated.is_none() && rule.action.surely_continues() {
             return None;
         }
         let summary = RuleSummary::of(&rule.conditions);
@@ -217,8 +207,8 @@ impl<'a> OwnedView<'a> {
             [one] => Some(*one),
             _ => known.setting(reason?, &context),
         });
-        let (is_stated, is_reached) = (stated.is_some(), at.rule < reach && self.view.is_of_family(rule));
-        Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_stated, is_reached })
+        let is_reached = at.rule < reach && self.view.is_of_family(rule);
+        Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }
 
     fn mesh_of(&self, at: At, summary: &RuleSummary) -> Option<Mesh> {
@@ -257,10 +247,8 @@ fn owner(chain_rules: &ViewChain, names: &HashSet<(&str, &str)>) -> Option<Mesh>
 /// All rules of meshes that have an effect, in the order of their chains.
 pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     let (owned, reach) = (OwnedView::of(view), view.reach());
-    let places = view.chains().iter().enumerate().flat_map(|(chain, chain_rules)| {
-        let count = chain_rules.rules.len();
-        (0..count).map(move |rule| At { chain, rule })
-    });
+    let rules_of = |chain: usize| (0..view.chains()[chain].rules.len()).map(move |rule| At { chain, rule });
+    let places = (0..view.chains().len()).flat_map(rules_of);
     let mut found: Vec<RecognizedRule<'_>> =
         places.filter_map(|at| owned.recognized(at, reach[at.chain])).collect();
     Mesh::ALL.iter().for_each(|mesh| mesh.reasons().refine(&mut found));
@@ -272,11 +260,6 @@ pub fn named(view: View) -> View {
     let origins = recognized(&view).into_iter().filter_map(|rule| Some((rule.at, rule.origin()?)));
     let origins: Vec<(At, Origin)> = origins.collect();
     view.with_origins(origins)
-}
-
-/// LOG, NFLOG and rules without a target change nothing. A rule that states its origin is recognized whatever it does.
-fn has_no_effect(rule: &ViewRule) -> bool {
-    rule.origin.is_none() && rule.action.surely_continues()
 }
 
 pub fn is_loopback(values: Option<&FieldValues>) -> bool {

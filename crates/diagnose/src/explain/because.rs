@@ -56,22 +56,16 @@ impl Explanation<'_> {
     fn listener(&self, noun: &str) -> String {
         let steps = self.trace.0.iter().rev().filter(|step| step.matched == Matched::Yes);
         let is_tproxy = matches!(self.outcome.verdict, Verdict::Tproxy(_));
-        let names_it = |rule: &ViewRule| {
+        let names_it = |rule: &&ViewRule| {
             rule.action.captures()
                 && is_tproxy == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
         };
-        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
-        let reason = at.and_then(|at| self.reason_of(at));
+        let rule = steps.filter_map(|step| self.view.rule(step.at)).find(names_it);
         let whose = |reason: RuleReason| match reason.meaning().row().direction {
             "dns" => format!("{}'s DNS", reason.mesh().reasons().resolver()),
             direction => format!("the proxy's {direction}"),
         };
-        reason.map_or(noun.to_owned(), |reason| format!("{} {noun}", whose(reason)))
-    }
-
-    /// Why a rule is there.
-    pub(super) fn reason_of(&self, at: At) -> Option<RuleReason> {
-        RuleReason::named(self.view.rule(at)?.origin?.name)
+        rule.and_then(reason_of).map_or(noun.to_owned(), |reason| format!("{} {noun}", whose(reason)))
     }
 
     /// Why it is so.
@@ -182,7 +176,7 @@ impl Explanation<'_> {
     fn of_origin(&self, rule: &ViewRule) -> Option<String> {
         let origin = rule.origin?;
         let value = self.value(rule);
-        let reason = RuleReason::named(origin.name)?;
+        let reason = reason_of(rule)?;
         Some(self.dialect.render(&reason.sentence(value.as_deref(), &self.option_text(origin))?))
     }
 
@@ -191,6 +185,11 @@ impl Explanation<'_> {
         let name = RuleReason::setting_of(origin).and_then(|setting| self.dialect.name(setting));
         name.map_or_else(|| origin.option_text(), str::to_owned)
     }
+}
+
+/// Why a rule is there.
+pub(super) fn reason_of(rule: &ViewRule) -> Option<RuleReason> {
+    RuleReason::named(rule.origin?.name)
 }
 
 /// What the packet has instead of the value that a condition asks for, such as `its user is 1000`.

@@ -1,6 +1,7 @@
 //! Limits of a mesh's rules that the packet has run into: what people would expect otherwise, and what helps.
 
 use super::Explanation;
+use super::because::reason_of;
 use rules::simulate::Matched;
 use serde::Serialize;
 
@@ -21,8 +22,8 @@ impl Explanation<'_> {
     pub fn limits(&self) -> Vec<Limited> {
         let mut found: Vec<Limited> = Vec::new();
         for step in &self.trace.0 {
-            let known = self.reason_of(step.at).zip(self.view.rule(step.at));
-            let Some((reason, rule)) = known else { continue };
+            let Some(rule) = self.view.rule(step.at) else { continue };
+            let Some(reason) = reason_of(rule) else { continue };
             for limit in reason.mesh().reasons().limits() {
                 let concerns =
                     limit.reason == reason && (limit.concerns)(self.packet, step.matched == Matched::Yes);

@@ -2,12 +2,13 @@
 //! which matches none.
 
 use super::Explanation;
+use super::because::reason_of;
 use super::cases::number;
 use mesh::Mesh;
 use mesh::RuleReason;
 use mesh::reason::Meaning;
 use rules::nft::{Field, Interval, Intervals, interface_number};
-use rules::simulate::{At, Direction, Packet, ViewRule};
+use rules::simulate::{Direction, Packet, ViewRule};
 use rules::{ListedCondition, Match, Negatable, render};
 use std::collections::HashSet;
 
@@ -18,11 +19,9 @@ impl Explanation<'_> {
     /// The lists of captured items that do not name the packet, in words: `-i captures only 10.0.0.0/8`. `None` where no
     /// rule with a known reason holds such a list.
     pub(super) fn lists_without_packet(&self) -> Option<String> {
-        let chains = self.view.chains().iter().enumerate();
-        let places = chains.flat_map(|(chain, chain_rules)| {
-            (0..chain_rules.rules.len()).map(move |rule| At { chain, rule })
-        });
-        let known: Vec<(RuleReason, At)> = places.filter_map(|at| Some((self.reason_of(at)?, at))).collect();
+        let rules = self.view.chains().iter().flat_map(|chain| &chain.rules);
+        let known: Vec<(RuleReason, &ViewRule)> =
+            rules.filter_map(|rule| Some((reason_of(rule)?, rule))).collect();
         let lists: &[(Meaning, &str)] = match self.packet.direction {
             Direction::Inbound { .. } => &[(Meaning::InboundPort, "port")],
             Direction::Outbound { .. } => {
@@ -32,10 +31,9 @@ impl Explanation<'_> {
         let meshes = Mesh::ALL.iter().filter(|mesh| known.iter().any(|(reason, _)| reason.mesh() == **mesh));
         let lists = meshes.flat_map(|mesh| {
             let of_mesh = lists.iter().filter_map(move |(meaning, noun)| {
-                let mut made = RuleReason::all().filter(|reason| reason.mesh() == *mesh);
-                let is_list =
-                    |reason: &RuleReason| reason.meaning() == *meaning && !reason.settings().is_empty();
-                Some((made.find(is_list)?, *noun))
+                let mut of_mesh =
+                    RuleReason::all().filter(|one| one.mesh() == *mesh && !one.settings().is_empty());
+                Some((of_mesh.find(|one| one.meaning() == *meaning)?, *noun))
             });
             // The first list is the main one: of the others it is not worth saying that they are empty.
             of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
@@ -43,12 +41,11 @@ impl Explanation<'_> {
         let lacking = lists.filter_map(|(is_first, reason, noun)| {
             let option = crate::picture::option(reason.settings()[0], &self.dialect);
             let rules = known.iter().filter(|(known, _)| *known == reason);
-            let rules = rules.filter_map(|(_, at)| self.view.rule(*at));
-            let is_of_list = |condition: &&ListedCondition| match condition.field() {
-                Some(Field::Destination(_)) => noun == "network",
-                field => noun == "port" && field.is_some_and(Field::is_port),
-            };
-            match nearest(rules.filter_map(items_of).filter(is_of_list), self.packet) {
+            let fields = reason.meaning().row().about;
+            let is_of_list =
+                |one: &&ListedCondition| one.field().is_some_and(|field| fields.contains(&field));
+            let conditions = rules.filter_map(|(_, rule)| items_of(rule)).filter(is_of_list);
+            match nearest(conditions, self.packet) {
                 None => is_first.then(|| format!("{option} captures no {noun}")),
                 Some(items) => Some(format!("{option} captures only {items}")),
             }

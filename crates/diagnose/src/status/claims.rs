@@ -5,16 +5,14 @@ use mesh::recognition::summary::{RuleSummary, field_condition};
 use mesh::recognition::{RecognizedRule, Role, recognized};
 use mesh::settings::Setting;
 use mesh::{Proxy, RuleReason};
-use rules::nft::{Condition, Field};
+use rules::field::Field;
 use rules::simulate::{View, ViewRule};
 use rules::{Action, Mark, Origin, PortRange, Target, TrafficEffect};
-use std::{borrow::Cow, str::FromStr};
+use std::str::FromStr;
 
 /// A rule that decides what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    pub(super) effect: TrafficEffect,
-    pub(super) direction: &'static str,
     pub(super) meaning: Meaning,
     pub(super) reason: RuleReason,
     pub(super) setting: Option<Setting>,
@@ -22,15 +20,8 @@ pub(super) struct Claim {
     /// Where captured packets go, and whether unchanged.
     pub(super) listener: Option<Listener>,
     /// What the rule excludes by its own conditions.
-    pub(super) exclusions: Vec<Exclusion>,
+    pub(super) exclusions: Vec<(Meaning, Vec<String>)>,
     pub(super) sentence: Phrase,
-}
-
-/// What a rule that captures excludes.
-#[derive(Clone, Debug)]
-pub(super) struct Exclusion {
-    pub(super) meaning: Meaning,
-    pub(super) items: Vec<String>,
 }
 
 /// Where captured packets go.
@@ -74,8 +65,6 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
         _ => !is_captured || listener.is_some(),
     };
     Some(Claim {
-        effect: origin.effect,
-        direction: row.direction,
         meaning,
         reason,
         setting: recognized.setting,
@@ -100,15 +89,15 @@ fn items(origin: Origin, meaning: Meaning, summary: &RuleSummary) -> Vec<String>
 }
 
 /// What a rule that captures excludes by its own conditions.
-fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<Exclusion> {
+fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<(Meaning, Vec<String>)> {
     let conditions = recognized.rule.conditions.iter().filter_map(field_condition);
-    let exclusion = |condition: Cow<'_, Condition>| {
-        let noun = if matches!(condition.field, Field::Mark(_)) { "mark " } else { "" };
-        let values = recognized.summary.values(condition.field)?;
-        let items = values.items.iter().map(|item| format!("{noun}{item}")).collect();
-        Some(Exclusion { meaning: meaning.exception(condition.field)?, items })
+    let fields = conditions.filter(|condition| condition.negated).map(|condition| condition.field);
+    let exclusion = |field: Field| {
+        let noun = if matches!(field, Field::Mark(_)) { "mark " } else { "" };
+        let items = recognized.summary.values(field)?.items.iter().map(|item| format!("{noun}{item}"));
+        Some((meaning.exception(field)?, items.collect()))
     };
-    conditions.filter(|condition| condition.negated).filter_map(exclusion).collect()
+    fields.filter_map(exclusion).collect()
 }
 
 /// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens
@@ -123,8 +112,7 @@ pub fn proxy(view: &View) -> Proxy {
 pub(super) fn proxy_of(claims: &[Claim]) -> Proxy {
     let own = claims.iter().filter(|claim| claim.meaning == Meaning::ProxyOutbound);
     let items: Vec<&String> = own.flat_map(|claim| &claim.items).collect();
-    let exclusions =
-        claims.iter().flat_map(|claim| &claim.exclusions).flat_map(|exclusions| &exclusions.items);
+    let exclusions = claims.iter().flat_map(|claim| &claim.exclusions).flat_map(|(_, items)| items);
     Proxy {
         uids: all(items.iter().copied(), "user "),
         gids: all(items.iter().copied(), "group "),

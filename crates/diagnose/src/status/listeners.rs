@@ -71,13 +71,14 @@ pub(super) fn listening(
     for (family, recognized) in recognized.iter() {
         for recognized in recognized {
             let Some(claim) = claim(seen.views.get(family), recognized) else { continue };
+            let row = claim.meaning.row();
             if claim.meaning == Meaning::ProxyOutbound {
                 proxies.entry(recognized.mesh).or_default().extend(claim.items.iter().cloned());
             }
-            let Some(listener) = claim.listener.filter(|_| claim.effect == TrafficEffect::Captured) else {
+            let Some(listener) = claim.listener.filter(|_| row.effect == TrafficEffect::Captured) else {
                 continue;
             };
-            let is_dns = claim.direction == "dns";
+            let is_dns = row.direction == "dns";
             let protocols: &[&'static str] = match (is_dns, recognized.summary.tcp, recognized.summary.udp) {
                 (true, false, true) => &["udp"],
                 (true, true, false) | (false, ..) => &["tcp"],
@@ -86,7 +87,7 @@ pub(super) fn listening(
             for port in (listener.ports.first().number()..=listener.ports.last().number()).take(MAX_PORTS) {
                 for protocol in protocols {
                     let sent = ports.entry((port, protocol)).or_default();
-                    sent.purposes.insert(claim.direction);
+                    sent.purposes.insert(row.direction);
                     sent.families.insert(family);
                     sent.meshes.insert(recognized.mesh);
                     sent.is_transparent |= listener.is_transparent;

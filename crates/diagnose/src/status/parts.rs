@@ -1,6 +1,6 @@
 //! What becomes of traffic, part by part, by the rules: captured, excluded, dropped.
 
-use super::claims::{Claim, Exclusion, claim};
+use super::claims::{Claim, claim};
 use super::observation::Observation;
 use mesh::Mesh;
 use mesh::reason::{Meaning, MeaningRow, Phrase};
@@ -90,12 +90,12 @@ pub(super) fn of_rules(
 
 fn add_all(parts: &mut StatusParts, family: Family, mesh: Mesh, claims: &[Claim]) {
     let captured: Vec<&Claim> =
-        claims.iter().filter(|claim| claim.effect == TrafficEffect::Captured).collect();
+        claims.iter().filter(|claim| claim.meaning.row().effect == TrafficEffect::Captured).collect();
     if captured.is_empty() {
         return;
     }
     for claim in claims {
-        let list = match claim.effect {
+        let list = match claim.meaning.row().effect {
             TrafficEffect::Captured => &mut parts.captured,
             TrafficEffect::Excluded => &mut parts.left_alone,
             TrafficEffect::Dropped => &mut parts.dropped,
@@ -105,7 +105,7 @@ fn add_all(parts: &mut StatusParts, family: Family, mesh: Mesh, claims: &[Claim]
         let is_shared = claim.reason.settings().len() > 1;
         add(list, of_claim(mesh, family, claim), is_shared);
     }
-    for Exclusion { meaning, items } in captured.iter().flat_map(|claim| &claim.exclusions) {
+    for (meaning, items) in captured.iter().flat_map(|claim| &claim.exclusions) {
         let MeaningRow { direction, claim, .. } = meaning.row();
         let new =
             StatusPart { items: items.clone(), ..part(mesh, family, direction, claim.unwrap_or_default()) };
@@ -173,7 +173,7 @@ fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
         port,
         last_port: last_port.filter(|last| Some(*last) != port),
         is_transparent: claim.listener.map(|listener| listener.is_transparent),
-        ..part(mesh, family, claim.direction, claim.sentence)
+        ..part(mesh, family, claim.meaning.row().direction, claim.sentence)
     }
 }
 

@@ -56,7 +56,7 @@ fn contradicted(
     let claims: Vec<Claim> = recognized.iter().filter_map(|recognized| claim(view, recognized)).collect();
     let pod = pod(seen, &claims);
     let others = ports_of_others(view, &ours);
-    let captured = claims.iter().filter(|claim| claim.effect == TrafficEffect::Captured);
+    let captured = claims.iter().filter(|claim| claim.meaning.row().effect == TrafficEffect::Captured);
     captured
         .filter_map(|claim| {
             let ports = std::iter::once(None).chain(ports(claim, &claims, &others).into_iter().map(Some));
@@ -131,7 +131,9 @@ fn ports(claim: &Claim, claims: &[Claim], others: &BTreeSet<u16>) -> Vec<u16> {
     if !is_of_ports {
         return Vec::new();
     }
-    let is_beside = |other: &&Claim| other.direction == claim.direction || other.meaning == Meaning::Dns;
+    let direction = claim.meaning.row().direction;
+    let is_beside =
+        |other: &&Claim| other.meaning.row().direction == direction || other.meaning == Meaning::Dns;
     let beside = claims.iter().filter(is_beside);
     let ports = others.iter().copied().filter(|port| *port != 0 && !is_named(beside.clone(), *port));
     ports.take(MAX_PORTS).collect()
@@ -143,7 +145,7 @@ fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool 
         if claim.meaning == Meaning::Dns && port == DNS_PORT.number() {
             return true;
         }
-        let exclusions = claim.exclusions.iter().flat_map(|exclusions| &exclusions.items);
+        let exclusions = claim.exclusions.iter().flat_map(|(_, items)| items);
         let mut ranges =
             claim.items.iter().chain(exclusions).filter_map(|item| item.parse::<PortRange>().ok());
         ranges.any(|range| range.contains(port))

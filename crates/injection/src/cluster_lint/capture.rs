@@ -11,7 +11,7 @@ use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, Remark
 use mesh::sources::{Dialect, Given, Raw, RemoteHost, STAND_IN, Source};
 use mesh::{Capture, InputProblem, Mesh, Problems, Resolved, Selector, Setting};
 use rules::simulate::{Direction, Packet, Verdict, walk};
-use rules::{ConnState, Family, PortRange, Protocol};
+use rules::{ConnState, Family, Protocol};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -171,17 +171,17 @@ impl PodCapture {
         let named =
             |setting: Setting| dialect.name(setting).map_or_else(|| setting.row().option(), str::to_owned);
         let lists = capture.lists();
-        let ports = lists.iter().filter_map(|listed| match &listed.selector {
-            Selector::InboundPort(ports) => Some((listed.setting, *ports, listed.captured)),
-            _ => None,
-        });
-        let ports: Vec<(Setting, PortRange, bool)> = ports.collect();
-        let has = |ports: &PortRange| ports.first().number() <= port && port <= ports.last().number();
-        if let Some((setting, ..)) = ports.iter().find(|(_, ports, captured)| !captured && has(ports)) {
-            return (named(*setting), "excludes it");
+        let inbound = |captured: bool| {
+            lists.iter().filter_map(move |listed| match &listed.selector {
+                Selector::InboundPort(ports) if listed.captured == captured => Some((listed.setting, *ports)),
+                _ => None,
+            })
+        };
+        if let Some((setting, _)) = inbound(false).find(|(_, ports)| ports.contains(port)) {
+            return (named(setting), "excludes it");
         }
-        if let Some((setting, ..)) = ports.iter().find(|(_, _, captured)| *captured) {
-            return (named(*setting), "does not include it");
+        if let Some((setting, _)) = inbound(true).next() {
+            return (named(setting), "does not include it");
         }
         (String::new(), "no inbound port is captured")
     }

@@ -22,7 +22,7 @@ fn proxy(writer: &mut Writer<'_>, owner: ProxyOwner) {
     let captures_dns = config.dns != DnsCapture::Off;
     // The proxy calls the pod by its own address: the application calls itself through the mesh, so the
     // call must come in through the inbound listener. Upstream spares DNS for users but not for groups.
-    let cause = Reason::ProxyCallsOwnPod.made_by(owner.setting());
+    let cause = Reason::ProxyCallsOwnPod.cause().by(owner.setting());
     let others = match owner {
         ProxyOwner::User(_) if captures_dns => not_ports([DNS_PORT, config.tunnel_port]),
         ProxyOwner::User(_) | ProxyOwner::Group(_) => not_port(config.tunnel_port),
@@ -32,7 +32,7 @@ fn proxy(writer: &mut Writer<'_>, owner: ProxyOwner) {
     writer.append(Table::Nat, OUTBOUND, matches, jump(TO_INBOUND_LISTENER), cause);
     // The application talks to itself over loopback.
     if !captures_loopback(&config.outbound_cidrs) {
-        let cause = Reason::ApplicationLoopback.made_by(owner.setting());
+        let cause = Reason::ApplicationLoopback.cause().by(owner.setting());
         if captures_dns {
             let matches = [to_loopback(), tcp(), not_port(DNS_PORT), owner.is_not()];
             writer.append(Table::Nat, OUTBOUND, matches, Target::Return, cause);
@@ -41,7 +41,7 @@ fn proxy(writer: &mut Writer<'_>, owner: ProxyOwner) {
         }
     }
     // Everything else of the proxy's is what it sends on behalf of the application.
-    let cause = Reason::ProxyOutbound.made_by(owner.setting());
+    let cause = Reason::ProxyOutbound.cause().by(owner.setting());
     writer.append(Table::Nat, OUTBOUND, [owner.is()], Target::Return, cause);
 }
 

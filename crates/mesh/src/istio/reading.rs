@@ -6,6 +6,7 @@
 use super::defaults::TUNNEL_PORT;
 use super::limits::CAUTIONS;
 use super::reason::{ROWS, Reason};
+use crate::RuleReason;
 use crate::facts::DNS_PORT;
 use crate::limit::Caution;
 use crate::policy::Reasons;
@@ -53,11 +54,11 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
+    fn read(&self, context: &RuleContext<'_>) -> Option<RuleReason> {
         read(context).map(Into::into)
     }
 
-    fn setting(&self, reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
+    fn setting(&self, reason: RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
         (reason.settings() == by_owner).then(|| by_owner[usize::from(context.summary.gid.is_some())])
     }
@@ -235,7 +236,8 @@ fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
     for recognized in found {
         let others = |values: &FieldValues| !values.items.iter().any(|group| of_proxy.contains(group));
         if recognized.reason == Some(Reason::ProxyOutbound.into())
-            && !recognized.is_stated
+            && recognized.rule.origin.is_none()
+            && RuleReason::of_comment(&recognized.rule.comment).is_none()
             && recognized.summary.gid.as_ref().is_some_and(others)
         {
             recognized.reason = Some(Reason::ExcludedGroup.into());

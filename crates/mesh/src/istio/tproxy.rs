@@ -19,7 +19,7 @@ pub(super) fn write(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let to_self = [tcp(), to_loopback(), mark(inbound_mark)];
     writer.append(Table::Mangle, OUTPUT, to_self, Target::Return, cause);
     for owner in writer.owners() {
-        let cause = Reason::ProxyCallsOwnPod.made_by(owner.setting());
+        let cause = Reason::ProxyCallsOwnPod.cause().by(owner.setting());
         let own_pod = [not_to(loopback), tcp(), to_loopback(), owner.is()];
         writer.append(Table::Mangle, OUTPUT, own_pod, Target::SetMark(PROXY_MARK), cause);
     }

@@ -39,7 +39,7 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 
 /// The setting that captures DNS.
 fn dns_cause(config: &CaptureConfig, reason: Reason) -> Cause {
-    reason.made_by(match config.dns.capture {
+    reason.cause().by(match config.dns.capture {
         DnsCapture::All => Kuma::CaptureAllDns,
         DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
     })
@@ -168,7 +168,7 @@ fn inbound(writer: &mut KumaWriter<'_>) {
                 let cause = Reason::ExcludedInboundPort.cause();
                 writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, cause);
             }
-            writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.by_default());
+            writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.cause().by(None));
         }
     }
 }
@@ -194,7 +194,7 @@ fn outbound(writer: &mut KumaWriter<'_>) {
             }
         }
         Ports::AllBut(_) => {
-            writer.append(Table::Nat, OUTBOUND, [], capture(), Reason::OutboundPort.by_default());
+            writer.append(Table::Nat, OUTBOUND, [], capture(), Reason::OutboundPort.cause().by(None));
         }
     }
 }

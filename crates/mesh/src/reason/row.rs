@@ -59,7 +59,7 @@ impl RuleReason {
         self.0.mesh
     }
 
-    /// The short name in kebab case, which rules carry as their reason.
+    /// The short name in kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
     pub fn name(self) -> &'static str {
         self.0.name
     }
@@ -113,6 +113,11 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    /// The same where this setting makes the rule, or none, of several.
+    pub(crate) fn by(self, setting: impl Into<Option<Setting>>) -> Self {
+        Self { setting: setting.into(), ..self }
+    }
+
     /// The origin of a rule of this form.
     pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
         let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
@@ -177,33 +182,10 @@ macro_rules! reasons {
                 &ROWS[self as usize]
             }
 
-            /// The short name in kebab case, under which the rule reports its hits: prefix of its log line, comment in
-            /// nf_tables. It is short enough for both.
-            pub fn name(self) -> &'static str {
-                self.row().name
-            }
-
-            /// The settings of which one makes the rule; none for what is always there.
-            pub fn settings(self) -> &'static [$crate::settings::Setting] {
-                self.row().settings
-            }
-
             /// Why a rule is written: with the setting that makes it where only one can.
             pub(crate) fn cause(self) -> $crate::reason::Cause {
-                match self.settings() {
-                    [setting] => self.made_by(*setting),
-                    _ => self.by_default(),
-                }
-            }
-
-            /// The same where no setting makes the rule.
-            pub(crate) fn by_default(self) -> $crate::reason::Cause {
-                $crate::reason::Cause { reason: self.into(), setting: None }
-            }
-
-            /// The same where this setting makes it, one of several.
-            pub(crate) fn made_by(self, setting: $crate::settings::Setting) -> $crate::reason::Cause {
-                $crate::reason::Cause { reason: self.into(), setting: Some(setting) }
+                let setting = if let [one] = self.row().settings { Some(*one) } else { None };
+                $crate::reason::Cause { reason: self.into(), setting }
             }
         }
 
