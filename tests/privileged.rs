@@ -17,7 +17,6 @@ mod apply {
     mod host;
     mod ipv6;
     mod kernel;
-    mod listeners;
     mod lock;
     mod named;
     mod native;
@@ -52,9 +51,9 @@ mod cni {
 
 /// Answers about a namespace.
 mod diagnose {
-    mod doctor;
     mod live;
     mod status;
+    mod support;
     mod trace;
     mod verify;
     mod without_flags;

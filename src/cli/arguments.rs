@@ -84,7 +84,7 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
 const MANY_STRAYS: usize = 4;
 
 /// Former names of commands, which are still accepted.
-const FORMER_NAMES: [(&str, &str); 2] = [("check", "diff"), ("probe", "verify")];
+const FORMER_NAMES: [(&str, &str); 3] = [("check", "diff"), ("doctor", "status"), ("probe", "verify")];
 
 /// How other programs name a namespace.
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];

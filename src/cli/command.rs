@@ -18,7 +18,6 @@ pub(super) enum Command {
     Apply,
     Clean,
     Diff,
-    Doctor,
     Explain,
     Lint,
     Render,
@@ -162,10 +161,7 @@ mod tests {
             let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("a command");
             entry.short(Setting::Format.row())
         };
-        assert_eq!(
-            ["clean", "trace", "apply", "diff", "doctor"].map(short),
-            [Some('o'), Some('o'), None, None, None]
-        );
+        assert_eq!(["clean", "trace", "apply", "diff"].map(short), [Some('o'), Some('o'), None, None]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! `--help` and `sidecar-init help`: of commands, and of topics, which are exit codes, variables, and the sections of
-//! `docs/troubleshooting.md`, which `doctor` refers to.
+//! `docs/troubleshooting.md`.
 
 mod markdown;
 mod topics;
@@ -72,10 +72,4 @@ pub(super) fn words() -> Vec<(String, String)> {
     let topics = topics::all().into_iter().map(|topic| (topic.name, topic.title));
     let all = (ALL.to_owned(), "List the topics".to_owned());
     commands.chain([all]).chain(topics).collect()
-}
-
-/// Whether there is such a topic.
-#[cfg(test)]
-pub(super) fn has_topic(name: &str) -> bool {
-    topics::find(name).is_some()
 }

@@ -1,6 +1,6 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
-use diagnose::lint::{Code, Finding, InterfaceAddress, leaves_ipv6_uncaptured, uncaptured_ipv6};
+use diagnose::lint::{Code, Finding, InterfaceAddress, leaves_ipv6_uncaptured};
 use mesh::sources::Raw;
 use mesh::{Capture, CapturePolicy};
 use sidecar_init::sys::address;
@@ -27,14 +27,6 @@ pub(super) fn lint(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
             findings.extend(look(raw, capture, &[]));
             findings
         }
-    }
-}
-
-/// The finding that the pod's IPv6 is not captured, if it has any.
-pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
-    match addresses(&**capture) {
-        Ok(addresses) => uncaptured_ipv6(raw, &**capture, &addresses),
-        Err(error) => Some(unknown(&**capture, &error)),
     }
 }
 

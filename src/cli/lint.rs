@@ -5,8 +5,9 @@ use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
 use super::run;
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
+use diagnose::finding::serialize_findings;
 use diagnose::lint::annotate::{self, FindingLocation};
-use diagnose::lint::{Item, items, lint, of_subject, text};
+use diagnose::lint::{Finding, Level, all, lint, of_subject, text};
 use diagnose::{Basis, basis};
 use mesh::sources::SettingReader;
 use mesh::{Problems, Setting};
@@ -39,11 +40,10 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
         Ok(findings) => findings,
         Err(failure) => return Ok(report::failure(&failure, Exit::Failed)),
     };
-    let items: Vec<Item<'_>> = findings.iter().map(Item::of_rules).collect();
-    let is_denied = deny && items.iter().any(Item::is_warning);
+    let is_denied = deny && findings.iter().any(is_denied);
     let basis = Basis::Rules { namespace: subject.namespace() };
     let mut answer = LintAnswer::new(form);
-    answer.add(None, &basis, true, &items, &FindingLocation::default());
+    answer.add(None, &basis, true, &findings, &FindingLocation::default());
     Ok(answer.print(is_denied))
 }
 
@@ -61,7 +61,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     // Standard input, a pipe and a document among the arguments can't be read again, so findings name no lines of them.
     let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
     let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    let mut is_denied = false;
+    let mut denies = false;
     for (subject, ((deny, notes, _), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let is_in_pod = noted.is_some() || namespace_to_enter(&subject.raw).is_some();
@@ -74,14 +74,19 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
             lint(&subject.raw, &call.capture, &[])
         };
         findings.extend(of_subject(subject, &call.capture));
-        let mut items = items(subject, &call.warnings, &findings);
-        items.retain(|item| *notes || item.is_warning());
-        is_denied |= *deny && items.iter().any(Item::is_warning);
+        let mut findings = all(subject, &call.warnings, findings);
+        findings.retain(|finding| *notes || is_denied(finding));
+        denies |= *deny && findings.iter().any(is_denied);
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
         let place = FindingLocation { file, text: &text, title: subject.title.as_deref() };
-        answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &items, &place);
+        answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &findings, &place);
     }
-    Ok(answer.print(is_denied))
+    Ok(answer.print(denies))
+}
+
+/// Whether `--deny` fails for it.
+fn is_denied(finding: &Finding) -> bool {
+    finding.level <= Level::Warning
 }
 
 /// How findings are printed.
@@ -118,20 +123,20 @@ impl LintAnswer {
         title: Option<&str>,
         basis: &Basis,
         is_alone: bool,
-        items: &[Item<'_>],
+        findings: &[Finding],
         place: &FindingLocation<'_>,
     ) {
         let body = match self.form {
             LintFormat::Text => {
                 let first = if is_alone { basis.line(report::line_width()) } else { String::new() };
-                first + &text(items, report::line_width())
+                first + &text(findings, report::line_width())
             }
             LintFormat::Data(_) => {
-                data::document(Encoding::Json, &LintReport { basis: basis.report(), findings: items })
+                data::document(Encoding::Json, &LintReport { basis: basis.report(), findings })
             }
-            LintFormat::GitHub => annotate::github(items, place),
+            LintFormat::GitHub => annotate::github(findings, place),
             LintFormat::Sarif => {
-                self.results.extend(annotate::sarif_results(items, place));
+                self.results.extend(annotate::sarif_results(findings, place));
                 return;
             }
         };
@@ -161,5 +166,7 @@ pub(super) struct LintReport<'a> {
     /// The basis of the findings.
     basis: basis::BasisReport,
     /// The findings, warnings first; notes are among them with `--notes` alone.
-    findings: &'a [Item<'a>],
+    #[serde(serialize_with = "serialize_findings")]
+    #[cfg_attr(test, schemars(with = "Vec<diagnose::finding::FindingReport<'static>>"))]
+    findings: &'a [Finding],
 }

@@ -6,7 +6,7 @@ use super::run::Logging;
 use super::{Exit, logging::Stdout, report, start_logging};
 pub(super) use diagnose::{Subject, subject::each};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting, visible};
 use std::{fs, io};
 
 /// The subjects of a call: one, where no manifest is given.
@@ -91,7 +91,7 @@ pub(super) fn begin<'a>(
 pub(super) fn warn(subject: &Subject, warnings: &[String]) {
     let of = prefix(subject);
     for warning in subject.warnings_of_form() {
-        tracing::warn!(target: "manifest", "{of}{warning}");
+        tracing::warn!(target: "manifest", "{of}{}", visible(&warning.text));
     }
     for warning in warnings {
         tracing::warn!(target: "config", "{of}{warning}");

@@ -9,7 +9,6 @@ mod command;
 mod completions;
 mod data;
 mod diff;
-mod doctor;
 mod exit;
 mod explain;
 mod help;
@@ -167,7 +166,6 @@ fn run_command(
     match command {
         Command::Clean => clean(&raw, problems),
         Command::Diff => diff::run(&raw, &problems, files),
-        Command::Doctor => doctor(&raw, problems),
         Command::Explain => explain::run(&subjects(raw, problems)?, destinations),
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
@@ -224,23 +222,4 @@ fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, run.stdout())?;
     Ok(change::clean(&run))
-}
-
-fn doctor(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
-    let (run, logging) = run::resolve_run(raw, problems)?;
-    start_logging(raw, &logging, Stdout::Answer)?;
-    let call = run::resolve(raw, &System::of(raw), Vec::new()).map_err(hinted);
-    Ok(doctor::run(raw, &run, &call, is_locale_utf8()))
-}
-
-/// Whether the locale's codeset is UTF-8: the first of these variables that is set decides (`locale(7)`).
-fn is_locale_utf8() -> bool {
-    let values = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
-    let mut locales =
-        values.map(|value| value.to_string_lossy().to_ascii_lowercase()).filter(|value| !value.is_empty());
-    locales.next().is_some_and(|locale| {
-        // A modifier may follow: `ca_ES.UTF-8@valencia`.
-        let name = locale.split('@').next().unwrap_or_default();
-        name.ends_with("utf-8") || name.ends_with("utf8")
-    })
 }

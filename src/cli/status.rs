@@ -5,13 +5,15 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use command_line::columns;
+use diagnose::finding::serialize_findings;
 use diagnose::status::CaptureStatus;
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{Problems, Setting};
-use rules::finding::NamespaceFinding;
+use rules::finding::{Finding, Level};
 use screen::Screen;
+use serde::Serialize;
 use sidecar_init::{
-    backend,
+    backend, engine,
     observe::{NamespaceObserver, NodeObserver, ObserverSettings},
     sys::{
         lookup::LookupPlaces,
@@ -56,6 +58,11 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
     {
         reader.whole(&given.source, "contradicts --all, which reads every namespace; give one of them");
     }
+    let (verbose, of_kernel) = (reader.switch(Setting::StatusVerbose), reader.switch(Setting::StatusKernel));
+    if let (true, true, Some(given)) = (of_kernel, all || watches || verbose, raw.get(Setting::StatusKernel))
+    {
+        reader.whole(&given.source, "can not be combined with --all, --watch or --verbose; give it alone");
+    }
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
     if all && process::holds(process::SYS_ADMIN) == Some(false) {
@@ -65,10 +72,11 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
         );
     }
     let shown = match (all, watches) {
+        _ if of_kernel => kernel(&run),
         (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
         (true, false) => all_once(&run),
-        (false, true) => watch(&run, interval.unwrap_or(INTERVAL)),
-        (false, false) => once(&run),
+        (false, true) => watch(&run, interval.unwrap_or(INTERVAL), verbose),
+        (false, false) => once(&run, verbose),
     };
     Ok(match shown {
         Ok(exit) => exit,
@@ -78,7 +86,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
 }
 
 /// The findings about the existing rules.
-pub(super) fn findings(run: &Run) -> Result<Vec<NamespaceFinding>, StatusFailure> {
+pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, StatusFailure> {
     Ok(NamespaceObserver::open(&view(run))?.look()?.findings)
 }
 
@@ -87,12 +95,42 @@ fn view(run: &Run) -> ObserverSettings {
     ObserverSettings { lock: run.lock(), owner: run.named(), only: run.names_mesh.then_some(run.mesh) }
 }
 
-fn once(run: &Run) -> Result<Exit, StatusFailure> {
+fn once(run: &Run, verbose: bool) -> Result<Exit, StatusFailure> {
     let status = NamespaceObserver::open(&view(run))?.look()?;
-    Ok(match run.format {
-        Format::Text => report::text(&status.text(columns::of_terminal())),
+    let printed = match run.format {
+        Format::Text => report::text(&status.text(columns::of_terminal(), verbose)),
         Format::Data(encoding) => report::data(encoding, &status),
-    })
+    };
+    let is_in_place = status.capturing == Some(true) && !status.has_changed();
+    Ok(exit(printed, status.fails(), is_in_place))
+}
+
+fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
+    match printed {
+        Exit::Done if fails => Exit::Failed,
+        Exit::Done if !is_in_place => Exit::Drift,
+        exit => exit,
+    }
+}
+
+/// Shows what the kernel and its programs support.
+fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
+    let findings = engine::support(&run.open_for(run.every_owner())?);
+    let printed = match run.format {
+        Format::Text => report::text(&diagnose::lint::text(&findings, columns::of_terminal())),
+        Format::Data(encoding) => report::data(encoding, &KernelReport { findings: &findings }),
+    };
+    Ok(exit(printed, findings.iter().any(|finding| finding.level == Level::Failure), true))
+}
+
+/// What the kernel and its programs support, as programs read it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct KernelReport<'a> {
+    /// All results.
+    #[serde(serialize_with = "serialize_findings")]
+    #[cfg_attr(test, schemars(with = "Vec<diagnose::finding::FindingReport<'static>>"))]
+    findings: &'a [Finding],
 }
 
 fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
@@ -102,10 +140,7 @@ fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
         Format::Text => report::text(&overview.text(columns::of_terminal(), SystemTime::now())),
         Format::Data(encoding) => report::data(encoding, &overview),
     };
-    Ok(match printed {
-        Exit::Done if overview.has_drifted() => Exit::Drift,
-        exit => exit,
-    })
+    Ok(exit(printed, overview.fails(), !overview.has_drifted()))
 }
 
 /// Shows the status of all namespaces again and again, until a signal ends it.
@@ -123,7 +158,7 @@ fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
 }
 
 /// Shows the status of this namespace again and again, until a signal ends it.
-fn watch(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
+fn watch(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
     let mut observer = NamespaceObserver::open(&view(run))?;
     let mut screen = Screen::open(run.format, interval)?;
@@ -133,7 +168,7 @@ fn watch(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
         if let Some((earlier, then)) = &last {
             status.rate(earlier, now.duration_since(*then).as_secs_f64());
         }
-        screen.show(&status, CaptureStatus::text)?;
+        screen.show(&status, |status, width| status.text(width, verbose))?;
         last = Some((status, now));
         if requests.pause(now + interval)? == Woken::Asked {
             return Ok(Exit::Done);

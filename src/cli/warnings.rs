@@ -22,8 +22,8 @@ pub(super) fn warn_by(look: ipv6::Lint, raw: &Raw, call: &ResolvedCall) {
 }
 
 pub(super) fn warn_of(findings: impl IntoIterator<Item = Finding>) {
-    for finding in findings.into_iter().filter(|finding| finding.level == Level::Warning) {
-        let Finding { code, option, text, remedy, .. } = finding;
-        tracing::warn!(target: "lint", %code, "{option}: {text}; {remedy}");
+    for finding in findings.into_iter().filter(|finding| finding.level <= Level::Warning) {
+        let Finding { code, subject, text, remedy, .. } = finding;
+        tracing::warn!(target: "lint", %code, "{subject}: {text}; {remedy}");
     }
 }

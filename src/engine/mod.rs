@@ -12,10 +12,8 @@ mod choice;
 mod commit;
 mod compare;
 mod desired_state;
-mod doctor;
 mod finding;
 mod foreign;
-mod listeners;
 mod live;
 mod probe;
 mod provenance;
@@ -24,15 +22,14 @@ mod session;
 mod snat;
 mod status;
 mod steps;
+mod support;
 
 pub use apply::{ApplyPlan, EngineError, OnDrift, Options, Summary, apply, check, clean, plan, plan_clean};
 pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, CommitFailure};
 pub use compare::{Differences, LiveComparison, compare, compare_desired};
 pub use desired_state::DesiredState;
-pub use doctor::examine;
 pub use foreign::{PrecedingRule, preceding_rules};
-pub use listeners::ProxyProfile;
 pub use live::live;
 pub use probe::{
     ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
@@ -44,3 +41,4 @@ pub use session::Session;
 pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};
 pub use status::{EngineStatus, OwnRules, status};
 pub use steps::steps;
+pub use support::support;

@@ -1,8 +1,6 @@
 //! Provenance: which program made the rules, the owner, its predecessor, or that of another mesh.
 
-use super::finding::doubtful_objects;
 use crate::backend::{Contents, Snapshot};
-use rules::finding::NamespaceFinding;
 use rules::predecessor::{Pattern, Proof};
 use rules::simulate::View;
 use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render};
@@ -15,76 +13,6 @@ pub enum Maker {
     /// The owner or its predecessor: where no rule needs a comment, both write the same.
     Either,
     Predecessor,
-}
-
-/// The rules of the owner and of those that it is joined with, each with the program that made it.
-pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
-    const TOPIC: &str = "rules";
-    let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
-    // No finding where no rule is seen but not all can be read.
-    if found.is_empty() && snapshot.unreadable.is_empty() {
-        found.push(NamespaceFinding::ok(TOPIC, NONE));
-    }
-    for route in snapshot.inheritance(&one).inherited {
-        let text = format!("made by {}: {}", predecessor(&one), route.object);
-        found.push(NamespaceFinding::warn("routing", text, TAKES_OVER));
-    }
-    found.extend(doubtful_objects(snapshot, owner));
-    let others: Vec<_> = snapshot.others(&one, owner.joined).collect();
-    for (other, by_what) in &others {
-        let content = content(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
-        let rules = if content.is_empty() { String::new() } else { format!(": {}", content.join(", ")) };
-        let text = format!("{} captures here ({by_what}), so apply refuses{rules}", other.name);
-        found.push(NamespaceFinding::warn("foreign", text, remedy_of(other)));
-    }
-    let owners = snapshot.evidence_of(&one).map(|by_what| (one, by_what)).into_iter().chain(others);
-    let names: Vec<&str> = owners.map(|(one, _)| one.name).collect();
-    if names.len() > 1 {
-        found.push(NamespaceFinding::fail(TOPIC, several_capture(&names), LEAVE_ONE_MESH));
-    }
-    found
-}
-
-/// That several capture in one namespace.
-pub(super) fn several_capture(names: &[&str]) -> String {
-    let text = "capture here at once: a connection is taken by whichever comes first, and the proxy of one is captured by the rules of another";
-    format!("{} {text}", names.join(" and "))
-}
-
-/// The remedy where several meshes capture at once.
-pub(super) const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
-
-const NONE: &str = "none set by sidecar-init";
-const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
-
-fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<NamespaceFinding> {
-    const TOPIC: &str = "rules";
-    let mut found = Vec::new();
-    let text_of =
-        |maker| Some(content(snapshot, owner, &[maker]).join(", ")).filter(|text_of| !text_of.is_empty());
-    if let Some(content) = text_of(Maker::Owner) {
-        found.push(NamespaceFinding::ok(TOPIC, format!("set by sidecar-init: {content}")));
-    }
-    let predecessor = predecessor(owner);
-    if let Some(content) = text_of(Maker::Either) {
-        let text = format!("set by sidecar-init, or by {predecessor}, which writes the same: {content}");
-        found.push(NamespaceFinding::ok(TOPIC, text));
-    }
-    if let Some(content) = text_of(Maker::Predecessor) {
-        found.push(NamespaceFinding::warn(TOPIC, format!("made by {predecessor}: {content}"), TAKES_OVER));
-    }
-    let tables: Vec<&str> = snapshot.inherited_tables(owner).collect();
-    if !tables.is_empty() {
-        let text =
-            format!("made by {predecessor} in its native mode: tables of nf_tables {}", tables.join(", "));
-        found.push(NamespaceFinding::warn(TOPIC, text, TAKES_OVER));
-    }
-    found
-}
-
-/// The name of the program whose work the owner takes over.
-fn predecessor(owner: &Ownership) -> &'static str {
-    owner.predecessor.map_or("no known program", |predecessor| predecessor.name)
 }
 
 /// The names of the predecessors, of all joined owners, whose rules other programs may make too.
@@ -109,24 +37,6 @@ pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<
             }
             None => found.push((maker, vec![family], count)),
         }
-    }
-    found
-}
-
-/// What is there of one owner's, by these makers: how many rules, where.
-fn content(snapshot: &Snapshot, owner: &Ownership, makers: &[Maker]) -> Vec<String> {
-    let mut found = Vec::new();
-    for contents in snapshot.contents_with_joined() {
-        let backend = contents.backend();
-        for (family, state) in contents.states() {
-            let state = state.seen_by(owner);
-            if maker_of(&state, owner).is_some_and(|maker| makers.contains(&maker)) {
-                found.push(format!("{} {family} ({backend})", state.count_of(owner)));
-            }
-        }
-        let table =
-            contents.table().filter(|table| table.name == owner.table && makers.contains(&Maker::Owner));
-        found.extend(table.map(|table| format!("{} ({backend})", table.rule_count())));
     }
     found
 }

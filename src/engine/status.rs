@@ -7,14 +7,14 @@
 use super::{
     finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable},
     live::live,
-    provenance::{LEAVE_ONE_MESH, Maker, makers, remedy_of, several_capture},
+    provenance::{Maker, makers, remedy_of},
 };
 use crate::backend::{self, Backend, Kernel, Snapshot, nftables::TableRecord};
 use crate::sys::{
     address,
     listener::{self, ListeningSocket},
 };
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding};
 use rules::simulate::{View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
@@ -32,7 +32,7 @@ pub struct EngineStatus {
     pub listeners: io::Result<Vec<ListeningSocket>>,
     /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
     pub held: Vec<OwnRules>,
-    pub findings: Vec<NamespaceFinding>,
+    pub findings: Vec<Finding>,
 }
 
 /// Rules of an owner's, or of its predecessor's, in one place.
@@ -48,6 +48,9 @@ pub struct OwnRules {
     /// The record in the table of nf_tables, and whether the rules still match it; `None` without a record.
     pub record: Option<(TableRecord, bool)>,
 }
+
+/// The remedy where several meshes capture at once.
+const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them";
 
 /// Reads all of it. The owner and joined owners are equal: each is looked at as if only its rules should be
 /// there.
@@ -116,7 +119,7 @@ fn findings(
     views: &ByFamily<View>,
     owner: &Ownership,
     held: &[OwnRules],
-) -> Vec<NamespaceFinding> {
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
@@ -128,11 +131,8 @@ fn findings(
         if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
             let places = places.into_iter().collect::<Vec<_>>().join(" and ");
             let text = format!("{places} all hold rules of {}: a change was cut short", one.name);
-            findings.push(NamespaceFinding::warn(
-                "rules",
-                text,
-                "sidecar-init apply with the pod's flags leaves one of them",
-            ));
+            let remedy = "sidecar-init apply with the pod's flags leaves one of them";
+            findings.push(Finding::warning(Code::IncompleteRules, "", text, remedy));
         }
     }
     findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
@@ -145,44 +145,36 @@ fn findings(
     }
     for object in &snapshot.duplicates {
         let text = format!("{object} is there more than once");
-        findings.push(NamespaceFinding::warn(
-            "routing",
-            text,
-            "sidecar-init apply with the pod's flags removes the copies",
-        ));
+        let remedy = "sidecar-init apply with the pod's flags removes the copies";
+        findings.push(Finding::warning(Code::SpareRouting, "", text, remedy));
     }
     findings.extend(doubtful_objects(snapshot, owner));
     if present.len() > 1 {
-        for one in &present {
-            let by_what =
-                snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})")).unwrap_or_default();
-            let text = format!("{} captures here{by_what}, beside others", one.name);
-            findings.push(NamespaceFinding::warn("foreign", text, remedy_of(one)));
-        }
-        let names: Vec<&str> = present.iter().map(|one| one.name).collect();
-        findings.push(NamespaceFinding::fail("rules", several_capture(&names), LEAVE_ONE_MESH));
+        let evidence = |one: &Ownership| {
+            let by_what = snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})"));
+            format!("{}{}", one.name, by_what.unwrap_or_default())
+        };
+        let text = format!(
+            "{} capture here at once: the first one's rules win, and each captures the proxy of the other",
+            present.iter().map(evidence).collect::<Vec<_>>().join(" and ")
+        );
+        let mut remedies = vec![LEAVE_ONE_MESH.to_owned()];
+        remedies.extend(present.iter().map(remedy_of));
+        findings.push(Finding::failure(Code::SeveralMeshes, "", text, remedies.join("; ")));
     }
     findings
 }
 
 /// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules. The
 /// snapshot was read for `owner`.
-fn of_routing(
-    snapshot: &Snapshot,
-    owner: &Ownership,
-    one: &Ownership,
-    held: &[&OwnRules],
-) -> Vec<NamespaceFinding> {
+fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
         let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
-        findings.push(NamespaceFinding::fail(
-            "routing",
-            text,
-            "sidecar-init apply with the pod's flags puts it back",
-        ));
+        let remedy = "sidecar-init apply with the pod's flags puts it back";
+        findings.push(Finding::failure(Code::MissingRouting, "", text, remedy));
     }
     let left: Vec<String> = match one.table == owner.table {
         true => snapshot.routes.iter().map(ToString::to_string).collect(),
@@ -194,7 +186,7 @@ fn of_routing(
     if held.is_empty() && !may_be_hidden && !left.is_empty() {
         let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
         let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
-        findings.push(NamespaceFinding::warn("routing", text, remedy));
+        findings.push(Finding::warning(Code::SpareRouting, "", text, remedy));
     }
     findings
 }

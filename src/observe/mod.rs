@@ -12,16 +12,17 @@ use crate::{
     sys::{
         address,
         listener::{self, ListeningSocket, SocketHolder, Transport},
+        process::{self, RunningProcess},
     },
 };
-use diagnose::status::{self, CaptureStatus, Observation, Record, Socket};
+use diagnose::status::{self, CaptureStatus, Observation, Record, Socket, UserProcess};
 use mesh::Mesh;
 use mesh::recognition::named;
 use nix::libc;
 pub use node::NodeObserver;
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding};
 use rules::routing::Object;
-use rules::simulate::Routing;
+use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family, Mark, Ownership, Protocol};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -90,6 +91,10 @@ impl NamespaceObserver {
                 None
             }
         };
+        let processes = self.processes_of(&views).unwrap_or_else(|error| {
+            findings.push(unseen("processes", &error));
+            Vec::new()
+        });
         let routing = |family: Family| Routing {
             local_marks: local_marks(&seen.routing, family),
             addresses: addresses.clone(),
@@ -100,10 +105,30 @@ impl NamespaceObserver {
             routing: &routing,
             addresses: &addresses,
             sockets: sockets.as_deref(),
+            processes: &processes,
             held: seen.held.iter().map(rules_of).collect(),
             only: self.only,
             findings,
         }))
+    }
+
+    /// The processes that run as users whose traffic the rules exclude as the proxy's.
+    fn processes_of(&self, views: &ByFamily<View>) -> io::Result<Vec<UserProcess>> {
+        let uids = views.iter().flat_map(|(_, view)| status::proxy(view).uids);
+        let uids: BTreeSet<u32> = uids.map(|uid| uid.number()).collect();
+        if uids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let uids: Vec<u32> = uids.into_iter().collect();
+        let found = process::of_users(&uids, self.processes.as_deref())?.into_iter();
+        let others = found.filter(|process| process.id != std::process::id());
+        let process = |RunningProcess { id, name, uid, is_here }| UserProcess {
+            id,
+            name,
+            uid,
+            is_here: is_here.is_some(),
+        };
+        Ok(others.map(process).collect())
     }
 
     fn sockets(&mut self, listeners: &[ListeningSocket], addresses: &[IpAddr]) -> Vec<Socket> {
@@ -134,6 +159,7 @@ impl NamespaceObserver {
             hears: addresses.iter().chain(&loopback).copied().filter(|own| hears(listener, own)).collect(),
             is_bound: listener.device.is_some(),
             uid: listener.uid,
+            gid: self.holders.get(&listener.inode).and_then(|holder| holder.gid),
             process: self
                 .holders
                 .get(&listener.inode)
@@ -144,12 +170,12 @@ impl NamespaceObserver {
     }
 }
 
-fn unseen(topic: &'static str, error: &io::Error) -> NamespaceFinding {
+fn unseen(what: &'static str, error: &io::Error) -> Finding {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "look as root",
         _ => "see the kernel's log",
     };
-    NamespaceFinding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
+    Finding::warning(Code::Unreadable, "", format!("{what} can't be listed: {error}"), remedy)
 }
 
 fn rules_of(held: &OwnRules) -> status::InstalledRules {

@@ -42,7 +42,7 @@ fn it_is_gvisor_that_runs_there() {
 fn nothing_there_is_an_answer_and_no_failure() {
     check("clean", 0, &["no rules of this program were found"]);
     check(&format!("check {CAPTURE}"), 3, &["IPv4 nat ISTIO_REDIRECT (iptables-legacy)", "# missing"]);
-    check("doctor --pod-ips 10.1.2.3", 0, &["none set by sidecar-init"]);
+    check("status", 3, &["Nothing is captured"]);
 }
 
 /// The drop-in, and `apply` without a word about a backend: both take what the kernel has.

@@ -59,9 +59,8 @@ fn what_may_be_the_machines_own_namespace_is_refused() {
         "{printed}"
     );
     same(&before, &state(&namespace), "refused, and yet something changed");
-    let printed = run(&["doctor", "--pod-ips", "10.77.0.2"]).stdout;
-    assert!(printed.contains("warn without /proc it is not known"), "{printed}");
-    assert!(printed.contains("who runs as the proxy's user can't be seen"), "{printed}");
+    let printed = run(&["status", "--kernel"]).stdout;
+    assert!(printed.contains("without /proc the kind of the network namespace is unknown"), "{printed}");
     let printed = run(&call("istio-iptables", Variant::Native, REDIRECT)).with(0, "the drop-in").stderr;
     assert!(printed.contains("may be the machine's own network namespace"), "{printed}");
     run(&["clean"]).with(0, "clean");

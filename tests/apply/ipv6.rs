@@ -210,7 +210,7 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
     let path = namespace.path();
     let inside = ["lint", "--network-namespace", &path];
     let declared = ["--pod-ips", "10.77.0.2"];
-    let commands: [&[&str]; 3] = [&["apply"], &["doctor"], &inside];
+    let commands: [&[&str]; 2] = [&["apply"], &inside];
     let report = |given: &[&str], expected: Option<&str>, remedy: &str| {
         for command in commands {
             let ended = run(&namespace, &[command, &CAPTURE, given].concat()).with(0, command[0]);
@@ -239,17 +239,15 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
         assert!(!ended.stderr.contains(says) && !ended.stdout.contains(says), "{arguments:?}: {ended:?}");
     }
     // For programs, where there is room for warnings.
-    for (command, topic) in [(&inside[..], "option"), (&["doctor"], "topic")] {
-        let printed = succeed(&namespace, &[command, &CAPTURE, &["--format", "json"]].concat()).stdout;
-        let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
-        let found = printed["findings"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .find(|finding| finding["text"] == whole.as_str())
-            .expect("a finding");
-        assert!(found[topic].is_string() && found["remedy"] == "give --dual-stack", "{found}");
-    }
+    let printed = succeed(&namespace, &[&inside[..], &CAPTURE, &["--format", "json"]].concat()).stdout;
+    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let found = printed["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|finding| finding["text"] == whole.as_str())
+        .expect("a finding");
+    assert!(found["subject"].is_string() && found["remedy"] == "give --dual-stack", "{found}");
 }
 
 fn without_ipv6() -> Namespace {

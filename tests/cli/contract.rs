@@ -117,16 +117,15 @@ fn answers_about_a_namespace_are_of_their_forms() {
         let namespace = Namespace::new();
         let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
         let check = [&["diff"], &flags[1..]].concat();
-        printed(&namespace, "doctor", 0, &with(&["doctor"], &[]));
-        printed(&namespace, "status", 0, &["status"]);
+        printed(&namespace, "status-kernel", 0, &["status", "--kernel"]);
+        printed(&namespace, "status", 3, &["status"]);
         printed(&namespace, "diff", 3, &check);
         let change = [&flags[..], &["--format", "json"]].concat();
         valid("change", &document(&run(&namespace, &change), &change, 0));
         printed(&namespace, "diff", 0, &check);
         printed(&namespace, "diff", 3, &[&check[..], &["-d", "81"]].concat());
-        printed(&namespace, "doctor", 0, &with(&["doctor"], &[]));
         printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
-        let status = printed(&namespace, "status", 0, &["status"]);
+        let status = printed(&namespace, "status", 1, &["status"]);
         assert!(!status["captured"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
         // Twice tried is not twice the same to the port, so one form of it has to do.
         let verify = [&["verify"], &flags[3..], &["--format", "json"]].concat();
@@ -253,32 +252,6 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");
 }
 
-/// The first variable that says something decides, and where none does, signs are ASCII.
-#[test]
-fn signs_of_doctor_are_those_that_the_locale_can_show() {
-    let namespace = Namespace::new();
-    let printed = |locale: &[(&str, &str)]| {
-        let mut command = Command::new(BINARY);
-        command
-            .args(["doctor", "--pod-ips", "10.77.0.2"])
-            .env_remove("LC_ALL")
-            .env_remove("LC_CTYPE")
-            .env_remove("LANG");
-        namespace.outcome(command.envs(locale.iter().copied())).stdout
-    };
-    for locale in [&[("LC_ALL", "C.UTF-8")][..], &[("LANG", "de_DE.utf8"), ("LC_ALL", "")]] {
-        let text = printed(locale);
-        assert!(text.contains("Rights\n  ✔ CAP_NET_ADMIN is held\n"), "{locale:?}: {text}");
-    }
-    for locale in [&[][..], &[("LANG", "C")], &[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]] {
-        let text = printed(locale);
-        assert!(
-            text.is_ascii() && text.contains("Rights\n  ok   CAP_NET_ADMIN is held\n"),
-            "{locale:?}: {text}"
-        );
-    }
-}
-
 /// The cells of a table's row, without the frame.
 fn cells(row: &str) -> Vec<String> {
     let cells = row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
@@ -317,23 +290,13 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn findings_of_doctor_lead_to_where_they_are_explained() {
+fn links_of_the_troubleshooting_page_lead_to_its_headings() {
     let text = read("docs/troubleshooting.md");
     let anchors: Vec<String> = text
         .lines()
         .filter(|line| line.starts_with('#'))
         .map(|line| anchor(line.trim_matches(['#', ' '])))
         .collect();
-    // What is found, here without capabilities and with bad flags, says so.
-    let namespace = Namespace::new();
-    let arguments = ["--bounding-set", "-all", BINARY, "doctor", "--format", "json", "-p", "0"];
-    let document = document(&namespace.output("setpriv", &arguments, ""), &arguments, 1);
-    for finding in document["findings"].as_array().expect("a list") {
-        assert_eq!(finding["level"] == "ok", finding["help"].is_null(), "{finding}");
-        let call = finding["help"].as_str();
-        let topic = call.map(|call| call.strip_prefix("sidecar-init help ").expect("a call of help"));
-        assert!(topic.is_none_or(|topic| anchors.iter().any(|anchor| anchor == topic)), "{finding}");
-    }
     for link in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
         assert!(anchors.iter().any(|anchor| anchor == link), "{link}");
     }

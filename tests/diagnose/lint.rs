@@ -54,7 +54,7 @@ fn findings(annotations: &str, spec: &str) -> Vec<(String, String)> {
     findings
         .iter()
         .map(|finding| {
-            let option = match &finding["option"] {
+            let option = match &finding["subject"] {
                 Value::String(option) => format!("{option}: "),
                 _ => String::new(),
             };

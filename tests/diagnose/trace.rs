@@ -284,7 +284,7 @@ fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
         let mut started = start(&pod, TRACES, &["--enable"]);
         assert!(tables().contains(TABLE));
         pod.stdout(BINARY, &["diff", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"]);
-        let printed = pod.output(BINARY, &["doctor"], "");
+        let printed = pod.output(BINARY, &["status"], "");
         assert!(!printed.stdout.contains(TABLE));
         let text = pod.stdout(BINARY, &["explain", "--live", "10.77.0.3:443"]);
         let is_captured = text.lines().nth(1).is_some_and(|line| line.starts_with("captured"));

@@ -1,4 +1,4 @@
-//! What `diff`, `doctor`, `status` and `clean` claim, each against what has happened.
+//! What `diff`, `status` and `clean` claim, each against what has happened.
 
 use crate::oracle::question::usual;
 use crate::oracle::scene::{Disposition, Scene, state};
@@ -12,7 +12,6 @@ pub(crate) enum Subject {
     Json,
     Apply,
     Check,
-    Doctor,
     Status,
     Clean,
 }
@@ -53,7 +52,6 @@ pub(crate) fn all(scene: &Scene, dispositions: &[Disposition]) -> Vec<False> {
         dispositions.iter().copied().filter(is_claimed).filter(contradicted).collect();
     let mut found = Vec::new();
     found.extend(check(scene, &missed));
-    found.extend(doctor(scene, missed.first().copied()));
     found.extend(status(scene, &captured));
     found.extend(clean(scene));
     found
@@ -95,28 +93,14 @@ fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
         .then(|| False::new(Subject::Check, format!("finds nothing, and apply changes {report:#}")))
 }
 
-/// Where rules of others take a usual packet elsewhere, or drop it, `doctor` has a word about rules.
-fn doctor(scene: &Scene, hit: Option<&Disposition>) -> Option<False> {
-    let disposition = hit?;
-    let (answer, _) = scene.answer("doctor", true);
-    let findings = answer["findings"].as_array()?;
-    let speaks = |finding: &Value| {
-        let topic = finding["topic"].as_str().unwrap_or_default();
-        ["foreign", "rules", "routing"].contains(&topic) && finding["level"] != "ok"
-    };
-    (!findings.iter().any(speaks)).then(|| {
-        let text = "finds nothing about rules, and a usual packet does not go where the mesh's rules alone would take it";
-        False { disposition: Some(disposition.clone()), ..False::new(Subject::Doctor, text) }
-    })
-}
-
 /// What `status` says is captured, all of it, is captured, unless it says that others decide.
 fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
     let (answer, _) = scene.answer("status", false);
     let findings = answer["findings"].as_array()?;
-    if findings.iter().any(|finding| {
-        ["foreign", "rules", "routing", "drift"].contains(&finding["topic"].as_str().unwrap_or_default())
-    }) {
+    // Codes of listeners and processes say nothing of rules.
+    let is_of_rules =
+        |finding: &Value| !["SI028", "SI056", "SI057", "SI058"].map(Value::from).contains(&finding["code"]);
+    if findings.iter().any(is_of_rules) {
         return None;
     }
     let parts = answer["captured"].as_array()?;

@@ -221,9 +221,9 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
     assert_eq!((explained("eth0"), explained("br0")), ("pass".into(), "unknown".into()));
 }
 
-/// `diff` and `doctor` say where rules of others take the mesh's usual packets elsewhere, though its own are as wanted.
+/// `diff` says where rules of others take the mesh's usual packets elsewhere, though its own are as wanted.
 #[test]
-fn diff_and_doctor_try_usual_packets() {
+fn diff_tries_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
     let mut scene = scene(Mesh::Ambient, &[], &[rule]);
     let dispositions = scene.dispositions(&crate::oracle::question::usual(&scene.capture.clone()));

@@ -1,5 +1,5 @@
 //! The standing oracle: foreign rules from a grammar, a mesh's rules beside them, real packets, and what `explain --live`,
-//! `status`, `diff`, `doctor` and `clean` say of it all, against what has happened. `unknown` is allowed, false is not.
+//! `status`, `diff` and `clean` say of it all, against what has happened. `unknown` is allowed, false is not.
 //!
 //! A false answer is made as small as it gets and written as a shell script that shows it without this program.
 //! `ORACLE_SECONDS` says for how long to try (default 60), `ORACLE_CASES` how many configurations at most, `ORACLE_SEED`
@@ -172,7 +172,7 @@ fn outside(family: Family) -> std::net::IpAddr {
     if family == Family::V4 { [192, 0, 2, 1].into() } else { [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into() }
 }
 
-/// An address of nobody's, by which `status`, `diff` and `doctor` try what is captured.
+/// An address of nobody's, by which `status` and `diff` try what is captured.
 fn elsewhere(family: Family) -> std::net::IpAddr {
     match family {
         Family::V4 => [192, 0, 2, 10].into(),

@@ -41,7 +41,7 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -
     read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
 }
 
-/// The packets by which `diff` and `doctor` try the mesh's rules, as far as somebody is where they go.
+/// The packets by which `diff` tries the mesh's rules, as far as somebody is where they go.
 pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
     let pod = PodContext::new(addresses, Some(&**capture));

@@ -104,7 +104,6 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
             let _ = writeln!(text, "$sidecar explain --live {}", requested.join(" "));
             match wrong.subject {
                 Subject::Check => drop(writeln!(text, "$sidecar check {words}; echo \"check: exit $?\"")),
-                Subject::Doctor => drop(writeln!(text, "$sidecar doctor {words}")),
                 Subject::Status => text.push_str("$sidecar status --format text\n"),
                 Subject::Explain | Subject::Json | Subject::Apply | Subject::Clean => {}
             }

@@ -19,7 +19,7 @@ use crate::{Basis, Subject, compare, picture, plain};
 use mesh::settings::Setting;
 use mesh::sources::{Dialect, NullHost, Raw};
 use mesh::{Capture, Mesh};
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding};
 use rules::simulate::{Packet, Routing, View};
 use rules::{ByFamily, Family, Gid, Port, Protocol, Uid, parse, render};
 use std::collections::BTreeSet;
@@ -196,7 +196,7 @@ impl Example {
 
     fn lint(&self) -> String {
         let subject = Subject::of_flags(self.raw.clone(), Vec::new(), |_| Box::new(NullHost));
-        lint::text(&lint::items(&subject, &[], &lint::lint(&self.raw, &self.capture, &[])), WIDTH)
+        lint::text(&lint::all(&subject, &[], lint::lint(&self.raw, &self.capture, &[])), WIDTH)
     }
 
     fn probe(&self) -> String {
@@ -242,6 +242,7 @@ impl Example {
             hears: vec![addresses[0]],
             is_bound: false,
             uid,
+            gid: Some(uid),
             process: Some((42, "envoy".to_owned())),
             is_transparent: Some(false),
         };
@@ -251,9 +252,10 @@ impl Example {
             routing: &routing,
             addresses: &addresses,
             sockets: Some(&[socket(15001, 1337), socket(15006, 0)]),
+            processes: &[],
             held: vec![held],
             only: None,
-            findings: vec![NamespaceFinding::warn("example", "of the engine".to_owned(), "do this")],
+            findings: vec![Finding::warning(Code::OthersFirst, "", "of the engine", "do this")],
         })
     }
 
@@ -266,11 +268,12 @@ impl Example {
             routing: &routing,
             addresses: &[],
             sockets: None,
+            processes: &[],
             held: Vec::new(),
             only: Some(self.capture.mesh()),
             findings: Vec::new(),
         });
-        let mut text = format!("{}--\n{}", observed.text(WIDTH), unseen.text(WIDTH));
+        let mut text = format!("{}--\n{}", observed.text(WIDTH, true), unseen.text(WIDTH, false));
         let _ = writeln!(text, "--\n{}", serde_json::to_string(&observed).expect("JSON"));
         let _ = writeln!(text, "listens at {:?}", status::ports(&views));
         for (family, view) in views.iter() {

@@ -12,6 +12,7 @@ mod answers_tests;
 pub mod basis;
 pub mod compare;
 pub mod explain;
+pub mod finding;
 mod fold;
 pub mod lint;
 pub mod overview;

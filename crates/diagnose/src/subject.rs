@@ -2,12 +2,11 @@
 
 use crate::basis::Basis;
 use crate::picture::{self, Picture};
-use mesh::pod::{
-    self, Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Remark, Skip,
-};
+use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Skip};
 use mesh::settings::{Setting, counterpart::counterparts};
 use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
 use mesh::{Capture, InputProblem, Mesh, Problems};
+use rules::finding::Finding;
 
 /// Makes the host that answers what is not declared, where no manifest describes a pod.
 pub type HostOf = fn(&Raw) -> Box<dyn Host>;
@@ -75,7 +74,7 @@ impl Subject {
     }
 
     /// Remarks about the form of the pod.
-    pub fn warnings_of_form(&self) -> &[Remark] {
+    pub fn warnings_of_form(&self) -> &[Finding] {
         self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
     }
 

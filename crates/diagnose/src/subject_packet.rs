@@ -5,7 +5,8 @@ use crate::explain::{
     ApplicationUser, Explanation, PacketQuery, PodContext, QuestionContext, RuleView, explain, packet,
 };
 use mesh::sources::{Given, Raw, SettingReader, Source};
-use mesh::{Capture, Problems, Setting, finding::Code};
+use mesh::{Capture, Problems, Setting};
+use rules::finding::Code;
 use rules::simulate::Packet;
 
 /// A subject with one of the packets, sent by one of its users.
@@ -94,11 +95,12 @@ impl Subject {
     /// Explains a packet by the rules of the subject, in its words.
     pub fn explain<'a>(&self, rule_view: &'a RuleView, query: &'a PacketQuery) -> Explanation<'a> {
         let mut remarks = self.warnings_of_form().iter();
+        let doubt = remarks.find(|remark| remark.code == Code::OwnNetworkStack);
         explain(&rule_view.view, &rule_view.routing, &query.packet)
             .with_endpoint_names(&query.endpoint_names)
             .in_words_of(&self.dialect())
             .of_skipped(self.skip())
-            .in_doubt(remarks.find(|remark| remark.code == Code::OwnNetworkStack))
+            .in_doubt(doubt.map(|remark| remark.text.as_str()))
             .over(rule_view, query)
     }
 }

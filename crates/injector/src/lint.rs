@@ -5,11 +5,11 @@ use crate::output::{self, ColourChoice};
 use clap::{Args, ValueEnum};
 use command_line::columns;
 use command_line::program::BAD_INPUT;
+use diagnose::lint::Code;
 use injection::Namespaces;
 use injection::cluster_lint::{
     ClusterFindings, ClusterObject, ClusterQuestion, lint_cluster, report, sarif, text,
 };
-use mesh::finding::Code;
 use mesh::{InputProblem, Problems};
 use std::{error::Error, process::ExitCode};
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use command_line::program::CommandHelp;
-use mesh::finding::Code;
+use diagnose::lint::Code;
 use mesh::sources::duration;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

@@ -168,8 +168,8 @@ impl PodKernel {
             KernelRoute::Agent { .. } => output,
             KernelRoute::Ephemeral { .. } => separated(output),
         };
-        // With 3 a difference is reported, which is an answer.
-        if !matches!(output.status.code(), Some(0 | 3)) {
+        // With 3 the answer is no, and with 1 it may be that something fails.
+        if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             return Err(self.refusal(kubectl, &call, &output));
         }
         let document = serde_json::from_str::<Value>(output.stdout.trim());
@@ -179,7 +179,7 @@ impl PodKernel {
         {
             Ok(document) => document,
             // What failed in an ephemeral container does not reach kubectl's exit status.
-            Err(_) if remote_error(&output.stderr).is_some() => {
+            Err(_) if output.status.code() == Some(1) || remote_error(&output.stderr).is_some() => {
                 return Err(self.refusal(kubectl, &call, &output));
             }
             Err(CallCause::Unread { why, .. }) => {

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
         Ok(CommandOutcome::Different) => ExitCode::from(DIFFERENT),
+        Ok(CommandOutcome::Failing) => ExitCode::FAILURE,
         Err(error) => {
             print::failure(&error);
             match error {

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
     Done,
-    /// The rules differ, a packet ends otherwise than expected, or a finding is denied.
+    /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
     Different,
+    /// Something in the pod fails.
+    Failing,
 }

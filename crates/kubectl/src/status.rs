@@ -8,12 +8,13 @@ use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{print_answer, remark};
+use diagnose::lint::{Code, Level};
 use diagnose::{Style, fold};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
 struct StatusDocument {
-    capturing: bool,
+    capturing: Option<bool>,
     summary: String,
     held_by: Vec<HeldInDocument>,
     captured: Vec<PartInDocument>,
@@ -48,6 +49,8 @@ struct ListenerInDocument {
 #[derive(Debug, Deserialize)]
 struct FindingInDocument {
     level: String,
+    code: String,
+    subject: Option<String>,
     text: String,
     remedy: Option<String>,
 }
@@ -64,7 +67,12 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
         kubectl.unread(&kernel.call("status", &[], None), why)
     })?;
     print_answer(&kernel.basis(), &pod, &document, *output, |width| read.text(width))?;
-    Ok(CommandOutcome::Done)
+    let has = |is: fn(&FindingInDocument) -> bool| read.findings.iter().any(is);
+    Ok(match read.capturing {
+        _ if has(|one| one.level == Level::Failure.name()) => CommandOutcome::Failing,
+        Some(true) if !has(|one| one.code == Code::Changed.name()) => CommandOutcome::Done,
+        _ => CommandOutcome::Different,
+    })
 }
 
 /// Where a line's text begins.
@@ -72,7 +80,7 @@ const COLUMN: usize = 12;
 
 impl StatusDocument {
     fn text(&self, width: usize) -> String {
-        let style = if self.capturing { Style::Captured } else { Style::Passing };
+        let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
         let mut text = fold(&format!("{}\n", style.paint(visible(&self.summary))), 2, width);
         let mut section = |title: &str, lines: &[(String, String)]| {
             if !lines.is_empty() {
@@ -111,7 +119,9 @@ impl PartInDocument {
 
 impl FindingInDocument {
     fn line(&self) -> (String, String) {
-        let remedy = self.remedy.as_ref().map(|remedy| format!(" -> {remedy}")).unwrap_or_default();
-        (self.level.clone(), format!("{}{remedy}", self.text))
+        let Self { level, code, subject, text, remedy } = self;
+        let subject = subject.as_ref().map(|subject| format!("{subject}: ")).unwrap_or_default();
+        let remedy = remedy.as_ref().map(|remedy| format!(" -> {remedy}")).unwrap_or_default();
+        (level.clone(), format!("{code} {subject}{text}{remedy}"))
     }
 }

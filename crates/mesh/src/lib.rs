@@ -9,7 +9,6 @@
 pub mod ambient;
 pub mod data;
 mod facts;
-pub mod finding;
 pub mod istio;
 pub mod kuma;
 pub mod limit;

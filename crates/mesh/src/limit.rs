@@ -5,9 +5,9 @@
 //! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
 
 use crate::facts::{ListItem, Proxy, Selector};
-use crate::finding::Code;
 use crate::{RuleReason, Setting};
 use rules::PortRange;
+use rules::finding::Code;
 use rules::simulate::Packet;
 
 /// A caution about a configuration.

@@ -3,8 +3,6 @@
 //!
 //! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates both files.
 
-use mesh::Capture;
-use mesh::finding::{Code, Level};
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
     Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Spec, Value, Variable, annotated,
@@ -12,7 +10,9 @@ use mesh::pod::{
 };
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
+use mesh::{Capture, visible};
 use proptest::prelude::*;
+use rules::finding::{Code, Level};
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -42,7 +42,10 @@ fn report(text: &str) -> String {
         if let Some(skip) = &reading.skip {
             printed.push_str(&format!("  skipped: {skip}\n"));
         }
-        reading.warnings.iter().for_each(|warning| printed.push_str(&format!("  warning: {warning}\n")));
+        reading
+            .warnings
+            .iter()
+            .for_each(|warning| printed.push_str(&format!("  warning: {}\n", visible(&warning.text))));
         for (setting, Given { value, source }) in reading.settings.raw.iter() {
             printed.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }

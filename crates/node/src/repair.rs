@@ -65,7 +65,7 @@ pub(crate) fn repair(
             return Err(PodRepairFailure::Host(sandbox.found.clone()));
         }
         let resolved = reading.settings.resolve(&Inside).map_err(PodRepairFailure::Settings)?;
-        let of_form = reading.warnings.iter().map(ToString::to_string);
+        let of_form = reading.warnings.iter().map(|warning| mesh::visible(&warning.text));
         let warnings = of_form.chain(resolved.warnings).collect();
         let settings = mesh::settings_text(&reading.settings.raw);
         capture(&*resolved.capture, settings, choice, warnings)

@@ -9,7 +9,7 @@ use crate::styles::{Span, spans};
 use crate::tables::{PageCases, cases, kind};
 use crate::words::FieldSettings;
 use diagnose::explain::{ApplicationUser, Explanation, PacketQuery, RuleView};
-use diagnose::lint::{Item, Level, items, lint, of_subject};
+use diagnose::lint::{Level, all, lint, of_subject};
 use diagnose::picture::{DrawnRow, DrawnRows, FlowDisposition, Picture};
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject};
@@ -178,8 +178,8 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     // Nothing is captured whatever the settings, and the reason is shown.
     let mut findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     findings.extend(of_subject(subject, capture));
-    let mut items = items(subject, warnings, &findings);
-    items.retain(Item::is_warning);
+    let mut findings = all(subject, warnings, findings);
+    findings.retain(|finding| finding.level <= Level::Warning);
     let rule_view =
         packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
     let explained = packet.as_ref().zip(rule_view.as_ref());
@@ -198,7 +198,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         picture_notes: picture.notes().to_vec(),
         cases: cases(capture, pod, &picture, &iptables.text, &subject.dialect()),
         arrows: arrows(&picture),
-        findings: findings::shown(request, subject, &items, &findings),
+        findings: findings::shown(request, subject, &findings),
         iptables: iptables.text,
         nft: preview::print(&**capture, Preview::Nft).text,
     }

@@ -3,11 +3,12 @@
 use crate::words::{flags, is_program, split_words, variable};
 use diagnose::lint::Edit;
 use mesh::Mesh;
+use mesh::settings;
 use mesh::sources::pflag::{self, PflagWord};
 
 /// The flags after a change; `None` where no flag or variable there gives the setting, or not by a word that can be replaced.
-pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -> Option<String> {
-    let row = setting.row();
+pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> Option<String> {
+    let row = settings::of(mesh).find(|row| row.long == *flag)?;
     let words = split_words(text)?;
     let start = words.iter().position(|word| is_program(word)).map_or(0, |program| program + 1);
     let (before, call) = words.split_at(start);
@@ -19,14 +20,14 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { setting, value }: &Edit) -
     let mut call = call.iter();
     while let Some(word) = call.next() {
         match pflag::word(word, &flags) {
-            PflagWord::Flags(given) if given.iter().any(|(given, _)| given.setting == *setting) => {
+            PflagWord::Flags(given) if given.iter().any(|(given, _)| given.setting == row.setting) => {
                 if given.len() > 1 {
                     return None;
                 }
                 edited.extend(new.take().into_iter().flat_map(|value| [row.option(), value.clone()]));
                 found = true;
             }
-            PflagWord::NeedsValue(given, flag) if flag.setting == *setting => {
+            PflagWord::NeedsValue(given, flag) if flag.setting == row.setting => {
                 if !given.is_empty() {
                     return None;
                 }
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn flags_keep_their_other_words() {
         let edit = |value: Option<&str>| Edit {
-            setting: Setting::InboundPortsExclude,
+            flag: Setting::InboundPortsExclude.row().long,
             value: value.map(str::to_owned),
         };
         for (text, value, expected) in [

@@ -3,8 +3,9 @@
 use crate::edit::{AnnotationChange, in_flags, in_manifest};
 use crate::request::{MANIFEST, PageRequest};
 use diagnose::Subject;
-use diagnose::lint::{self, Edit, Item, Level};
-use mesh::pod::{self, Remark};
+use diagnose::lint::{Edit, Finding};
+use mesh::pod;
+use mesh::settings;
 use mesh::sources::{RemoteHost, Source};
 use serde::Serialize;
 
@@ -33,48 +34,35 @@ pub struct FieldFix {
 /// A value is quoted in a label up to so many letters.
 const MAX_VALUE: usize = 30;
 
-pub(crate) fn shown(
-    request: &PageRequest,
-    subject: &Subject,
-    items: &[Item<'_>],
-    findings: &[lint::Finding],
-) -> Vec<PageFinding> {
-    let fix = |item: &Item<'_>| {
-        let of_finding = findings.iter().find(|finding| {
-            finding.text == item.text
-                && finding.code.name() == item.code
-                && Some(&*finding.option) == item.option
-        });
-        let edit = of_finding.and_then(|finding| finding.edit.as_ref());
-        let remark = subject.warnings_of_form().iter().find(|remark| remark.text == item.text);
-        edit.and_then(|edit| of_edit(request, subject, edit))
-            .or_else(|| of_annotation(request, remark.filter(|remark| remark.level == Level::Warning)?))
+pub(crate) fn shown(request: &PageRequest, subject: &Subject, findings: &[Finding]) -> Vec<PageFinding> {
+    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let shown = |finding: &Finding| PageFinding {
+        level: finding.level.name(),
+        code: finding.code.name(),
+        option: given(&finding.subject),
+        text: finding.text.clone(),
+        remedy: given(&finding.remedy),
+        fix: match &finding.edit {
+            Some(edit) => of_edit(request, subject, edit),
+            None => of_annotation(request, finding),
+        },
     };
-    items
-        .iter()
-        .map(|item| PageFinding {
-            level: item.level,
-            code: item.code,
-            option: item.option.map(str::to_owned),
-            text: item.text.to_owned(),
-            remedy: item.remedy.map(str::to_owned),
-            fix: fix(item),
-        })
-        .collect()
+    findings.iter().map(shown).collect()
 }
 
 fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<FieldFix> {
-    let source = &subject.raw.get(edit.setting)?.source;
+    let mesh = subject.raw.mesh();
+    let row = settings::of(mesh).find(|row| row.long == edit.flag)?;
+    let source = &subject.raw.get(row.setting)?.source;
     let (field, name, value) = match source {
         Source::Flag(_) | Source::Variable(_) => {
-            let name = edit.setting.row().short_option();
-            ("flags", name, in_flags(&request.flags, subject.raw.mesh(), edit)?)
+            ("flags", row.short_option(), in_flags(&request.flags, mesh, edit)?)
         }
         Source::Annotation(name) => {
             let change = edit.value.as_deref().map_or(AnnotationChange::Removed, AnnotationChange::Set);
             let value = in_manifest(&request.manifest, name, change)?;
             let is_followed = |after: &Subject| {
-                let given = after.raw.get(edit.setting).filter(|given| given.source == *source);
+                let given = after.raw.get(row.setting).filter(|given| given.source == *source);
                 given.map(|given| &given.value) == edit.value.as_ref()
             };
             let raw = mesh::sources::Raw::default();
@@ -97,7 +85,7 @@ fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<Fiel
 }
 
 /// The right name for a misspelt annotation.
-fn of_annotation(request: &PageRequest, remark: &Remark) -> Option<FieldFix> {
+fn of_annotation(request: &PageRequest, remark: &Finding) -> Option<FieldFix> {
     let objects = pod::objects(MANIFEST, &request.manifest).ok()?;
     let names = objects.iter().flat_map(|object| object.pod.annotations.keys());
     let name = names.into_iter().find(|name| pod::unknown(name).as_ref() == Some(&remark.text))?;

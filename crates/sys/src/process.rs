@@ -77,11 +77,11 @@ pub struct RunningProcess {
 }
 
 /// The processes of these users, in the numbers of rules, as far as we may see them, without those that are surely in another
-/// network namespace.
+/// network namespace; among these, given by their folders, or all.
 ///
 /// # Errors
 /// When `/proc` does not show us.
-pub fn of_users(uids: &[u32]) -> io::Result<Vec<RunningProcess>> {
+pub fn of_users(uids: &[u32], among: Option<&[PathBuf]>) -> io::Result<Vec<RunningProcess>> {
     let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
     let here = namespace(Path::new("/proc/thread-self"))?;
     let ids = OwnerIds::here();
@@ -98,7 +98,11 @@ pub fn of_users(uids: &[u32]) -> io::Result<Vec<RunningProcess>> {
         };
         (uids.contains(&uid) && is_here != Some(false)).then_some(RunningProcess { id, name, uid, is_here })
     };
-    Ok(folders(Path::new("/proc"))?.into_iter().filter_map(process).collect())
+    let all = match among {
+        Some(among) => among.to_vec(),
+        None => folders(Path::new("/proc"))?,
+    };
+    Ok(all.into_iter().filter_map(process).collect())
 }
 
 /// The processes that hold a socket, by its inode, as far as we may see them; the lowest number first.

@@ -133,28 +133,31 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
     CommandEntry {
         command: Command::Status,
         name: "status",
-        about: "Show what is captured, listeners and packet counts",
+        about: "Show what is captured, and what is wrong with it",
         long_about: "Reads the rules of the network namespace, of any mesh and from any program (this one or that \
-            of the mesh, with iptables or nftables), and shows what they mean: what is captured and what is \
-            excluded, with the option that says so; the listeners at the ports that packets are sent to; the \
-            counters of each rule; how the rules were made, and whether they were changed since. Findings follow: \
-            IPv6 that is not captured, rules of other programs that decide, rules without effect.\n\nIt needs no \
-            flags (--mesh leaves out other meshes), reads only, and creates nothing. Rules of the table nat count \
-            the first packet of a connection.\n\nWith --all, as root on a node, it shows all network namespaces that \
+            of the mesh, with iptables or nftables), and shows what they mean: findings, each with its level and \
+            code, such as a listener that is missing, rules of other programs that decide, or IPv6 that is not \
+            captured; what is captured and what is excluded, with the option that says so; and the packets that \
+            rules have met. With --verbose also the listeners, rules without a packet, and how the rules were \
+            made.\n\nIt needs no flags (--mesh leaves out other meshes), reads only, and creates nothing. Rules of \
+            the table nat count the first packet of a connection.\n\nWith --kernel, it shows what is needed to set \
+            rules, before any are there: capabilities, programs of iptables, matches and targets of the kernel, \
+            IPv6.\n\nWith --all, as root on a node, it shows all network namespaces that \
             have a name or a process: unknown (not readable), drifted (changed since they were made), overruled \
             (rules of other programs decide first), failing (such as a listener that is missing), partial (one \
-            direction), captured, not captured.",
+            direction, or one family), captured, not captured.",
         examples: &[
             "sidecar-init status",
+            "sidecar-init status --kernel",
             "sidecar-init status --all",
             "sidecar-init status --watch --interval 500ms",
             "sidecar-init status --network-namespace /proc/1234/ns/net --format json",
         ],
         exits: &[
-            ("0", "shown"),
-            ("1", "the rules could not be read"),
+            ("0", "in place"),
+            ("1", "a failure is found, or the rules could not be read"),
             ("2", "invalid input"),
-            ("3", "with --all: rules were changed since they were made"),
+            ("3", "nothing is captured (without --all), or rules were changed since they were made"),
         ],
         topics: &[&[Topic::Status], ANY],
         also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
@@ -295,23 +298,6 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             Setting::ProbeTimeout,
         ],
         pasted: true,
-        ..NONE
-    },
-    CommandEntry {
-        command: Command::Doctor,
-        name: "doctor",
-        about: "Check what this kernel and namespace support",
-        long_about: "Checks everything that capture relies on, and what commonly goes wrong: the programs of \
-            iptables and their versions, what the kernel can match and do, capabilities, rules of other programs \
-            that see packets first, the listeners where rules send traffic, processes that run as the \
-            proxy's user, and IPv6. Changes nothing.\n\nEach finding has a sign: ok, warn or fail, or \u{2714}, \
-            \u{25b2} and \u{2718} where the locale has them. Warnings and failures come with a remedy and a link \
-            to its explanation.",
-        examples: &["sidecar-init doctor", "sidecar-init doctor --network-namespace web --format json"],
-        exits: &[("0", "no failures"), ("1", "at least one failure"), ("2", "invalid input")],
-        topics: &[CAPTURE, ANY],
-        also: &[Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
-        without: &[Setting::Filename],
         ..NONE
     },
     CommandEntry {

@@ -5,8 +5,8 @@ use crate::cli::command::COMMANDS;
 use crate::cli::tree::help_call;
 use command_line::sections;
 use diagnose::{Style, fold};
-use mesh::finding::Code;
 use mesh::settings;
+use rules::finding::Code;
 use std::fmt::Write;
 
 /// A page of the documentation whose sections are topics.

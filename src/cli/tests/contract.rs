@@ -5,7 +5,7 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
-use crate::cli::{ambient_host, change, diff, doctor, lint, render, report, verify};
+use crate::cli::{ambient_host, change, diff, lint, render, report, status as cli_status, verify};
 use diagnose::{explain::PacketReport, overview::Overview, status, trace};
 use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
@@ -39,12 +39,12 @@ const OUTPUTS: &[Output] = &[
     },
     Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport<'_>> },
     Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
-    Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::DoctorReport<'_>> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
     Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport<'_>> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::RenderedRules> },
     Output { name: "status", commands: &["status"], schema: schema::<status::CaptureStatus> },
+    Output { name: "status-kernel", commands: &[], schema: schema::<cli_status::KernelReport<'_>> },
     Output { name: "status-all", commands: &[], schema: schema::<Overview> },
     Output { name: "trace", commands: &["trace"], schema: schema::<trace::Block> },
     Output { name: "verify", commands: &["verify"], schema: schema::<verify::VerifyReport<'_>> },

@@ -26,7 +26,7 @@ sidecar-init explain --mesh kuma --pod-ips 10.0.0.1 --destination 10.96.0.1:80
 ```
 
 Two meshes cannot capture in one network namespace. `apply` refuses where another mesh captures; `apply --replace` replaces that
-mesh, and `clean --mesh` removes one mesh. `diff`, `status` and `doctor` report a second mesh.
+mesh, and `clean --mesh` removes one mesh. `diff` and `status` report a second mesh.
 
 ## Features
 

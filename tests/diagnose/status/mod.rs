@@ -4,6 +4,7 @@
 //! `ip` is missing.
 
 mod all;
+mod facts;
 mod law;
 mod record;
 mod report;

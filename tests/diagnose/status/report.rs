@@ -38,18 +38,18 @@ fn pod() -> Namespace {
 
 /// The status as programs read it.
 pub(crate) fn json(pod: &Namespace) -> Value {
-    let text = succeed(pod, &["status", "--format", "json"]).stdout;
+    let text = run(pod, &["status", "--format", "json"]).stdout;
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Fails unless there is a finding about a topic that says this.
+/// Fails unless there is a finding of this code that says this.
 #[track_caller]
-pub(crate) fn with_finding(status: &Value, topic: &str, text: &str) {
+pub(crate) fn with_finding(status: &Value, code: &str, text: &str) {
     let findings = status["findings"].as_array().expect("a list");
     let says = |finding: &&Value| {
-        finding["topic"] == topic && finding["text"].as_str().is_some_and(|printed| printed.contains(text))
+        finding["code"] == code && finding["text"].as_str().is_some_and(|printed| printed.contains(text))
     };
-    assert!(findings.iter().any(|finding| says(&finding)), "no {topic} that says {text:?}: {findings:#?}");
+    assert!(findings.iter().any(|finding| says(&finding)), "no {code} that says {text:?}: {findings:#?}");
 }
 
 /// The items of the part of this reason.
@@ -80,7 +80,7 @@ fn call(pod: &Namespace, to: &str) -> std::io::Result<()> {
 fn nothing_is_told_of_nothing() {
     let pod = pod();
     let before = state(&pod);
-    let text = succeed(&pod, &["status"]).stdout;
+    let text = run(&pod, &["status"]).with(3, "nothing is captured").stdout;
     assert_eq!(
         text,
         "Nothing is captured: no rule here sends traffic to a mesh proxy.\n\
@@ -117,8 +117,8 @@ fn what_is_captured_and_left_alone_and_who_listens() {
         assert_eq!(captured("inbound-port"), Some(15006.into()), "{backend}");
         assert_eq!(status["dropped"][0]["rule"], "drop-invalid", "{backend}");
         // The pod has IPv6, nothing listens.
-        with_finding(&status, "ipv6", "fd77::2");
-        with_finding(&status, "listeners", "port 15001 (tcp): nothing listens");
+        with_finding(&status, "SI005", "fd77::2");
+        with_finding(&status, "SI056", "nothing listens");
         assert_eq!(
             call(&pod, "192.0.2.1:80").expect_err("nothing listens").kind(),
             std::io::ErrorKind::ConnectionRefused
@@ -139,9 +139,9 @@ fn what_is_captured_and_left_alone_and_who_listens() {
         assert_eq!(at(15001)["by"][0]["pid"], std::process::id(), "{backend}");
         assert_eq!(at(15001)["missing"], Value::Array(Vec::new()), "{backend}");
         assert_eq!(at(15006)["missing"], Value::Array(Vec::new()), "{backend}");
-        let text = succeed(&pod, &["status"]).stdout;
+        let text = succeed(&pod, &["status", "--verbose"]).stdout;
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("as user 1000, not the proxy's by the rules"), "{text}");
+        assert!(words.contains("as user 1000, not the proxy (group 1337, user 1337)"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let record = if backend == "nftables" { "unchanged since" } else { "iptables keeps no note" };
         assert!(text.contains(record), "{backend}: {text}");
@@ -175,21 +175,21 @@ fn everything_and_what_is_missing_of_it() {
         let inbound = parts.iter().find(|part| part["rule"] == "inbound-port").expect("inbound");
         assert_eq!(inbound["transparent"], true, "{backend}");
         assert!(parts.iter().any(|part| part["direction"] == "dns"), "{backend}");
-        let topics = |status: &Value| -> Vec<String> {
+        let codes = |status: &Value| -> Vec<String> {
             let findings = status["findings"].as_array().expect("a list").iter();
-            findings.map(|finding| finding["topic"].as_str().expect("a word").to_owned()).collect()
+            findings.map(|finding| finding["code"].as_str().expect("a word").to_owned()).collect()
         };
-        assert!(topics(&status).iter().all(|topic| topic == "listeners"), "{backend}: {status:#}");
+        assert!(codes(&status).iter().all(|code| code == "SI056"), "{backend}: {status:#}");
         // Who listens without IP_TRANSPARENT gets nothing of TPROXY's.
         let inbound = listen(&pod, Protocol::Tcp, "[::]:15006", PROXY);
-        with_finding(&json(&pod), "listeners", "without IP_TRANSPARENT");
+        with_finding(&json(&pod), "SI057", "without IP_TRANSPARENT");
         inbound.make_transparent();
         let findings = json(&pod)["findings"].to_string();
         assert!(!findings.contains("IP_TRANSPARENT"), "{backend}: {findings}");
         pod.ip("rule del fwmark 1337\naddr del ::6/128 dev lo");
         let status = json(&pod);
-        with_finding(&status, "routing", "no policy rule routes that mark");
-        with_finding(&status, "routing", "::6 is not on lo");
+        with_finding(&status, "SI052", "no policy rule routes that mark");
+        with_finding(&status, "SI052", "::6 is not on lo");
     }
 }
 
@@ -206,16 +206,16 @@ fn rules_of_others_and_lost_jumps_are_seen() {
         pod.stdout(&iptables, &["-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-j", "ACCEPT"]);
         pod.stdout(&iptables, &["-A", "INPUT", "-p", "tcp", "--dport", "9999", "-j", "DROP"]);
         let status = json(&pod);
-        with_finding(&status, "foreign", "sees packets before sidecar-init's rules");
+        with_finding(&status, "SI047", "sees packets before sidecar-init's rules");
         with_finding(
             &status,
-            "foreign",
+            "SI048",
             "TCP of the application to an address outside:8080 is to be captured (-i) and is not",
         );
-        with_finding(&status, "foreign", "may drop packets");
+        with_finding(&status, "SI049", "may drop packets");
         pod.stdout(&iptables, &["-t", "nat", "-D", "PREROUTING", "-p", "tcp", "-j", "ISTIO_INBOUND"]);
         let status = json(&pod);
-        with_finding(&status, "rules", "no rule leads to ISTIO_INBOUND");
+        with_finding(&status, "SI051", "no rule leads to ISTIO_INBOUND");
         let captured = status["captured"].as_array().expect("a list");
         assert!(captured.iter().all(|part| part["rule"] != "inbound-port"), "{captured:#?}");
     }
@@ -228,8 +228,8 @@ fn rules_of_others_and_lost_jumps_are_seen() {
 ";
     pod.load(foreign);
     let status = json(&pod);
-    with_finding(&status, "foreign", "may send packets elsewhere before our rules see them");
-    with_finding(&status, "foreign", "may drop packets");
+    with_finding(&status, "SI047", "may send packets elsewhere before our rules see them");
+    with_finding(&status, "SI049", "may drop packets");
 }
 
 #[test]

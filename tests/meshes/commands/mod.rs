@@ -63,10 +63,8 @@ fn questions_that_need_no_namespace() {
 /// Who errs in the mesh, or takes the flags of one for those of another, is told what to write, before anything is touched.
 #[test]
 fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
-    let commands = [
-        "apply", "diff", "clean", "doctor", "explain", "lint", "render", "status", "verify", "trace",
-        "sandbox",
-    ];
+    let commands =
+        ["apply", "diff", "clean", "explain", "lint", "render", "status", "verify", "trace", "sandbox"];
     for command in commands {
         let text = binary(&[command, "--mesh", "ambiant"]).outcome().with(2, command).text();
         assert!(text.contains("\"ambiant\" is not a mesh; did you mean ambient?"), "{command}: {text}");

@@ -42,7 +42,7 @@ fn each_command_names_both() {
         // Rules that come before ours are told with whose they are.
         assert!(compared["before"].to_string().contains(&format!("of {},", names[1])), "{compared:#}");
 
-        let status = json(&pod, &["status"], 0);
+        let status = json(&pod, &["status"], 1);
         let sorted = |mut names: Vec<&str>| {
             names.sort_unstable();
             Value::from(names)
@@ -51,12 +51,10 @@ fn each_command_names_both() {
         assert_eq!(sorted(meshes), sorted(vec![mesh.name(), other.name()]));
         both(&status["findings"].to_string(), "status");
         for one in [mesh, other] {
-            let alone = json(&pod, &["status", "--mesh", one.name()], 0);
+            let alone = json(&pod, &["status", "--mesh", one.name()], 1);
             assert_eq!(alone["meshes"], Value::from(vec![one.name()]), "{alone:#}");
             assert_eq!(alone["held_by"].as_array().map(Vec::len), Some(1), "{alone:#}");
         }
-        let doctor = run(&pod, &[&["doctor"], &flags[..]].concat()).text();
-        both(&doctor, "doctor");
         both(&within(&pod, mesh, &[&["apply"], &flags[..]].concat(), 1), "apply");
 
         // One of them is removed, then the rest.

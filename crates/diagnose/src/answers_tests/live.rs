@@ -7,7 +7,7 @@ use crate::status::{CaptureStatus, InstalledRules, Observation, Record, status};
 use crate::{Basis, compare, lint, plain};
 use mesh::Mesh;
 use mesh::sources::Dialect;
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding};
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family, Gid, Port, Protocol, Uid, parse, render};
 use std::fmt::Write;
@@ -97,14 +97,14 @@ fn observed(rules: &RuleView, held: Vec<InstalledRules>, only: Option<Mesh>) -> 
     let views = ByFamily { v4: rules.view.clone(), v6: View::empty(Family::V6) };
     let routing = ByFamily { v4: rules.routing.clone(), v6: Routing::default() };
     let addresses = ADDRESSES.map(address);
-    let (ok, fail) =
-        (NamespaceFinding::ok("doctor", "all is well"), NamespaceFinding::fail("x", "no", "yes"));
-    let (sockets, findings) = (Some(&[][..]), vec![ok, fail]);
+    let fail = Finding::failure(Code::MissingRouting, "", "no", "yes");
+    let (sockets, findings) = (Some(&[][..]), vec![fail]);
     let seen = Observation {
         views: &views,
         routing: &routing,
         addresses: &addresses,
         sockets,
+        processes: &[],
         held,
         only,
         findings,
@@ -126,7 +126,8 @@ fn live_rules_are_told_with_what_others_did_to_them() {
     let mut text = String::new();
     for (name, changes) in CHANGES {
         let rules = changed(&example, changes);
-        let _ = writeln!(text, "==== {name}\n{}", plain(&observed(&rules, Vec::new(), None).text(WIDTH)));
+        let _ =
+            writeln!(text, "==== {name}\n{}", plain(&observed(&rules, Vec::new(), None).text(WIDTH, true)));
         for (sender, protocol, to) in [
             (Sender::App, Protocol::Tcp, "192.0.2.1:443"),
             (Sender::App, Protocol::Tcp, "192.0.2.1:80"),
@@ -177,10 +178,10 @@ fn rules_are_told_with_how_they_were_made() {
         vec![held("iptables-legacy", None)],
     ] {
         let status = observed(&rules, held, Some(Mesh::Istio));
-        let _ = writeln!(text, "----\n{}{:?}", plain(&status.text(WIDTH)), status.findings);
+        let _ = writeln!(text, "----\n{}{:?}", plain(&status.text(WIDTH, true)), status.findings);
     }
     let of_other = observed(&rules, vec![held("nftables", None)], Some(Mesh::Kuma));
-    let _ = writeln!(text, "---- of another mesh\n{}", plain(&of_other.text(WIDTH)));
+    let _ = writeln!(text, "---- of another mesh\n{}", plain(&of_other.text(WIDTH, false)));
     check("made.txt", &text);
 }
 
@@ -205,7 +206,7 @@ fn packets_a_second_are_counted_from_an_earlier_reading() {
     assert_eq!(rate_of(&earlier.hits[once]), Some(0.3), "1 / 4, to a tenth");
     assert_eq!(rate_of(&earlier.hits[often]), Some(4.0));
     assert!(timeless.hits.iter().all(|hit| hit.per_second.is_none()));
-    check("watched.txt", &plain(&rated.text(WIDTH)));
+    check("watched.txt", &plain(&rated.text(WIDTH, true)));
 }
 
 #[test]
@@ -257,12 +258,11 @@ fn a_quick_check_finds_what_needs_no_packet() {
             lint::quick_check(&example.raw, &example.capture, &held),
             lint::brief(&example.raw, &example.capture, &held),
         ] {
-            let items: Vec<lint::Item<'_>> = findings.iter().map(lint::Item::from).collect();
-            let _ = writeln!(text, "{}--", plain(&lint::text(&items, WIDTH)));
+            let _ = writeln!(text, "{}--", plain(&lint::text(&findings, WIDTH)));
         }
     }
-    let finding = NamespaceFinding::fail("foreign", "a rule is in the way", "remove it");
-    text += &plain(&lint::text(&[lint::Item::of_rules(&finding)], WIDTH));
+    let finding = Finding::failure(Code::Overruled, "", "a rule is in the way", "remove it");
+    text += &plain(&lint::text(&[finding], WIDTH));
     check("quick.txt", &text);
 }
 

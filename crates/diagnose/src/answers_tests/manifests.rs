@@ -106,8 +106,8 @@ fn answer(subject: &Subject) -> String {
     text += &plain(&subject.traffic(&resolved.capture).summary().text(WIDTH));
     let mut findings = lint::lint(&subject.raw, &resolved.capture, &[]);
     findings.extend(of_subject(subject, &resolved.capture));
-    let findings: Vec<_> = findings.into_iter().map(|finding| finding.named_by(&subject.dialect())).collect();
-    let items = lint::items(subject, &resolved.warnings, &findings);
+    let findings: Vec<_> = findings.into_iter().map(|finding| subject.dialect().name_in(finding)).collect();
+    let items = lint::all(subject, &resolved.warnings, findings);
     text += &plain(&lint::text(&items, WIDTH));
     let place =
         FindingLocation { file: Some("a b/shop.yaml"), text: MANIFEST, title: subject.title.as_deref() };

@@ -4,7 +4,7 @@ use super::{CASES, Example, WIDTH, check, record};
 use crate::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
 use crate::plain;
 use crate::status::{CaptureStatus, InstalledRules, Listening, Record};
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding};
 use std::time::{Duration, SystemTime};
 
 fn label(name: &str) -> NamespaceLabel {
@@ -18,7 +18,7 @@ fn held(mesh: &'static str, command: &str, minute: u32, changed_since: bool) -> 
     InstalledRules { mesh, made: Some(made), ..super::held() }
 }
 
-fn listening(missing: Option<Vec<&'static str>>, fault: Option<&'static str>) -> Listening {
+fn listening(missing: Option<Vec<&'static str>>, fault: Option<Code>) -> Listening {
     Listening {
         meshes: vec!["istio"],
         port: 15006,
@@ -42,7 +42,8 @@ fn captured(directions: &[&'static str]) -> CaptureStatus {
         part
     };
     CaptureStatus {
-        capturing: !directions.is_empty(),
+        capturing: Some(!directions.is_empty()),
+        directions: directions.to_vec(),
         meshes: if directions.is_empty() { Vec::new() } else { vec!["istio"] },
         held_by: Vec::new(),
         made: None,
@@ -60,27 +61,30 @@ fn row(name: &str, status: CaptureStatus) -> NamespaceRow {
 #[test]
 fn namespaces_of_every_state_are_told_apart() {
     let whole = || captured(&["outbound", "inbound"]);
-    let fail = |topic| NamespaceFinding::fail(topic, format!("{topic} is wrong"), "mend it");
-    let warn = |topic| NamespaceFinding::warn(topic, format!("{topic} is suspicious"), "look at it");
-    let with = |findings: Vec<NamespaceFinding>| CaptureStatus { findings, ..whole() };
+    let fail = |code| Finding::failure(code, "", "it is wrong", "mend it");
+    let warn = |code| Finding::warning(code, "", "it is suspicious", "look at it");
+    let with = |findings: Vec<Finding>| CaptureStatus { findings, ..whole() };
     let by = |held_by: Vec<InstalledRules>| CaptureStatus { held_by, ..whole() };
     let heard = |listeners: Vec<Listening>| CaptureStatus { listeners, ..whole() };
     let up = || listening(Some(Vec::new()), None);
-    let down = || listening(Some(vec!["ipv4", "ipv6"]), Some("nothing listens"));
-    let partly = || listening(Some(vec!["ipv6"]), Some("nothing listens"));
+    let down = || listening(Some(vec!["ipv4", "ipv6"]), Some(Code::NothingListens));
+    let partly = || listening(Some(vec!["ipv6"]), Some(Code::NothingListens));
     let rows = vec![
         row("captured", whole()),
         row("captured-one-rule", captured(&["both"])),
         row("outbound", captured(&["outbound"])),
         row("inbound", captured(&["inbound"])),
         row("not-captured", captured(&[])),
-        row("not-captured-foreign", CaptureStatus { findings: vec![fail("foreign")], ..captured(&[]) }),
-        row("drifted", by(vec![held("istio", "apply", 0, true)])),
-        row("drifted-found", with(vec![warn("foreign"), fail("drift")])),
-        row("not-drifted", with(vec![warn("drift")])),
-        row("overruled", with(vec![fail("listeners"), fail("foreign")])),
-        row("failing", with(vec![warn("rules"), fail("listeners")])),
-        row("suspicious", with(vec![warn("foreign")])),
+        row("not-captured-foreign", CaptureStatus { findings: vec![fail(Code::Overruled)], ..captured(&[]) }),
+        row(
+            "unread",
+            CaptureStatus { capturing: None, findings: vec![fail(Code::Unreadable)], ..captured(&[]) },
+        ),
+        row("drifted", with(vec![warn(Code::OthersFirst), warn(Code::Changed)])),
+        row("overruled", with(vec![fail(Code::NothingListens), fail(Code::Overruled)])),
+        row("failing", with(vec![warn(Code::IncompleteRules), fail(Code::NothingListens)])),
+        row("suspicious", with(vec![warn(Code::Overruled)])),
+        row("one-family", with(vec![warn(Code::Ipv6Uncaptured)])),
         row("init", by(vec![held("istio", "istio-iptables", 9, false)])),
         row("init-linkerd", by(vec![held("linkerd", "linkerd-init", 8, false)])),
         row("init-kuma", by(vec![held("kuma", "kuma-init", 7, false)])),

@@ -43,7 +43,7 @@ impl Explanation<'_> {
         let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut work);
         if !atlas.is_complete() {
             let why = "the rules are too many to try every caller, source port and user";
-            return self.in_doubt(Some(&why));
+            return self.in_doubt(Some(why));
         }
         let verdict = |at: usize| atlas.regions[at].ending.verdict;
         if (1..atlas.regions.len()).all(|at| verdict(at) == verdict(0)) {

@@ -45,9 +45,9 @@ impl Explanation<'_> {
     }
 
     /// States why the rules that capture the packet may have no effect, where that is so.
-    pub fn in_doubt(self, why: Option<&impl std::fmt::Display>) -> Self {
+    pub fn in_doubt(self, why: Option<&str>) -> Self {
         let why = why.filter(|_| self.is_captured() == Some(true));
-        Self { doubt: why.map(|why| format!("; not sure: {why}")).unwrap_or_default(), ..self }
+        Self { doubt: why.map(|why| format!("; not sure: {}", visible(why))).unwrap_or_default(), ..self }
     }
 
     /// States that there are no rules, where that is so.

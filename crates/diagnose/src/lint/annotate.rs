@@ -1,6 +1,6 @@
 //! Findings in the forms that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
 
-use super::{Code, Item};
+use super::{Code, Finding, Level};
 use serde_json::{Value, json};
 
 /// Where the findings' settings are written.
@@ -15,36 +15,40 @@ pub struct FindingLocation<'a> {
 }
 
 /// One line for each finding, such as `::warning file=pod.yaml,line=7,title=SI007::TEXT`.
-pub fn github(items: &[Item<'_>], place: &FindingLocation<'_>) -> String {
-    let line = |item: &Item<'_>| {
-        let command = if item.is_warning() { "warning" } else { "notice" };
+pub fn github(findings: &[Finding], place: &FindingLocation<'_>) -> String {
+    let line = |finding: &Finding| {
+        let command = match finding.level {
+            Level::Failure => "error",
+            Level::Warning => "warning",
+            Level::Note | Level::Ok => "notice",
+        };
         let file =
-            place.file.map(|file| format!("file={},line={},", escape_property(file), place.line(item)));
-        let text = escape_data(&place.message(item));
-        format!("::{command} {}title={}::{text}\n", file.unwrap_or_default(), escape_property(item.code))
+            place.file.map(|file| format!("file={},line={},", escape_property(file), place.line(finding)));
+        let text = escape_data(&place.message(finding));
+        format!("::{command} {}title={}::{text}\n", file.unwrap_or_default(), finding.code)
     };
-    items.iter().map(line).collect()
+    findings.iter().map(line).collect()
 }
 
 /// The findings about one object as results of SARIF.
-pub fn sarif_results(items: &[Item<'_>], place: &FindingLocation<'_>) -> Vec<Value> {
-    let result = |item: &Item<'_>| {
+pub fn sarif_results(findings: &[Finding], place: &FindingLocation<'_>) -> Vec<Value> {
+    let result = |finding: &Finding| {
         let mut result = json!({
-            "ruleId": item.code,
-            "level": item.level,
-            "message": { "text": place.message(item) },
+            "ruleId": finding.code.name(),
+            "level": if finding.level == Level::Failure { "error" } else { finding.level.name() },
+            "message": { "text": place.message(finding) },
         });
         if let Some(file) = place.file {
             result["locations"] = json!([{
                 "physicalLocation": {
                     "artifactLocation": { "uri": uri(file) },
-                    "region": { "startLine": place.line(item) },
+                    "region": { "startLine": place.line(finding) },
                 }
             }]);
         }
         result
     };
-    items.iter().map(result).collect()
+    findings.iter().map(result).collect()
 }
 
 /// A log of SARIF with these results.
@@ -62,29 +66,28 @@ pub fn sarif(results: &[Value], version: &str) -> String {
     format!("{log:#}\n")
 }
 
-/// A rule of SARIF. Findings of `status` have their topic for a code, which describes itself and is in no list.
+/// A rule of SARIF.
 fn rule(id: &str) -> Value {
-    let code = Code::named(id);
-    let about = code.map_or(id, |code| code.about());
-    let list = if code.is_some() { " docs/lint.md lists all codes." } else { "" };
+    let about = Code::named(id).map_or(id, |code| code.about());
     json!({
         "id": id,
         "shortDescription": { "text": about },
         "fullDescription": { "text": about },
-        "help": { "text": format!("{about} The result has the remedy.{list}") },
+        "help": { "text": format!("{about} The result has the remedy. docs/lint.md lists all codes.") },
     })
 }
 
 impl FindingLocation<'_> {
-    fn message(&self, item: &Item<'_>) -> String {
+    fn message(&self, finding: &Finding) -> String {
         let title = self.title.map(|title| format!("{title}: ")).unwrap_or_default();
-        let option = item.option.map(|option| format!("{option}: ")).unwrap_or_default();
-        let remedy = item.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        format!("{title}{option}{}{remedy}", item.text)
+        let Finding { subject, text, remedy, .. } = finding;
+        let subject = if subject.is_empty() { String::new() } else { format!("{subject}: ") };
+        let remedy = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
+        format!("{title}{subject}{text}{remedy}")
     }
 
     /// The line that names what the finding names, of the document that the object is in; else the first of that document.
-    fn line(&self, item: &Item<'_>) -> usize {
+    fn line(&self, finding: &Finding) -> usize {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut documents = vec![0];
         documents.extend((0..lines.len()).filter(|at| lines[*at].starts_with("---")).map(|at| at + 1));
@@ -100,7 +103,7 @@ impl FindingLocation<'_> {
         };
         let of_object = (0..documents.len()).find(|at| lines[range(*at)].iter().any(&names_it));
         let range = range(of_object.unwrap_or_default());
-        let words = item.option.into_iter().chain(item.text.split_whitespace());
+        let words = [finding.subject.as_str()].into_iter().chain(finding.text.split_whitespace());
         let words = words.map(|word| word.trim_matches([',', ':', '"', '\'', ';'])).filter(|word| {
             // Annotations, variables, long flags and fields; other words are found anywhere.
             word.len() > 4

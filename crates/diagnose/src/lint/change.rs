@@ -1,9 +1,9 @@
 //! A piece of advice as a change of the configuration, so that lint can try it before giving it.
 
 use mesh::Setting;
-use mesh::finding::{Edit, Finding};
 use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
 use mesh::{Capture, ListItem, Selector};
+use rules::finding::{Edit, Finding};
 use rules::{Cidr, Family, Gid, Statement, Target, Uid};
 use std::cell::OnceCell;
 use std::io;
@@ -95,7 +95,7 @@ impl AdvisedChange {
     pub(super) fn edit(&self, raw: &Raw) -> Option<Edit> {
         let after = self.removed_from(raw)?;
         let value = after.get(self.setting).map(|given| given.value.clone());
-        Some(Edit { setting: self.setting, value: value.filter(|value| !value.trim().is_empty()) })
+        Some(Edit { flag: self.setting.row().long, value: value.filter(|value| !value.trim().is_empty()) })
     }
 
     /// The words without the item.

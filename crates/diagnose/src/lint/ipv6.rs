@@ -44,7 +44,7 @@ pub fn uncaptured_ipv6(
     let Ipv6Advice { why, setting, remedy } = config.without_ipv6(raw, declared_address.is_some());
     let text = format!("{why}, though it has {what}");
     let finding = Finding::warning(Code::Ipv6Uncaptured, &setting.row().mention(), text, remedy);
-    Some(finding.named_by(&Dialect::of(raw)))
+    Some(Dialect::of(raw).name_in(finding))
 }
 
 /// Whether other hosts can reach it: unique local addresses count, which they do not for the standard library.

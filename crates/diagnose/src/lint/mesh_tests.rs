@@ -60,7 +60,7 @@ fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
     let (raw, capture) = configured(mesh, flags).expect("valid");
     let found = lint(&raw, &capture, &[]).into_iter().filter(|finding| finding.level == Level::Warning);
     let reported: Vec<String> =
-        found.map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
+        found.map(|f| format!("{} {}: {} -> {}", f.code, f.subject, f.text, f.remedy)).collect();
     assert_eq!(reported, expected, "{flags:?}");
 }
 
@@ -70,7 +70,7 @@ fn limits_of_rules_are_told_where_there_are_such_rules() {
     let check = |mesh, flags: &[(&str, &str)], expected: &[&str]| {
         let (raw, capture) = configured(mesh, flags).expect("valid");
         let notes = lint(&raw, &capture, &[]).into_iter().filter(|finding| finding.level == Level::Note);
-        let about = notes.map(|note| format!("{} {}", note.code, note.option)).collect::<Vec<_>>();
+        let about = notes.map(|note| format!("{} {}", note.code, note.subject)).collect::<Vec<_>>();
         assert_eq!(about, expected, "{mesh} {flags:?}");
     };
     let probes = ["SI021 --probe-address", "SI022 --probe-address"];

@@ -21,8 +21,8 @@ mod unreachable;
 
 pub use application::{of_pod, of_subject};
 pub use ipv6::{InterfaceAddress, leaves_ipv6_uncaptured, uncaptured_ipv6};
-pub use mesh::finding::{Code, Edit, Finding, Level, RETIRED};
-pub use report::{Item, items, text};
+pub use report::{all, text};
+pub use rules::finding::{Code, Edit, Finding, Level, RETIRED};
 
 use comparison::{LintComparison, MAX_TRIALS, MAX_WORK};
 use general::{Findings, TrialScope};
@@ -59,7 +59,7 @@ pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddre
 pub fn quick_check(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let found = general::check_without_packets(raw, &**capture, interface_addresses);
-    found.into_iter().map(|finding| finding.named_by(&dialect)).collect()
+    found.into_iter().map(|finding| dialect.name_in(finding)).collect()
 }
 
 fn lint_within(
@@ -71,7 +71,7 @@ fn lint_within(
 ) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let named =
-        |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.named_by(&dialect)).collect();
+        |findings: Vec<Finding>| findings.into_iter().map(|finding| dialect.name_in(finding)).collect();
     let mut comparison = LintComparison::new(raw, capture, work);
     if max_rules.is_some_and(|most| comparison.size() > most) {
         return named(general::shared_listeners_and_ipv6(raw, &**capture, interface_addresses));

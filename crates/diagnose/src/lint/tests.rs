@@ -95,7 +95,7 @@ fn check(flags: &[(&str, &str)], expected: &[(&str, &str)]) {
         configured(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
     let found: Vec<Finding> =
         lint(&raw, &capture, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
-    let reported: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
+    let reported: Vec<(&str, &str)> = found.iter().map(|f| (f.subject.as_str(), f.remedy.as_str())).collect();
     assert_eq!(reported, expected, "{flags:?}: {found:#?}");
 }
 
@@ -221,7 +221,7 @@ fn of_two_exclusions_the_one_that_leaves_nothing_is_reported() {
         let (raw, capture) = configured(Mesh::Istio, &flags).expect("valid");
         let found = lint(&raw, &capture, &[]);
         let reported = found.iter().find(|finding| finding.code == Code::AllExcluded);
-        assert_eq!(reported.map(|finding| finding.option.as_str()), Some(expected), "{found:#?}");
+        assert_eq!(reported.map(|finding| finding.subject.as_str()), Some(expected), "{found:#?}");
     }
 }
 
@@ -262,7 +262,7 @@ fn an_address_of_an_interface_counts_as_a_declared_one() {
         let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
         let raw = Raw::new(flags, |_| false, |_| None);
         let held = [InterfaceAddress { address: parsed(address), interface: "eth0".to_owned() }];
-        uncaptured_ipv6(&raw, config, &held).map(|finding| format!("{}: {}", finding.option, finding.remedy))
+        uncaptured_ipv6(&raw, config, &held).map(|finding| format!("{}: {}", finding.subject, finding.remedy))
     };
     let declared = (Setting::PodIps, "10.44.0.7");
     let both = (Setting::DualStack, "true");

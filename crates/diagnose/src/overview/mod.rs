@@ -4,10 +4,8 @@
 
 mod text;
 
-#[cfg(feature = "schema")]
-use crate::status::FindingReport;
-use crate::status::{CaptureStatus, InstalledRules, Listening, serialize_findings};
-use rules::finding::{FindingLevel, NamespaceFinding};
+use crate::status::{CaptureStatus, InstalledRules, Listening};
+use rules::finding::{Code, Finding, Level};
 use serde::Serialize;
 
 /// The state of a network namespace, the worst first.
@@ -23,7 +21,7 @@ pub enum NamespaceState {
     Overruled,
     /// It is captured, and something fails, such as a listener that is missing.
     Failing,
-    /// Outbound or inbound traffic alone is captured.
+    /// Outbound or inbound traffic alone is captured, or that of one family.
     Partial,
     Captured,
     NotCaptured,
@@ -31,24 +29,19 @@ pub enum NamespaceState {
 
 impl NamespaceState {
     fn of(status: &CaptureStatus) -> Self {
-        let has = |topic: &str| {
-            status
-                .findings
-                .iter()
-                .any(|finding| finding.topic == topic && finding.level == FindingLevel::Fail)
-        };
-        let captures = |direction: &str| {
-            status.captured.iter().any(|part| part.direction == direction || part.direction == "both")
-        };
-        let is_changed =
-            status.held_by.iter().filter_map(|held| held.made.as_ref()).any(|made| made.changed_since);
-        match () {
-            () if is_changed || has("drift") => Self::Drifted,
-            () if !status.capturing => Self::NotCaptured,
-            () if has("foreign") => Self::Overruled,
-            () if status.findings.iter().any(|finding| finding.level == FindingLevel::Fail) => Self::Failing,
-            () if !captures("outbound") || !captures("inbound") => Self::Partial,
-            () => Self::Captured,
+        let has = |code: Code| status.findings.iter().any(|finding| finding.code == code);
+        let fails =
+            |code: Code| status.findings.iter().any(|one| one.code == code && one.level == Level::Failure);
+        let captures = |direction: &str| status.directions.contains(&direction);
+        match status.capturing {
+            _ if status.has_changed() => Self::Drifted,
+            None => Self::Unknown,
+            Some(false) => Self::NotCaptured,
+            Some(true) if fails(Code::Overruled) => Self::Overruled,
+            Some(true) if status.fails() => Self::Failing,
+            Some(true) if has(Code::Ipv4Uncaptured) || has(Code::Ipv6Uncaptured) => Self::Partial,
+            Some(true) if captures("outbound") && captures("inbound") => Self::Captured,
+            Some(true) => Self::Partial,
         }
     }
 
@@ -111,9 +104,9 @@ pub struct NamespaceRow {
     /// The ports to which rules send packets.
     pub listeners: Vec<Listening>,
     /// Warnings and failures; why it could not be read, where it is unknown.
-    #[serde(serialize_with = "serialize_findings")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<FindingReport<'static>>"))]
-    pub findings: Vec<NamespaceFinding>,
+    #[serde(serialize_with = "crate::finding::serialize_findings")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::finding::FindingReport<'static>>"))]
+    pub findings: Vec<Finding>,
 }
 
 impl NamespaceRow {
@@ -125,7 +118,8 @@ impl NamespaceRow {
 
     /// A namespace that could not be read; why.
     pub fn unknown(label: NamespaceLabel, why: String) -> Self {
-        let finding = NamespaceFinding::fail("rules", why, "look at it alone with --network-namespace");
+        let finding =
+            Finding::failure(Code::Unreadable, "", why, "look at it alone with --network-namespace");
         Self { findings: vec![finding], ..Self::empty(label) }
     }
 
@@ -145,14 +139,16 @@ impl NamespaceRow {
     }
 
     /// The finding that its state comes from; none where it comes from what is captured.
-    pub fn reason(&self) -> Option<&NamespaceFinding> {
-        let topic = match self.state {
-            NamespaceState::Drifted => "drift",
-            NamespaceState::Overruled => "foreign",
-            NamespaceState::Unknown | NamespaceState::Failing => "",
-            NamespaceState::Partial | NamespaceState::Captured | NamespaceState::NotCaptured => return None,
+    pub fn reason(&self) -> Option<&Finding> {
+        let codes: &[Code] = match self.state {
+            NamespaceState::Drifted => &[Code::Changed],
+            NamespaceState::Overruled => &[Code::Overruled],
+            NamespaceState::Unknown | NamespaceState::Failing => &[],
+            NamespaceState::Partial => &[Code::Ipv4Uncaptured, Code::Ipv6Uncaptured],
+            NamespaceState::Captured | NamespaceState::NotCaptured => return None,
         };
-        self.findings.iter().min_by_key(|one| (one.topic != topic, one.level != FindingLevel::Fail))
+        let is_reason = |one: &&Finding| codes.is_empty() || codes.contains(&one.code);
+        self.findings.iter().filter(is_reason).min_by_key(|one| one.level)
     }
 
     /// Its meshes: those that capture, else those whose rules are there.
@@ -179,6 +175,11 @@ impl Overview {
     pub fn new(mut namespaces: Vec<NamespaceRow>) -> Self {
         namespaces.sort_by(|one, other| (one.state, &one.name).cmp(&(other.state, &other.name)));
         Self { namespaces }
+    }
+
+    /// Whether capture fails in a namespace, or is unknown.
+    pub fn fails(&self) -> bool {
+        self.namespaces.iter().flat_map(|row| &row.findings).any(|finding| finding.level == Level::Failure)
     }
 
     /// Whether the rules of a namespace were changed since they were made.

@@ -4,6 +4,7 @@ use super::{NamespaceRow, NamespaceState, Overview};
 use crate::status::Listening;
 use crate::{Style, columns, fold, trace};
 use mesh::visible;
+use rules::finding::{Code, Finding};
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -41,7 +42,9 @@ impl Overview {
             text.push_str(&line(cells, &widths, Some(style(row.state))));
             text.push('\n');
             if let Some(finding) = row.reason() {
-                let finding = visible(&finding.text);
+                let Finding { code, subject, .. } = finding;
+                let subject = if subject.is_empty() { String::new() } else { format!("{subject}: ") };
+                let finding = visible(&format!("{code} {subject}{}", finding.text));
                 text.push_str(&fold(&format!("{:hang$}{finding}\n", ""), hang, width));
             }
         }
@@ -120,7 +123,7 @@ fn listening(listeners: &[Listening]) -> &'static str {
     match listeners {
         [] => "",
         all if all.iter().any(|one| one.missing.is_none()) => "unknown",
-        all if all.iter().all(|one| one.fault.is_none()) => "up",
+        all if all.iter().all(|one| one.fault.is_none_or(|code| code == Code::NotTheProxy)) => "up",
         all if all.iter().all(is_down) => "down",
         _ => "partly",
     }
@@ -172,7 +175,6 @@ mod tests {
     use super::*;
     use crate::answers_tests::{held, record};
     use crate::status::{InstalledRules, Record};
-    use rules::finding::NamespaceFinding;
 
     fn row(name: &str, state: NamespaceState) -> NamespaceRow {
         let label = NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: true };
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn partial_capture_has_no_finding_as_its_reason() {
-        let finding = || NamespaceFinding::warn("addresses", "addresses can't be listed", "look as root");
+        let finding = || Finding::warning(Code::Unreadable, "", "addresses can't be listed", "look as root");
         let of = |state| NamespaceRow { findings: vec![finding()], ..row("web", state) };
         assert_eq!(of(NamespaceState::Partial).reason(), None);
         assert_eq!(of(NamespaceState::Unknown).reason(), Some(&finding()));
@@ -192,7 +194,7 @@ mod tests {
         let made = Record { command: "a\u{1b}[2J".to_owned(), ..record() };
         let mut row = row("e\u{1b}[2J", NamespaceState::Unknown);
         row.held_by.push(InstalledRules { made: Some(made), ..held() });
-        row.findings.push(NamespaceFinding::fail("rules", "c\u{1b}[2J can't be read", "look"));
+        row.findings.push(Finding::failure(Code::Unreadable, "", "c\u{1b}[2J can't be read", "look"));
         let text = crate::plain(&Overview::new(vec![row]).text(200, SystemTime::UNIX_EPOCH));
         assert!(["e", "a", "c"].iter().all(|name| text.contains(&format!("{name}\\u{{1b}}[2J"))), "{text:?}");
     }

@@ -1,12 +1,12 @@
 //! Who gets what the rules capture: the ports that they name, and the sockets there.
 
 use super::claims::claim;
-use super::observation::{Observation, Socket};
+use super::observation::{Observation, Socket, UserProcess};
 use crate::explain::PodContext;
 use mesh::Mesh;
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding, Level};
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol, TrafficEffect};
 use serde::Serialize;
@@ -31,9 +31,9 @@ pub struct Listening {
     pub by: Vec<Process>,
     /// The meaning, as text for people.
     pub text: String,
-    /// Whether something is wrong with it.
+    /// The kind of what is wrong with it.
     #[serde(skip)]
-    pub(crate) fault: Option<&'static str>,
+    pub(crate) fault: Option<Code>,
 }
 
 /// The listening process.
@@ -57,6 +57,12 @@ struct Sent {
     is_transparent: bool,
     is_redirected: bool,
 }
+
+/// Programs that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).
+const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
+
+/// So many processes are named.
+const MAX_PROCESSES: usize = 3;
 
 /// Of a range of listeners, so many are looked at.
 const MAX_PORTS: usize = 64;
@@ -147,21 +153,28 @@ fn listening_at(
     let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
     let proxy: BTreeSet<String> =
         sent.meshes.iter().filter_map(|mesh| proxies.get(mesh)).flatten().cloned().collect();
-    let who: Vec<String> = by.iter().map(|one| who(one, &proxy)).collect();
+    let is_strange = sockets.iter().flatten().any(|socket| !is_proxy(socket, &proxy));
+    let who: Vec<String> = by.iter().map(who).collect();
     let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
         (None, ..) => ("who listens can't be seen".to_owned(), None),
         (Some(_), missing, all) if missing.len() == all => {
-            (format!("nothing listens: {consequence}"), Some("nothing listens"))
+            (format!("nothing listens: {consequence}"), Some(Code::NothingListens))
         }
         (Some(_), [], _) if deaf => {
             let text =
                 format!("{}, without IP_TRANSPARENT: what TPROXY hands over is dropped", who.join("; "));
-            (text, Some("the socket lacks IP_TRANSPARENT, which TPROXY needs"))
+            (text, Some(Code::NotTransparent))
+        }
+        (Some(_), [], _) if is_strange => {
+            let owners = proxy.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let text =
+                format!("{}, not the proxy ({owners}): what it sends on comes back to it", who.join("; "));
+            (text, Some(Code::NotTheProxy))
         }
         (Some(_), [], _) => (who.join("; "), None),
         (Some(_), missing, _) => {
             let text = format!("{}; nothing for {}: {consequence}", who.join("; "), families(missing));
-            (text, Some("nothing listens for one of the families"))
+            (text, Some(Code::NothingListens))
         }
     };
     Listening {
@@ -198,28 +211,68 @@ fn process(socket: &Socket) -> Process {
     Process { uid: socket.uid, pid, name, transparent: socket.is_transparent }
 }
 
-fn who(process: &Process, proxy: &BTreeSet<String>) -> String {
-    let Process { uid, pid, name, .. } = process;
-    let what = match (name, pid) {
-        (Some(name), Some(pid)) => format!("{name} (process {pid})"),
-        _ => "an unknown process".to_owned(),
+/// Whether a socket may be the proxy's, whose users and groups are named. The kernel shows the user of a socket, and the group of
+/// its process where that can be seen.
+fn is_proxy(socket: &Socket, proxy: &BTreeSet<String>) -> bool {
+    let is_group = match socket.gid {
+        Some(gid) => proxy.contains(&format!("group {gid}")),
+        None => proxy.iter().any(|owner| owner.starts_with("group ")),
     };
-    // The kernel shows the user of a socket and not its group, by which it may be the proxy all the same.
-    let is_proxy = proxy.is_empty() || proxy.contains(&format!("user {uid}"));
-    let remark = if is_proxy { "" } else { ", not the proxy's by the rules" };
-    format!("{what} as user {uid}{remark}")
+    proxy.is_empty() || is_group || proxy.contains(&format!("user {}", socket.uid))
 }
 
-/// What is wrong with listeners.
-pub(super) fn findings(listening: &[Listening]) -> Vec<NamespaceFinding> {
+fn who(process: &Process) -> String {
+    let Process { uid, pid, name, .. } = process;
+    match (name, pid) {
+        (Some(name), Some(pid)) => format!("{name} (process {pid}) as user {uid}"),
+        _ => format!("an unknown process as user {uid}"),
+    }
+}
+
+/// The findings about listeners.
+pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
     let finding = |one: &Listening| {
         let Listening { port, protocol, text, .. } = one;
-        one.fault?;
-        let remedy = match one.by.is_empty() {
-            true => "see whether the proxy is up, and on which ports it listens",
-            false => "see how the proxy's listener is set up",
+        let (level, remedy) = match one.fault? {
+            Code::NotTheProxy => (Level::Warning, "run the proxy as its own user"),
+            _ if one.by.is_empty() => {
+                (Level::Failure, "see whether the proxy is up, and on which ports it listens")
+            }
+            _ => (Level::Failure, "see how the proxy's listener is set up"),
         };
-        Some(NamespaceFinding::fail("listeners", format!("port {port} ({protocol}): {text}"), remedy))
+        let subject = format!("port {port} ({protocol})");
+        Some(Finding { level, ..Finding::failure(one.fault?, &subject, text, remedy) })
     };
     listening.iter().filter_map(finding).collect()
+}
+
+/// The findings about processes that run as the proxy's users and do not listen where rules send traffic.
+pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> Vec<Finding> {
+    let is_proxy = |process: &&UserProcess| {
+        PROXIES.contains(&process.name.as_str())
+            || listening.iter().flat_map(|one| &one.by).any(|one| one.pid == Some(process.id))
+    };
+    let (here, unknown): (Vec<&UserProcess>, Vec<&UserProcess>) =
+        seen.processes.iter().filter(|process| !is_proxy(process)).partition(|process| process.is_here);
+    let named = |processes: &[&UserProcess]| {
+        let shown = processes.iter().take(MAX_PROCESSES);
+        let shown: Vec<String> = shown
+            .map(|UserProcess { id, name, uid, .. }| format!("{name} (process {id}) as user {uid}"))
+            .collect();
+        match processes.len().saturating_sub(MAX_PROCESSES) {
+            0 => shown.join(", "),
+            others => format!("{} and {others} more", shown.join(", ")),
+        }
+    };
+    let mut found = Vec::new();
+    if !here.is_empty() {
+        let text = format!("{}: traffic of the proxy's user is not captured", named(&here));
+        found.push(Finding::warning(Code::RunsAsProxy, "processes", text, "run it as another user"));
+    }
+    if !unknown.is_empty() {
+        let text = format!("{}: whether in this network namespace can't be seen", named(&unknown));
+        let remedy = "look as root, or with CAP_SYS_PTRACE";
+        found.push(Finding::warning(Code::Unreadable, "processes", text, remedy));
+    }
+    found
 }

@@ -6,7 +6,6 @@
 //! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
 
 mod claims;
-mod finding;
 mod hits;
 mod listeners;
 mod observation;
@@ -17,15 +16,15 @@ mod text;
 mod witness;
 
 pub use claims::proxy;
-pub use finding::{FindingReport, serialize_findings};
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};
-pub use observation::{InstalledRules, Observation, Record, Socket};
+pub use observation::{InstalledRules, Observation, Record, Socket, UserProcess};
 pub use parts::StatusPart;
 
-use mesh::Mesh;
+use mesh::reason::Meaning;
 use mesh::recognition;
-use rules::finding::NamespaceFinding;
+use mesh::{Mesh, RuleReason};
+use rules::finding::{Code, Finding, Level};
 use rules::{ByFamily, Family};
 use serde::Serialize;
 use std::{collections::BTreeSet, net::IpAddr};
@@ -34,10 +33,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaptureStatus {
-    /// Whether any traffic is captured.
-    pub capturing: bool,
+    /// Whether any traffic is captured; null if a part of the rules cannot be read and no other captures.
+    pub capturing: Option<bool>,
     /// The summary in a sentence.
     pub summary: String,
+    /// The captured directions: `outbound`, `inbound`, `dns`.
+    pub directions: Vec<&'static str>,
     /// The meshes that capture traffic, values of `--mesh`.
     pub meshes: Vec<&'static str>,
     /// The families with captured traffic.
@@ -50,9 +51,9 @@ pub struct CaptureStatus {
     pub dropped: Vec<StatusPart>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
-    #[serde(serialize_with = "serialize_findings")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<FindingReport<'static>>"))]
-    pub findings: Vec<NamespaceFinding>,
+    #[serde(serialize_with = "crate::finding::serialize_findings")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::finding::FindingReport<'static>>"))]
+    pub findings: Vec<Finding>,
 }
 
 /// Reports what was read.
@@ -72,16 +73,41 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
     };
     let recognized = ByFamily { v4: recognized(&views.v4), v6: recognized(&views.v6) };
     let parts = parts::of_rules(&seen, &recognized);
-    let captured_in = |family: Family| parts.captured.iter().any(|part| part.is_of(family));
+    // Calls of the proxy to its own pod are no traffic of the pod.
+    let is_of_pod = |part: &&StatusPart| {
+        let reason = part.reason.and_then(RuleReason::named);
+        reason.is_none_or(|reason| reason.meaning() != Meaning::ProxyCallsOwnPod)
+    };
+    let captured: Vec<&StatusPart> = parts.captured.iter().filter(is_of_pod).collect();
+    let captured_in = |family: Family| captured.iter().any(|part| part.is_of(family));
+    let directions: Vec<&'static str> = ["outbound", "inbound", "dns"]
+        .into_iter()
+        .filter(|direction| captured.iter().any(|part| [*direction, "both"].contains(&part.direction)))
+        .collect();
     let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
     let listeners = listeners::listening(&seen, &recognized);
     let mut findings = witness::findings(&seen, &recognized);
-    findings.extend(listeners::findings(&listeners));
-    let captures = |mesh: &Mesh| parts.captured.iter().any(|part| part.mesh == mesh.name());
+    // Without captured traffic, no proxy is needed.
+    if !families.is_empty() {
+        findings.extend(listeners::findings(&listeners));
+    }
+    findings.extend(listeners::runs_as_proxy(&seen, &listeners));
+    let is_unread = |finding: &Finding| (finding.level, finding.code) == (Level::Failure, Code::Unreadable);
+    let is_complete = !seen.findings.iter().any(is_unread);
+    let is_undecided = families.is_empty() && !held.is_empty() && witness::is_undecided(&seen);
+    if is_undecided {
+        let text = "rules that are not understood may decide about usual packets";
+        let remedy = "see which with sidecar-init explain --live";
+        findings.push(Finding::failure(Code::Unreadable, "", text, remedy));
+    }
+    let is_complete = is_complete && !is_undecided;
+    let captures = |mesh: &Mesh| captured.iter().any(|part| part.mesh == mesh.name());
     let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
-    findings.extend(gaps(&seen, &families, &meshes));
+    if is_complete {
+        findings.extend(gaps(&seen, &families, &meshes));
+    }
     findings.extend(held.iter().filter_map(|held| drift(held.made.as_ref()?)));
-    let mut summary = summary(held, &families, &meshes, &parts);
+    let mut summary = summary(held, &families, &meshes, &directions);
     if let (Some(mesh), [], []) = (seen.only, &*families, &**held) {
         summary = format!("nothing is captured for {}", mesh.ownership().name);
         if !others.is_empty() {
@@ -89,12 +115,16 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
             summary.push_str(&format!("; rules of {} are here", names.join(" and ")));
         }
     }
+    if families.is_empty() && !is_complete {
+        summary = "whether traffic is captured is unknown: some rules are not understood".to_owned();
+    }
     let held = held.clone();
     findings.extend(seen.findings);
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    findings.sort_by_key(|finding| finding.level);
     CaptureStatus {
-        capturing: !families.is_empty(),
+        capturing: (is_complete || !families.is_empty()).then_some(!families.is_empty()),
         summary,
+        directions,
         meshes: meshes.into_iter().map(Mesh::name).collect(),
         families: families.iter().copied().map(Family::word).collect(),
         made: held.iter().find_map(|held| held.made.clone()),
@@ -109,6 +139,16 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
 }
 
 impl CaptureStatus {
+    /// Whether rules were changed since they were made.
+    pub fn has_changed(&self) -> bool {
+        self.findings.iter().any(|finding| finding.code == Code::Changed)
+    }
+
+    /// Whether capture can't work, or is unknown.
+    pub fn fails(&self) -> bool {
+        self.findings.iter().any(|finding| finding.level == Level::Failure)
+    }
+
     /// Sets the packets a second since an earlier reading, so many seconds ago. Rules that were made again
     /// since count from nothing.
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
@@ -123,12 +163,7 @@ impl CaptureStatus {
     }
 }
 
-fn summary(
-    held: &[InstalledRules],
-    families: &[Family],
-    meshes: &[Mesh],
-    parts: &parts::StatusParts,
-) -> String {
+fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], directions: &[&str]) -> String {
     let mut by: Vec<&str> = Vec::new();
     for held in held {
         if !by.contains(&held.backend.as_str()) {
@@ -140,11 +175,8 @@ fn summary(
         ([], _) => format!("nothing is captured, though rules of the mesh are there ({})", by.join(", ")),
         (families, _) => {
             let names: Vec<String> = families.iter().map(ToString::to_string).collect();
-            let directions: Vec<&str> = ["outbound", "inbound", "dns"]
-                .into_iter()
-                .filter(|direction| parts.captured.iter().any(|part| part.direction == *direction))
-                .map(|direction| if direction == "dns" { "DNS" } else { direction })
-                .collect();
+            let directions: Vec<&str> =
+                directions.iter().map(|word| if *word == "dns" { "DNS" } else { word }).collect();
             let by = if by.is_empty() { "rules of an unknown program".to_owned() } else { by.join(" and ") };
             let directions = match directions.split_last() {
                 Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
@@ -164,25 +196,35 @@ fn summary(
 }
 
 /// Addresses whose traffic bypasses the proxy, while that of the other family goes there.
-fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<NamespaceFinding> {
+fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = crate::explain::PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
-        let own = |address: &&IpAddr| Family::of(**address) == family && witness::passes(seen, **address);
-        reachable.iter().find(own).map(|address| (family, *address))
+        let own = reachable.iter().filter(|address| Family::of(**address) == family);
+        let mut passing = own.map(|address| (family, *address, witness::passes(seen, *address)));
+        passing.find(|(.., passes)| *passes != Some(false))
     };
-    let finding = |(family, address): (Family, IpAddr)| {
+    let finding = |(family, address, passes): (Family, IpAddr, Option<bool>)| {
+        let [uncaptured, unknown] = match family {
+            Family::V4 => [Code::Ipv4Uncaptured, Code::Unreadable],
+            Family::V6 => [Code::Ipv6Uncaptured, Code::Ipv6Unknown],
+        };
+        if passes.is_none() {
+            let text =
+                format!("whether {family} of {address} is captured is unknown: rules are not understood");
+            return Finding::warning(unknown, "", text, "see which with sidecar-init explain --live");
+        }
         let remedies = meshes.iter().map(|mesh| mesh.reasons().remedy_of_gap(family));
         let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
             format!("{family} bypasses the proxy: the pod has {address}, and no rule captures {family}");
-        NamespaceFinding::fail(family.word(), text, remedy)
+        Finding::warning(uncaptured, "", text, remedy)
     };
     missing.filter_map(of).map(finding).collect()
 }
 
-fn drift(record: &Record) -> Option<NamespaceFinding> {
+fn drift(record: &Record) -> Option<Finding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
@@ -191,6 +233,6 @@ fn drift(record: &Record) -> Option<NamespaceFinding> {
         );
         let remedy =
             "sidecar-init diff with the pod's flags shows what differs, sidecar-init apply puts it back";
-        NamespaceFinding::warn("drift", text, remedy)
+        Finding::warning(Code::Changed, "", text, remedy)
     })
 }

@@ -1,7 +1,7 @@
 //! What was read of a network namespace: its rules and who made them, its addresses, its sockets.
 
 use mesh::Mesh;
-use rules::finding::NamespaceFinding;
+use rules::finding::Finding;
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Protocol};
 use serde::Serialize;
@@ -18,12 +18,14 @@ pub struct Observation<'a> {
     pub addresses: &'a [IpAddr],
     /// Who listens; `None` where that can't be seen.
     pub sockets: Option<&'a [Socket]>,
+    /// Processes of the proxy's users, as far as they can be seen.
+    pub processes: &'a [UserProcess],
     /// What holds rules of meshes.
     pub held: Vec<InstalledRules>,
     /// The one mesh to report; `None` for all that are there.
     pub only: Option<Mesh>,
     /// What the engine has found that is not as it should be.
-    pub findings: Vec<NamespaceFinding>,
+    pub findings: Vec<Finding>,
 }
 
 /// Rules of a mesh in one place.
@@ -72,6 +74,18 @@ pub struct Socket {
     pub uid: u32,
     /// Its process, number and name, where that can be seen.
     pub process: Option<(u32, String)>,
+    /// The group of its process, where that can be seen.
+    pub gid: Option<u32>,
     /// Whether TPROXY can hand packets to it; `None` where that can't be seen.
     pub is_transparent: Option<bool>,
+}
+
+/// A process and its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserProcess {
+    pub id: u32,
+    pub name: String,
+    pub uid: u32,
+    /// Whether it is surely in the network namespace.
+    pub is_here: bool,
 }

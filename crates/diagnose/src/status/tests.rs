@@ -8,7 +8,7 @@ use mesh::recognition::named;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh};
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding};
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family, Table, Uid, parse, render};
 use std::{io, net::IpAddr};
@@ -95,6 +95,7 @@ fn seen_of(only: Option<Mesh>, views: &ByFamily<View>, addresses: &[IpAddr]) -> 
         routing: &ByFamily { v4: routing(), v6: routing() },
         addresses,
         sockets: None,
+        processes: &[],
         held: Vec::new(),
         only,
         findings: Vec::new(),
@@ -163,7 +164,7 @@ fn a_family_that_others_drop_bypasses_no_proxy() {
         let text = format!("*filter\n{rules}COMMIT\n");
         let views = ByFamily { v4: listed(&captured, Family::V4), v6: listed(&text, Family::V6) };
         let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
-        let found = status.findings.iter().any(|finding| finding.topic == "ipv6");
+        let found = status.findings.iter().any(|finding| finding.code == Code::Ipv6Uncaptured);
         assert_eq!(found, bypasses, "{rules}: {:#?}", status.findings);
     }
 }
@@ -173,8 +174,8 @@ fn a_family_that_others_drop_bypasses_no_proxy() {
 fn names_of_others_move_no_cursor() {
     let views = ByFamily { v4: View::empty(Family::V4), v6: View::empty(Family::V6) };
     let mut status = seen(&views, &[]);
-    status.findings.push(NamespaceFinding::warn("foreign", "chain c\u{1b}[2J decides", "see c\u{7}"));
-    let text = crate::plain(&status.text(80));
+    status.findings.push(Finding::warning(Code::OthersFirst, "", "chain c\u{1b}[2J decides", "see c\u{7}"));
+    let text = crate::plain(&status.text(80, true));
     assert!(text.contains("chain c\\u{1b}[2J decides") && text.contains("-> see c\\u{7}"), "{text:?}");
 }
 
@@ -194,6 +195,7 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
             routing: &ByFamily { v4: routing(), v6: routing() },
             addresses: &[],
             sockets: Some(&[]),
+            processes: &[],
             held: Vec::new(),
             only: None,
             findings: Vec::new(),
@@ -210,20 +212,20 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
 #[test]
 fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
     let jump = "-A OUTPUT -j ISTIO_OUTPUT\n";
-    let check = |jumps: &str, topic: &str| {
+    let check = |jumps: &str, code: Code| {
         let text = format!(
             "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n{jumps}\
              -A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
              -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n"
         );
         let findings = status_of(&text).findings;
-        let is_expected = |finding: &NamespaceFinding| {
-            finding.topic == topic && finding.text.contains("ISTIO_OUTPUT in IPv4 table nat")
+        let is_expected = |finding: &Finding| {
+            finding.code == code && finding.text.contains("ISTIO_OUTPUT in IPv4 table nat")
         };
         assert!(findings.iter().any(is_expected), "{jumps}: {findings:#?}");
     };
-    check("", "rules");
-    check(&format!("-A OUTPUT -j ACCEPT\n{jump}"), "foreign");
+    check("", Code::IncompleteRules);
+    check(&format!("-A OUTPUT -j ACCEPT\n{jump}"), Code::Overruled);
 }
 
 /// Whichever rules and options make it, each sentence is shown once.
@@ -272,7 +274,7 @@ fn what_one_family_excludes_is_shown_with_its_family_unless_addresses_show_it() 
     };
     let views = ByFamily { v4: listed(&KUMA, Family::V4), v6: listed(&[], Family::V6) };
     let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
-    let text = crate::plain(&status.text(200));
+    let text = crate::plain(&status.text(200, true));
     for (item, is_shown) in [("user 1001", true), ("to 10.3.0.0/16", false)] {
         let line =
             text.lines().find(|line| line.contains(item)).unwrap_or_else(|| panic!("no {item}: {text}"));
@@ -492,7 +494,7 @@ fn older_rules_for_dns_are_the_agents() {
     assert!(excluded.contains(&"istio outbound: all but TCP and DNS".into()), "{excluded:?}");
     let listeners: Vec<_> = status.listeners.iter().map(|one| (one.port, one.protocol)).collect();
     assert_eq!(listeners, [(15001, "tcp"), (15006, "tcp"), (15053, "tcp"), (15053, "udp")]);
-    assert!(!status.findings.iter().any(|finding| finding.topic == "foreign"), "{:?}", status.findings);
+    assert!(!status.findings.iter().any(|finding| finding.code == Code::Overruled), "{:?}", status.findings);
 }
 
 #[test]
@@ -507,7 +509,7 @@ fn two_meshes_at_once_are_told_apart() {
     let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
     assert_eq!(status.meshes, ["istio", "linkerd"]);
     assert!(status.summary.ends_with(", for Istio's sidecar and linkerd"), "{}", status.summary);
-    let text = crate::plain(&status.text(100));
+    let text = crate::plain(&status.text(100, true));
     let at = |title: &str| text.find(title).unwrap_or_else(|| panic!("no {title} in {text}"));
     assert!(at("Captured for Istio's sidecar") < at("Excluded for Istio's sidecar"), "{text}");
     assert!(at("Excluded for Istio's sidecar") < at("Captured for linkerd"), "{text}");

@@ -1,11 +1,11 @@
 //! The status for people, as wide as their terminal.
 
-use super::finding::style;
 use super::{CaptureStatus, Hit, InstalledRules, Record, StatusPart};
 use crate::Style;
+use crate::finding::line;
 use mesh::Mesh;
 use mesh::visible;
-use rules::finding::{FindingLevel, NamespaceFinding};
+use rules::finding::Finding;
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
 use std::net::IpAddr;
@@ -16,17 +16,17 @@ const WORD: usize = 10;
 const LEAST: usize = 24;
 
 impl CaptureStatus {
-    /// The text for people, for as many columns.
-    pub fn text(&self, width: usize) -> String {
-        text(self, width)
+    /// The text for people, for as many columns: all of it, or what is captured, what is wrong, and what was met.
+    pub fn text(&self, width: usize, all: bool) -> String {
+        text(self, width, all)
     }
 }
 
-fn text(status: &CaptureStatus, width: usize) -> String {
+fn text(status: &CaptureStatus, width: usize, all: bool) -> String {
     let mut page = Page { out: String::new(), width };
-    let style = if status.capturing { Style::Captured } else { Style::Passing };
+    let style = if status.capturing == Some(true) { Style::Captured } else { Style::Passing };
     page.line(0, "", style, &capitalised(&status.summary));
-    if status.held_by.is_empty() && !status.capturing {
+    if status.held_by.is_empty() && status.capturing == Some(false) {
         page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
     }
     page.findings(&status.findings);
@@ -42,9 +42,13 @@ fn text(status: &CaptureStatus, width: usize) -> String {
         page.parts(&title("Excluded"), Style::Passing, &of_mesh(&status.left_alone));
         page.parts(&title("Dropped"), Style::Dropped, &of_mesh(&status.dropped));
     }
-    page.listeners(status);
-    page.hits(&status.hits);
-    page.made(status);
+    if all {
+        page.listeners(status);
+    }
+    page.hits(&status.hits, all);
+    if all {
+        page.made(status);
+    }
     page.out
 }
 
@@ -123,12 +127,13 @@ impl Page {
         }
     }
 
-    fn hits(&mut self, hits: &[Hit]) {
-        if hits.is_empty() {
+    fn hits(&mut self, hits: &[Hit], all: bool) {
+        let is_watched = hits.iter().any(|hit| hit.per_second.is_some());
+        let all = all || is_watched;
+        if !hits.iter().any(|hit| all || hit.packets > 0) {
             return;
         }
         self.title("Hits");
-        let is_watched = hits.iter().any(|hit| hit.per_second.is_some());
         let counts = |packets: &str, per_second: Option<f64>| match per_second {
             Some(rate) => format!("{packets:>9} {:>9}", format!("{rate:.1}/s")),
             None if is_watched => format!("{packets:>9} {:>9}", ""),
@@ -140,7 +145,7 @@ impl Page {
         let mut hits: Vec<&Hit> = hits.iter().collect();
         hits.sort_by_key(|hit| Reverse(hit.packets));
         for hit in hits {
-            if hit.packets == 0 && hit.fate != "captured" {
+            if hit.packets == 0 && !(all && hit.fate == "captured") {
                 quiet += 1;
                 continue;
             }
@@ -155,7 +160,7 @@ impl Page {
             };
             self.line(indent, &counts, style, &format!("{}{option}", hit.text));
         }
-        if quiet > 0 {
+        if all && quiet > 0 {
             let rules = if quiet == 1 { "1 other kind of rule has" } else { "other kinds of rules have" };
             let text = if quiet == 1 {
                 format!("{rules} met no packet")
@@ -212,24 +217,13 @@ impl Page {
         }
     }
 
-    fn findings(&mut self, findings: &[NamespaceFinding]) {
-        // What is wrong with listeners is shown beside them.
-        let findings: Vec<&NamespaceFinding> =
-            findings.iter().filter(|one| one.topic != "listeners").collect();
+    fn findings(&mut self, findings: &[Finding]) {
         if findings.is_empty() {
             return;
         }
         self.title("Findings");
-        for NamespaceFinding { level, topic: _, text, remedy } in findings {
-            let word = match level {
-                FindingLevel::Ok => "ok",
-                FindingLevel::Warn => "warn",
-                FindingLevel::Fail => "fail",
-            };
-            self.line(2 + 6, word, style(*level), text);
-            if let Some(remedy) = remedy {
-                self.line(2 + 6, "", Style::Quiet, &format!("-> {remedy}"));
-            }
+        for finding in findings {
+            self.out.push_str(&line(finding, self.width.max(LEAST)));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::explain::{
 use mesh::DNS_PORT;
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, Role, summary::field_condition};
-use rules::finding::NamespaceFinding;
+use rules::finding::{Code, Finding, Level};
 use rules::nft::{Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule, walk};
 use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target, TrafficEffect};
@@ -32,8 +32,8 @@ const MAX_PORTS: usize = 8;
 pub(super) fn findings(
     seen: &Observation<'_>,
     recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
-) -> Vec<NamespaceFinding> {
-    let mut found: Vec<NamespaceFinding> = Vec::new();
+) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
     for (family, recognized) in recognized.iter() {
         found.extend(contradicted(seen, family, recognized));
         found.extend(unreached(seen.views.get(family), family, recognized));
@@ -46,11 +46,7 @@ pub(super) fn findings(
 }
 
 /// Claims of which a packet shows that others decide.
-fn contradicted(
-    seen: &Observation<'_>,
-    family: Family,
-    recognized: &[RecognizedRule<'_>],
-) -> Vec<NamespaceFinding> {
+fn contradicted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let view = seen.views.get(family);
     let ours: BTreeSet<At> = recognized.iter().map(|recognized| recognized.at).collect();
     let claims: Vec<Claim> = recognized.iter().filter_map(|recognized| claim(view, recognized)).collect();
@@ -73,7 +69,7 @@ fn contradiction(
     claim: &Claim,
     witness: &Witness,
     ours: &BTreeSet<At>,
-) -> Option<NamespaceFinding> {
+) -> Option<Finding> {
     let view = seen.views.get(family);
     let explanation =
         explain(view, seen.routing.get(family), &witness.packet).with_endpoint_names(&witness.endpoint_names);
@@ -100,10 +96,8 @@ fn contradiction(
     let option = option.unwrap_or_default();
     let text = format!("{} {claimed}{option} and is {}", witness.what, explanation.sentence());
     let remedy = "see all rules that it meets with sidecar-init explain --live";
-    Some(match outcome.verdict {
-        Verdict::Unknown => NamespaceFinding::warn("foreign", text, remedy),
-        _ => NamespaceFinding::fail("foreign", text, remedy),
-    })
+    let level = if outcome.verdict == Verdict::Unknown { Level::Warning } else { Level::Failure };
+    Some(Finding { level, ..Finding::failure(Code::Overruled, "", text, remedy) })
 }
 
 /// The first ports of the lists that rules of other programs match.
@@ -162,21 +156,34 @@ fn pod(seen: &Observation<'_>, claims: &[Claim]) -> PodContext {
     pod.with_proxy(&proxy_of(claims))
 }
 
-/// Whether some TCP from or to this address of the pod passes its rules, or may. None does where rules of others drop all of a
-/// family, or redirect it to a port.
-pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> bool {
+/// Whether some TCP from or to this address of the pod passes its rules; `None` where only rules that are not understood let it
+/// pass. It does not where rules of others drop all of a family, or redirect it to a port.
+pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
+    let verdicts: Vec<Verdict> = verdicts(seen, address).collect();
+    let passes = verdicts.contains(&Verdict::Pass);
+    (passes || !verdicts.contains(&Verdict::Unknown)).then_some(passes)
+}
+
+/// Whether rules that are not understood may decide about usual packets.
+pub(super) fn is_undecided(seen: &Observation<'_>) -> bool {
+    STAND_IN
+        .into_iter()
+        .flat_map(|address| verdicts(seen, address))
+        .any(|verdict| verdict == Verdict::Unknown)
+}
+
+/// The verdicts of TCP from and to this address of the pod, at usual ports.
+fn verdicts<'a>(seen: &'a Observation<'_>, address: IpAddr) -> impl Iterator<Item = Verdict> + 'a {
     let family = Family::of(address);
     let (view, routing) = (seen.views.get(family), seen.routing.get(family));
     let pod = PodContext::new([address], None);
     let outside = ELSEWHERE.into_iter().find(|one| Family::of(*one) == family);
     let outbound = outside.map(|outside| (Sender::App, outside));
-    let mut ways = outbound.into_iter().chain([(Sender::External, address)]);
-    ways.any(|(sender, to)| {
-        PORTS.into_iter().any(|port| {
-            let packet = usual_packet(sender, &pod, &pod, Protocol::Tcp, SocketAddr::new(to, port));
-            let verdict = packet.map(|packet| walk(view, routing, &packet, &mut ()).verdict);
-            matches!(verdict, Some(Verdict::Pass | Verdict::Unknown))
-        })
+    let ways = outbound.into_iter().chain([(Sender::External, address)]);
+    let packets = ways.flat_map(|(sender, to)| PORTS.map(|port| (sender, SocketAddr::new(to, port))));
+    packets.filter_map(move |(sender, to)| {
+        let packet = usual_packet(sender, &pod, &pod, Protocol::Tcp, to)?;
+        Some(walk(view, routing, &packet, &mut ()).verdict)
     })
 }
 
@@ -258,7 +265,7 @@ fn network_of(item: &str) -> Option<Cidr> {
 
 /// Chains of iptables that no packet comes to: a killed run or the removal of jumps leaves them, or a rule before the jump
 /// takes all.
-fn unreached(view: &View, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<NamespaceFinding> {
+fn unreached(view: &View, family: Family, recognized: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let mut chains: BTreeMap<(&str, &str), (bool, usize)> = BTreeMap::new();
     for recognized in recognized.iter().filter(|recognized| !recognized.chain.table.starts_with("inet ")) {
         let matters = match recognized.role {
@@ -282,22 +289,18 @@ fn unreached(view: &View, family: Family, recognized: &[RecognizedRule<'_>]) -> 
                 "a rule takes all packets before rules of {chain} in {family} table {table}: these capture nothing"
             );
             let remedy = "see all rules that a packet meets with sidecar-init explain --live";
-            return NamespaceFinding::fail("foreign", text, remedy);
+            return Finding::failure(Code::Overruled, "", text, remedy);
         }
         let text =
             format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
         let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
-        NamespaceFinding::fail("rules", text, remedy)
+        Finding::failure(Code::IncompleteRules, "", text, remedy)
     })
     .collect()
 }
 
 /// TPROXY that nothing routes for.
-fn unrouted(
-    seen: &Observation<'_>,
-    family: Family,
-    recognized: &[RecognizedRule<'_>],
-) -> Option<NamespaceFinding> {
+fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.routing.get(family).local_marks;
     let mark =
         recognized.iter().filter(|recognized| recognized.is_reached).find_map(
@@ -311,6 +314,7 @@ fn unrouted(
             "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
             mark.value
         );
-        NamespaceFinding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
+        let remedy = "sidecar-init apply with the pod's flags puts policy rule and route back";
+        Finding::failure(Code::MissingRouting, "", text, remedy)
     })
 }

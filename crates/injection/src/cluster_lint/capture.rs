@@ -6,10 +6,10 @@ use super::injected::Membership;
 use super::inventory::DescribedPod;
 use diagnose::explain::{PodContext, RuleView};
 use diagnose::lint::{lint, of_pod};
-use mesh::finding::{Code, Finding, Level};
-use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, Remark, read};
+use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, read};
 use mesh::sources::{Dialect, Given, Raw, RemoteHost, STAND_IN, Source};
 use mesh::{Capture, InputProblem, Mesh, Problems, Resolved, Selector, Setting};
+use rules::finding::{Code, Finding, Level};
 use rules::simulate::{Direction, Packet, Verdict, walk};
 use rules::{ConnState, Family, Protocol};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Captures {
             let is_of_form =
                 [Code::UnknownAnnotation, Code::Misplaced, Code::DroppedField].contains(&remark.code);
             if is_of_form || is_about_capture {
-                groups.about(of_remark(remark), pod);
+                groups.about(remark.clone(), pod);
             }
         }
         if !is_captured && membership.signs.is_empty() {
@@ -125,8 +125,10 @@ impl LintedCapture {
         match settings.resolve(&*host) {
             Ok(Resolved { capture, warnings }) => {
                 let raw = settings.raw.clone();
-                let mut findings: Vec<Finding> =
-                    warnings.iter().map(|text| plain(Level::Warning, Code::SurprisingValue, text)).collect();
+                let mut findings: Vec<Finding> = warnings
+                    .iter()
+                    .map(|text| Finding::plain(Level::Warning, Code::SurprisingValue, text))
+                    .collect();
                 findings.extend(lint(&raw, &capture, &[]).into_iter().map(without_stand_ins));
                 let own = PodContext::new([IpAddr::V4(STAND_IN.0)], Some(&*capture));
                 let view = RuleView::of_config(&*capture, Family::V4, &own);
@@ -191,15 +193,6 @@ impl PodCapture {
 fn without_stand_ins(finding: Finding) -> Finding {
     let text = finding.text.replace(&STAND_IN.1.to_string(), "an IPv6 address");
     Finding { text, ..finding }
-}
-
-/// A finding whose text has all.
-fn plain(level: Level, code: Code, text: &str) -> Finding {
-    Finding { level, ..Finding::warning(code, "", text, "") }
-}
-
-fn of_remark(remark: &Remark) -> Finding {
-    plain(remark.level, remark.code, &remark.text)
 }
 
 fn invalid(problem: &InputProblem, title: &str) -> Finding {

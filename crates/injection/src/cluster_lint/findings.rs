@@ -2,7 +2,7 @@
 
 use super::inventory::{DescribedPod, Inventory};
 use super::object::{ClusterObject, ObjectName, ObjectPlace};
-use mesh::finding::{Code, Finding, Level};
+use rules::finding::{Code, Finding, Level};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

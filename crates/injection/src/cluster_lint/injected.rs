@@ -6,8 +6,8 @@ use super::inventory::{DescribedPod, Inventory};
 use crate::decision::{DecisionReason, INJECT, InjectionFacts, decide};
 use crate::webhook::{INJECTION, Miss, REVISION};
 use mesh::Mesh;
-use mesh::finding::{Code, Finding};
 use mesh::pod::{MeshSign, signs};
+use rules::finding::{Code, Finding};
 
 /// The meshes of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

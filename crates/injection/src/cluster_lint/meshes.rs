@@ -4,8 +4,8 @@ use super::findings::FindingGroups;
 use super::injected::Membership;
 use super::inventory::DescribedPod;
 use mesh::Mesh;
-use mesh::finding::{Code, Finding};
 use mesh::pod::MeshSign;
+use rules::finding::{Code, Finding};
 
 /// Reports a pod that has signs of two meshes.
 pub(super) fn judge(pod: &DescribedPod<'_>, membership: &Membership, groups: &mut FindingGroups) {

@@ -5,8 +5,8 @@ use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
 use mesh::Mesh;
-use mesh::finding::{Code, Finding};
 use mesh::settings::mapping::TABLE;
+use rules::finding::{Code, Finding};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,8 +1,7 @@
 //! Findings as programs read them.
 
 use super::findings::ClusterFindings;
-use diagnose::lint::Item;
-use mesh::finding::Finding;
+use diagnose::finding::FindingReport;
 use serde::Serialize;
 
 /// The version of the form. A new field does not raise it; a removed one, or one with another meaning, does.
@@ -29,7 +28,7 @@ pub struct ClusterLintReport<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterItem<'a> {
     #[serde(flatten)]
-    pub finding: Item<'a>,
+    pub finding: FindingReport<'a>,
     /// The objects that the finding is about: workloads in place of their pods.
     pub objects: Vec<ItemObject<'a>>,
 }
@@ -60,7 +59,7 @@ pub fn report(found: &ClusterFindings) -> ClusterLintReport<'_> {
                 line: place.map(|place| place.line),
             }
         });
-        ClusterItem { finding: item(&finding.finding), objects: objects.collect() }
+        ClusterItem { finding: FindingReport::from(&finding.finding), objects: objects.collect() }
     });
     ClusterLintReport {
         version: VERSION,
@@ -68,15 +67,5 @@ pub fn report(found: &ClusterFindings) -> ClusterLintReport<'_> {
         not_judged: &found.not_judged,
         pod_count: found.pods,
         workload_count: found.templates,
-    }
-}
-
-/// A finding as all lints print it. What is empty is in the text.
-pub(super) fn item(finding: &Finding) -> Item<'_> {
-    let item = Item::from(finding);
-    Item {
-        option: item.option.filter(|option| !option.is_empty()),
-        remedy: item.remedy.filter(|remedy| !remedy.is_empty()),
-        ..item
     }
 }

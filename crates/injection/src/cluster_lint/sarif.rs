@@ -1,10 +1,9 @@
 //! Findings as SARIF 2.1.0: a result for each object, at its line where it is written in a file.
 
 use super::findings::{ClusterFindings, ConcernedObject};
-use super::report::item;
 use data_encoding::HEXLOWER;
 use diagnose::lint::annotate::{self, FindingLocation};
-use mesh::finding::Finding;
+use rules::finding::Finding;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -29,7 +28,7 @@ fn result(finding: &Finding, object: &ConcernedObject, seen: &mut BTreeMap<Strin
         text: place.map_or("", |place| &place.text),
         title: Some(&title),
     };
-    let mut result = annotate::sarif_results(&[item(finding)], &location).remove(0);
+    let mut result = annotate::sarif_results(std::slice::from_ref(finding), &location).remove(0);
     if let Some(place) = place {
         let line = &mut result["locations"][0]["physicalLocation"]["region"]["startLine"];
         // It was counted within the object's own text.
@@ -45,7 +44,7 @@ fn result(finding: &Finding, object: &ConcernedObject, seen: &mut BTreeMap<Strin
 
 /// What stays the same of a finding while lines move and words change: its code, what it is about, and which of several.
 fn fingerprint(finding: &Finding, title: &str, seen: &mut BTreeMap<String, usize>) -> String {
-    let what = format!("{} {} {title}", finding.code, finding.option);
+    let what = format!("{} {} {title}", finding.code, finding.subject);
     let number = seen.entry(what.clone()).or_default();
     *number += 1;
     HEXLOWER.encode(&Sha256::digest(format!("{what} {number}"))[..16])

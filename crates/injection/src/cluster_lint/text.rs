@@ -1,7 +1,7 @@
 //! Findings in lines for people.
 
 use super::findings::{ClusterFinding, ClusterFindings, ConcernedObject};
-use super::report::item;
+use diagnose::finding::line;
 use diagnose::{Style, fold};
 use mesh::visible;
 
@@ -12,7 +12,7 @@ const HANG: usize = 15;
 pub fn text(found: &ClusterFindings, width: usize) -> String {
     let mut out = String::new();
     for finding in &found.findings {
-        out += &item(&finding.finding).text(width);
+        out += &line(&finding.finding, width);
         out += &fold(&format!("{:HANG$}{}\n", "", objects(finding)), HANG, width);
     }
     for sentence in &found.not_judged {

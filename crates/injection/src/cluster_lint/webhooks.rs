@@ -6,7 +6,7 @@ use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
 use crate::webhook;
-use mesh::finding::{Code, Finding};
+use rules::finding::{Code, Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reports webhooks for pods that can't do what they are there for.

@@ -16,7 +16,7 @@ fn status() -> Value {
         "left_alone": [{ "mesh": "istio", "direction": "inbound", "text": "port 15090", "option": "-d" }],
         "dropped": [],
         "listeners": [{ "port": 15006, "protocol": "tcp", "text": "envoy" }],
-        "findings": [{ "level": "warn", "topic": "drift", "text": "our table was changed since", "remedy": "sidecar-init diff" }],
+        "findings": [{ "level": "warning", "code": "SI047", "subject": null, "text": "a rule comes first", "remedy": "sidecar-init apply" }],
     })
 }
 
@@ -26,14 +26,27 @@ fn the_status_of_a_pod_is_shown() {
     fake.object("exec *sidecar-init status *", &status());
     let ran = fake.run(&["status", "pod/web-0", "-n", "shop"]).with(0);
     let text = ran.stdout.split_once(":\n").expect("a basis").1;
-    let expected = "inbound traffic is captured over IPv4, by nftables\n\nFindings\n  warn      our table was changed since -> \
-                    sidecar-init diff\n\nCaptured\n  inbound   all other ports (-b '*')\n\nExcluded\n  inbound   port 15090 \
+    let expected = "inbound traffic is captured over IPv4, by nftables\n\nFindings\n  warning   SI047 a rule comes first -> \
+                    sidecar-init apply\n\nCaptured\n  inbound   all other ports (-b '*')\n\nExcluded\n  inbound   port 15090 \
                     (-d)\n\nListeners\n  15006/tcp envoy\n\nMade\n  nftables  20 rules, ipv4, by sidecar-init\n";
     assert_eq!(text, expected);
     assert!(ran.stdout.starts_with("by the kernel of pod shop/web-0 on node worker-1"), "{}", ran.stdout);
     let document = fake.run(&["status", "web-0", "-o", "json"]).with(0).json();
     assert_eq!(document["kernel"], status());
 
+    for (capturing, level, finding, code) in [
+        (json!(true), "warning", "SI059", 3),
+        (json!(false), "warning", "SI047", 3),
+        (Value::Null, "failure", "SI045", 1),
+        (json!(true), "failure", "SI056", 1),
+    ] {
+        let mut other = status();
+        other["capturing"] = capturing;
+        (other["findings"][0]["level"], other["findings"][0]["code"]) = (json!(level), json!(finding));
+        let mut fake = Fake::with_agent();
+        fake.answer("exec *sidecar-init status *", &other.to_string(), "", code);
+        fake.run(&["status", "web-0"]).with(code);
+    }
     let mut by_iptables = status();
     by_iptables["held_by"][0]["backend"] = json!("iptables-legacy");
     let mut fake = Fake::with_agent();

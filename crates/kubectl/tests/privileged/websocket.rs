@@ -76,13 +76,13 @@ fn the_agent_answers() {
     assert_eq!(agreement(&document), [&json!(true), &json!(true)], "{document}");
     let proxy = ["explain", "web-0", "10.0.0.5:443", "--sender", "proxy", "--expect", "not-captured"];
     session.run(&proxy).with(0);
-    session.run(&["status", "web-0"]).with(0).prints("outbound and inbound traffic is captured over IPv4");
+    session.run(&["status", "web-0"]).with(1).prints("outbound and inbound traffic is captured over IPv4");
     // The manifest is the input of the session.
     check_equality(&session.run(&["diff", "web-0"]).with(0));
 
     // As another program does.
     session.namespace.command(&["nft", "flush", "chain", "inet", "sidecar_init", "nat_ISTIO_INBOUND"]);
-    let status = session.run(&["status", "web-0"]).with(0).stdout;
+    let status = session.run(&["status", "web-0"]).with(1).stdout;
     assert!(status.contains("our table was") && status.contains("changed"), "{status}");
     session.run(&["diff", "web-0"]).with(3).prints("nat_ISTIO_INBOUND").prints("# missing");
     assert_eq!(session.cluster.count("get", "pods/exec"), 9);

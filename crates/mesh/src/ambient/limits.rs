@@ -4,9 +4,9 @@
 use super::Reason;
 use super::defaults::{DNS_PORT, PROXY_MARK};
 use super::reason::ROWS;
-use crate::finding::Code;
 use crate::limit::Limit;
 use rules::Protocol;
+use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,8 +1,8 @@
 //! Cautions: valid settings whose effect may surprise their author, for `lint`.
 
 use crate::Setting;
-use crate::finding::Code;
 use crate::limit::Caution;
+use rules::finding::Code;
 
 /// In the order in which they are reported.
 pub(super) const CAUTIONS: &[Caution] = &[

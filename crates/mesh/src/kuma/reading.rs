@@ -5,13 +5,13 @@ use super::defaults::DOCKER_CHAIN;
 use super::ownership::COMMENTS;
 use super::reason::{ROWS, Reason};
 use super::settings::Kuma;
-use crate::finding::Code;
 use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
 use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind};
 use crate::settings::Setting;
 use rules::Family;
+use rules::finding::Code;
 use rules::{ListedCondition, Match};
 
 /// What is known of the mesh's rules.

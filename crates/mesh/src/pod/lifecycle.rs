@@ -6,9 +6,9 @@ use super::facts::{Container, Pod};
 use super::init::{Init, VALIDATION};
 use super::manifest::ManifestObject;
 use super::reading::{CaptureMethod, Reading};
-use crate::finding::{Code, Level, Remark};
 use crate::mesh::Mesh;
 use crate::settings::mapping::PROXY;
+use rules::finding::{Code, Finding, Level};
 use std::collections::BTreeSet;
 
 /// Init containers of injectors that test the rules of a plugin.
@@ -41,7 +41,7 @@ pub(super) fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Applica
 
 /// Remarks about a proxy that keeps a Job alive, about settings that only an injector reads, and about a runtime class in which
 /// the rules have no effect.
-pub(super) fn remarks(object: &ManifestObject, reading: &Reading) -> Vec<Remark> {
+pub(super) fn remarks(object: &ManifestObject, reading: &Reading) -> Vec<Finding> {
     let Some(spec) = &object.pod.spec else { return Vec::new() };
     let mut remarks = Vec::new();
     let is_job = ["Job", "CronJob"].contains(&object.kind.as_str())
@@ -60,14 +60,14 @@ pub(super) fn remarks(object: &ManifestObject, reading: &Reading) -> Vec<Remark>
             "container {proxy} runs on when the others have ended, so that the Job never completes; use a native sidecar, or \
              end the proxy with the last command of the Job"
         );
-        remarks.push(Remark { level: Level::Warning, code: Code::JobKeptAlive, text });
+        remarks.push(Finding::plain(Level::Warning, Code::JobKeptAlive, text));
     }
     if let Some(map) = object.pod.annotations.get(CONFIG_MAP).filter(|_| is_before) {
         let text = format!(
             "{CONFIG_MAP} is {map:?}, a ConfigMap that is not read, so that its settings are missing here; give them as flags, or \
              show the injected pod"
         );
-        remarks.push(Remark { level: Level::Warning, code: Code::AmbiguousManifest, text });
+        remarks.push(Finding::plain(Level::Warning, Code::AmbiguousManifest, text));
     }
     let class = spec.runtime_class.to_lowercase();
     let has_own_stack = ["kata", "gvisor", "runsc"].iter().any(|name| class.contains(name));
@@ -79,7 +79,7 @@ pub(super) fn remarks(object: &ManifestObject, reading: &Reading) -> Vec<Remark>
              an init container, or exclude the pod from the mesh",
             spec.runtime_class
         );
-        remarks.push(Remark { level, code: Code::OwnNetworkStack, text });
+        remarks.push(Finding::plain(level, Code::OwnNetworkStack, text));
     }
     remarks
 }

@@ -7,9 +7,9 @@ use super::shape::ObjectReader;
 use super::standard::{ENFORCE, Standard};
 use super::walk::{FoundObject, MAX_OBJECTS, describes, template_of, walk};
 use super::yaml::documents;
-use crate::finding::Remark;
 use crate::visible::visible;
 use crate::{InputProblem, Problems};
+use rules::finding::Finding;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct ManifestObject {
     /// What has not the form that Kubernetes wants.
     pub problems: Vec<InputProblem>,
     /// Remarks about keys in places where nothing reads them.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<Finding>,
     /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
     pub enforced: Option<Standard>,
 }

@@ -2,8 +2,8 @@
 //! pod, and fields that Kubernetes drops because it does not know them.
 
 use super::node::{ManifestNode, ManifestValue};
-use crate::finding::{Code, Level, Remark};
 use crate::settings::{ANNOTATIONS, nearest};
+use rules::finding::{Code, Finding, Level};
 use std::collections::BTreeSet;
 
 /// The beginnings of names by which a pod controls its injection or its capture; our own have [`ANNOTATIONS`].
@@ -37,7 +37,7 @@ const PLACES: &str = " metadata annotations labels metadata.annotations metadata
 
 /// Remarks about annotations and labels of meshes that are in an object, or in the template of its pods at `path`, but not in
 /// the metadata of the template.
-pub(super) fn metadata(object: &ManifestNode, path: &[&str]) -> Vec<Remark> {
+pub(super) fn metadata(object: &ManifestNode, path: &[&str]) -> Vec<Finding> {
     let [annotations, labels] = ["annotations", "labels"].map(|list| {
         let own = object.at(path).and_then(|template| template.at(&["metadata", list]));
         own.map(names).unwrap_or_default()
@@ -62,7 +62,7 @@ pub(super) fn metadata(object: &ManifestNode, path: &[&str]) -> Vec<Remark> {
             let right = [path, &["metadata", list]].concat().join(".");
             let at = if place.is_empty() { "the object itself".to_owned() } else { place.join(".") };
             let text = format!("{name} at {at} has no effect on pods; put it into {right}");
-            remarks.push(Remark { level: Level::Warning, code: Code::Misplaced, text });
+            remarks.push(Finding::plain(Level::Warning, Code::Misplaced, text));
         }
     }
     remarks
@@ -75,7 +75,7 @@ fn names(node: &ManifestNode) -> BTreeSet<&str> {
 }
 
 /// Remarks about fields of a pod, or of the template of pods at `path` in an object, that Kubernetes does not know.
-pub(super) fn fields(template: &ManifestNode, path: &[&str]) -> Vec<Remark> {
+pub(super) fn fields(template: &ManifestNode, path: &[&str]) -> Vec<Finding> {
     let mut remarks = Vec::new();
     let start = path.iter().map(|key| format!("{key}.")).collect::<String>();
     unknown(template, &start, POD, &mut remarks);
@@ -99,7 +99,7 @@ const OWNERS: [(&str, &str); 4] = [
     (SECURITY, "a securityContext"),
 ];
 
-fn unknown(node: &ManifestNode, path: &str, known: &str, remarks: &mut Vec<Remark>) {
+fn unknown(node: &ManifestNode, path: &str, known: &str, remarks: &mut Vec<Finding>) {
     let has = |list: &str, name: &str| list.split(' ').any(|field| field == name);
     let ManifestValue::Map(entries) = &node.value else { return };
     // `$patch` and its like are directives of kustomize; what has a slash is a matter of metadata.
@@ -114,7 +114,7 @@ fn unknown(node: &ManifestNode, path: &str, known: &str, remarks: &mut Vec<Remar
         // Later versions of Kubernetes have more fields.
         let level = if hint.is_empty() { Level::Note } else { Level::Warning };
         let text = format!("{path}{name} is not a field that is known, and Kubernetes drops it{hint}");
-        remarks.push(Remark { level, code: Code::DroppedField, text });
+        remarks.push(Finding::plain(level, Code::DroppedField, text));
     }
     if let Some(security) = node.get("securityContext") {
         unknown(security, &format!("{path}securityContext."), SECURITY, remarks);

@@ -36,7 +36,6 @@
 //!
 //! [`Raw`]: crate::sources::Raw
 
-pub use crate::finding::Remark;
 pub use crate::settings::mapping;
 
 mod annotations;

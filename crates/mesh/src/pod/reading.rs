@@ -12,11 +12,11 @@ use super::init::{self, Init};
 use super::known::unknown_among;
 use super::manifest::ManifestObject;
 use super::{lifecycle, networks};
-use crate::finding::{Code, Level, Remark};
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
 use crate::settings::{Setting, SettingKind};
 use crate::sources::{Given, Raw, Source, boolean};
+use rules::finding::{Code, Finding, Level};
 use std::collections::BTreeSet;
 
 /// Who sets a pod's rules.
@@ -36,7 +36,7 @@ pub struct Reading {
     /// Why nothing of the pod is captured, now or until it is injected.
     pub skip: Option<Skip>,
     /// What its author should know.
-    pub warnings: Vec<Remark>,
+    pub warnings: Vec<Finding>,
     /// The containers beside the proxy.
     pub applications: Vec<Application>,
     /// Init containers that end before the proxy starts, and run when the rules are set.
@@ -46,8 +46,8 @@ pub struct Reading {
 }
 
 /// A remark about the form of a manifest.
-fn of_form(text: String) -> Remark {
-    Remark { level: Level::Warning, code: Code::AmbiguousManifest, text }
+fn of_form(text: String) -> Finding {
+    Finding::plain(Level::Warning, Code::AmbiguousManifest, text)
 }
 
 /// Reads an object. Pods that are to be injected yet are read as if they were.
@@ -88,7 +88,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     reading.interfaces = networks::interfaces(&pod.annotations);
     reading.warnings.extend(lifecycle::remarks(object, &reading));
     reading.warnings.extend(object.remarks.iter().cloned());
-    let remark = |text| Remark { level: Level::Warning, code: Code::UnknownAnnotation, text };
+    let remark = |text: String| Finding::plain(Level::Warning, Code::UnknownAnnotation, text);
     reading.warnings.extend(unknown_among(pod.annotations.keys()).into_iter().map(remark));
     reading
 }
@@ -105,14 +105,11 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
     }
     if let Some(standard) = object.enforced {
         let namespace = &object.pod.namespace;
-        warnings.push(Remark {
-            level: Level::Warning,
-            code: Code::PodSecurity,
-            text: format!(
-                "namespace {namespace} enforces the Pod Security Standard {standard}, which refuses its init container {name}: \
-                 setting rules takes NET_ADMIN; let the CNI plugin set them, which needs no capability in the pod"
-            ),
-        });
+        let text = format!(
+            "namespace {namespace} enforces the Pod Security Standard {standard}, which refuses its init container {name}: \
+             setting rules takes NET_ADMIN; let the CNI plugin set them, which needs no capability in the pod"
+        );
+        warnings.push(Finding::plain(Level::Warning, Code::PodSecurity, text));
     }
     if setter.may_have_more {
         warnings.push(of_form(format!(
@@ -154,11 +151,11 @@ fn by_plugin(
             let text =
                 format!("nothing of it is captured yet: {skip}; what follows holds once it is injected");
             // Manifests of applications are written before an injector sees them.
-            warnings.push(Remark { level: Level::Note, ..of_form(text) });
+            warnings.push(Finding { level: Level::Note, ..of_form(text) });
         }
         Some(skip) => {
             let level = if skip.is_chosen(&object.pod) { Level::Note } else { Level::Warning };
-            warnings.push(Remark { level, ..of_form(format!("nothing of it is captured: {skip}")) });
+            warnings.push(Finding { level, ..of_form(format!("nothing of it is captured: {skip}")) });
         }
         None => {}
     }

@@ -141,6 +141,10 @@ settings! {
             "What a picture shows: traffic or summary (its main paths) [default: traffic]";
     }
     Status {
+        StatusVerbose: "verbose" _ [], Switch,
+            "Also show listeners, rules that met no packet, and how the rules were made";
+        StatusKernel: "kernel" _ [], Switch,
+            "Show what this kernel and its programs support; needs no rules";
         StatusAll: "all" _ [], Switch, "Show every network namespace of the machine, in a line each, the worst first";
         StatusWatch: "watch" _ [], Switch, "Repeat, with packets a second, until SIGINT or SIGTERM";
         StatusInterval: "interval" _ [] example "500ms", Value("DURATION"),

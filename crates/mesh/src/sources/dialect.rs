@@ -4,6 +4,7 @@
 
 use super::raw::{Given, Raw, Source};
 use crate::settings::{self, Setting, Topic};
+use rules::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the author of a configuration wrote it.
@@ -64,6 +65,13 @@ impl Dialect {
             rest = after;
         }
         rendered + rest
+    }
+
+    /// The same finding, with settings named as their author writes them.
+    pub fn name_in(&self, finding: Finding) -> Finding {
+        let Finding { subject, text, remedy, .. } = &finding;
+        let [subject, text, remedy] = [subject, text, remedy].map(|text| self.render(text));
+        Finding { subject, text, remedy, ..finding }
     }
 
     /// The name of the setting of a flag.

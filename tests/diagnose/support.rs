@@ -1,46 +1,41 @@
-//! `doctor` sees what is wrong, in words and as JSON, and changes nothing.
+//! `status --kernel` shows what is missing, in words and as JSON, and changes nothing; foreign rules are named by all commands.
 
 use crate::support::program::{Outcome, PATH, binary};
-use crate::support::wait;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
-use crate::takeover::upstream;
-use testkit::running::Running;
 
 const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
 
-/// Each finding as `LEVEL TOPIC TEXT` in words, and the same from JSON.
+/// What `status` with these flags prints: each finding of its JSON is in its text.
 fn findings(namespace: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
     let before = all(namespace);
-    let text = run(namespace, &[&["doctor"], flags].concat());
-    let json = run(namespace, &[&["doctor", "--format", "json"], flags].concat());
-    assert_eq!(before, all(namespace), "doctor changed something");
+    let text = run(namespace, &[&["status"], flags].concat());
+    let json = run(namespace, &[&["status", "--format", "json"], flags].concat());
+    assert_eq!(before, all(namespace), "status changed something");
     assert_eq!(text.code, json.code);
     let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
-    let items = document["findings"].as_array().expect("a list").clone();
-    let word = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
-    for item in &items {
-        let [level, topic, printed] = ["level", "topic", "text"].map(|key| word(item, key));
-        let found = text.stdout.lines().any(|line| {
-            line.split_whitespace().next().is_some_and(|sign| level.starts_with(sign))
-                && line.contains(printed.lines().next().unwrap_or_default())
-        });
-        // Processes come and go between two calls.
-        assert!(found || topic == "processes", "{item} is not in\n{}", text.stdout);
-        assert!(matches!(level.as_str(), "ok" | "warning" | "failure"), "{item}");
-        assert!(level == "ok" || !word(item, "remedy").is_empty(), "no remedy: {item}");
+    let words = text.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for item in document["findings"].as_array().expect("a list") {
+        let word = |key: &str| item[key].as_str().unwrap_or_default();
+        let start = format!("{} {} {}", word("level"), word("code"), word("subject"));
+        let is_shown = words.contains(&start) && words.contains(word("text"));
+        assert!(is_shown, "{item} is not in\n{}", text.stdout);
+        assert_eq!(word("level") == "ok", item["remedy"].is_null(), "{item}");
     }
-    (text.code, text.stdout)
+    (text.code, format!("{words}\n"))
 }
 
-/// Whether a line of this level says this.
+/// Whether a finding of this level says this.
 fn says(printed: &str, level: &str, text: &str) -> bool {
-    printed.lines().any(|line| line.trim_start().starts_with(level) && line.contains(text))
+    let levels = ["ok", "note", "warning", "failure"];
+    let findings = printed.split(" SI0").zip(printed.split(" SI0").skip(1));
+    assert!(levels.contains(&level));
+    findings.into_iter().any(|(before, finding)| before.ends_with(level) && finding.contains(text))
 }
 
 fn all(namespace: &Namespace) -> String {
@@ -52,56 +47,21 @@ fn all(namespace: &Namespace) -> String {
 
 #[test]
 fn a_fresh_namespace_is_fine() {
-    let (code, printed) = findings(&Namespace::new(), &POD);
+    let (code, printed) = findings(&Namespace::new(), &["--kernel"]);
     assert_eq!(code, Some(0), "{printed}");
     for text in [
-        "not the machine's own",
-        "CAP_NET_ADMIN is held",
-        "CAP_NET_RAW is held",
+        "network namespace of a pod",
+        "CAP_NET_ADMIN",
+        "CAP_NET_RAW",
         "iptables-legacy 1.",
         "iptables-nft 1.",
         "has all matches and targets",
-        "none set by sidecar-init",
-        "enabled",
+        "IPv6 is enabled",
     ] {
         assert!(says(&printed, "ok", text), "{text:?} is not in\n{printed}");
     }
-}
-
-/// Ours, upstream's, upstream's native mode, or no difference.
-#[test]
-fn who_made_what_is_named() {
-    let tproxy = &["--dual-stack", "-m", "TPROXY", "-b", "*", "-i", "*", "-c", "eth5"];
-    let flags: &[&str] = &[&["--pod-ips", "10.77.0.2,fd77::2"], &tproxy[..]].concat();
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        upstream::set(&namespace, variant, flags);
-        let (_, printed) = findings(&namespace, &POD);
-        let line = printed.lines().find(|line| line.contains("made by istio-iptables: ")).expect(&printed);
-        assert!(
-            line.contains("IPv4 (iptables-") && line.contains("IPv6") && line.contains(variant.name()),
-            "{printed}"
-        );
-        for object in ["policy rule fwmark 1337 lookup 133", "address ::6/128 on lo"] {
-            assert!(says(&printed, "warn", &format!("made by istio-iptables: {object}")), "{printed}");
-        }
-        succeed(&namespace, &[&["apply"], flags].concat());
-        let (_, printed) = findings(&namespace, &POD);
-        assert!(
-            says(&printed, "ok", "set by sidecar-init: ") && !printed.contains("istio-iptables"),
-            "{printed}"
-        );
-    }
-    let namespace = Namespace::new();
-    succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
-    let (_, printed) = findings(&namespace, &POD);
-    assert!(says(&printed, "ok", "or by istio-iptables, which writes the same"), "{printed}");
-    let namespace = Namespace::new();
-    upstream::set_native(&namespace);
-    let (_, printed) = findings(&namespace, &POD);
-    let tables = "native mode: tables of nf_tables istio-proxy-mangle, istio-proxy-nat";
-    assert!(says(&printed, "warn", tables), "{printed}");
-    assert!(says(&printed, "warn", "made by istio-iptables: address ::6/128 on lo"), "{printed}");
+    let refused = run(&Namespace::new(), &["status", "--kernel", "--all"]).with(2, "two questions");
+    assert!(refused.stderr.contains("--kernel: can not be combined"), "{}", refused.stderr);
 }
 
 #[test]
@@ -109,17 +69,14 @@ fn missing_rights_are_named() {
     let namespace = Namespace::new();
     succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
     for format in ["text", "json"] {
-        let printed = powerless(&namespace, &[&["doctor", "--format", format][..], &POD].concat())
-            .with(1, "doctor")
-            .stdout;
+        let ended = powerless(&namespace, &["status", "--kernel", "--format", format]);
+        let printed = ended.with(1, "no rights").stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            printed.contains("CAP_NET_ADMIN is not held")
-                && printed.contains("capabilities.add: [NET_ADMIN]"),
+            printed.contains("CAP_NET_ADMIN is missing") && printed.contains("capabilities.add: [NET_ADMIN]"),
             "{printed}"
         );
-        assert!(printed.contains("CAP_NET_RAW is not held"), "{printed}");
+        assert!(printed.contains("CAP_NET_RAW is missing"), "{printed}");
         assert!(!printed.contains("modprobe"), "no module is missing: {printed}");
-        assert!(!printed.contains("none set by sidecar-init"), "it can't know that: {printed}");
     }
 }
 
@@ -141,57 +98,20 @@ fn other_commands_without_rights_fail_and_say_why() {
     assert!(!printed.stderr.contains("a name of ip netns"), "{}", printed.stderr);
 }
 
-#[test]
-fn a_stranger_who_runs_as_the_proxy_is_named() {
-    let namespace = Namespace::new();
-    let one = sleeper(&namespace, "1337");
-    let (_, printed) = findings(&namespace, &POD);
-    let line = format!("sleep (process {}) runs as user 1337", one.id());
-    assert!(says(&printed, "warn", &line), "{line:?} is not in\n{printed}");
-    // With another proxy, somebody else is the stranger.
-    let other = sleeper(&namespace, "4711");
-    let (_, printed) = findings(&namespace, &[&POD[..], &["-u", "4711"]].concat());
-    assert!(
-        says(&printed, "warn", &format!("sleep (process {}) runs as user 4711", other.id())),
-        "{printed}"
-    );
-    assert!(!printed.contains(&line), "{printed}");
-    // Processes of other namespaces are no concern.
-    let (_, printed) = findings(&Namespace::new(), &POD);
-    assert!(!printed.contains(&format!("process {}", one.id())), "{printed}");
-}
-
-/// Whoever may not see where others are says so.
-#[test]
-fn a_stranger_of_whom_nobody_knows_where_is_named() {
-    let namespace = Namespace::new();
-    let sleeper = sleeper(&namespace, "1337");
-    let printed = powerless(&namespace, &[&["doctor"][..], &POD].concat()).stdout;
-    let line = format!("sleep (process {}) runs as user 1337; whether in this", sleeper.id());
-    assert!(says(&printed, "warn", &line), "{line:?} is not in\n{printed}");
-}
-
 /// Tables that no program can read may hold anything.
 #[test]
 fn rules_that_can_not_be_read_are_not_none() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        succeed(&namespace, &call("apply", variant, REDIRECT));
-        let mut command = binary(&[&["doctor"][..], &POD].concat());
-        let ended = namespace.outcome(command.env("PATH", "/nowhere")).with(1, "doctor without programs");
-        let line = format!(
-            "IPv4 tables of iptables-{} are there, and no program on PATH to read them",
-            variant.name()
-        );
-        assert!(says(&ended.stdout, "fail", &line), "{line:?} is not in\n{}", ended.stdout);
-        assert!(!ended.stdout.contains("none set by sidecar-init"), "{}", ended.stdout);
-    }
+    let namespace = Namespace::new();
+    succeed(&namespace, &call("apply", Variant::Legacy, REDIRECT));
+    let mut command = binary(&["status"]);
+    let ended = namespace.outcome(command.env("PATH", "/nowhere")).with(1, "status without programs");
+    assert!(ended.stdout.is_empty() && ended.stderr.contains("iptables"), "{ended:?}");
 }
 
 /// A program that is there and does not work is not taken for one that is not there without a word.
 #[test]
 fn a_program_that_does_not_answer_is_named() {
-    let folder = crate::support::folder::Folder::new("doctor-broken");
+    let folder = crate::support::folder::Folder::new("status-broken");
     for (name, says) in [
         ("iptables", "echo it does not load >&2; exit 127"),
         ("iptables-save", "exit 127"),
@@ -200,10 +120,11 @@ fn a_program_that_does_not_answer_is_named() {
         crate::support::program::script(folder.join(name), format!("#!/bin/sh\n{says}\n"));
     }
     let namespace = Namespace::new();
-    for (arguments, code) in [(call("istio-iptables", Variant::Native, REDIRECT), 0), (vec!["doctor"], 0)] {
+    for (arguments, code) in
+        [(call("istio-iptables", Variant::Native, REDIRECT), 0), (vec!["status", "--kernel"], 0)]
+    {
         let arguments: Vec<&str> =
             arguments.into_iter().filter(|word| *word != "--native-nftables").collect();
-        let arguments = if arguments == ["doctor"] { [&["doctor"][..], &POD].concat() } else { arguments };
         let mut command = binary(&arguments);
         let printed = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display())));
         let printed = printed.with(code, "with a broken program").stderr;
@@ -261,7 +182,7 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
     let namespace = Namespace::new();
     let flags = [&POD[..], &["--native-nftables"]].concat();
     succeed(&namespace, &[&["apply"], &flags[..]].concat());
-    let (_, printed) = findings(&namespace, &POD);
+    let (_, printed) = findings(&namespace, &[]);
     assert!(!printed.contains("sidecar_init"), "{printed}");
     // Somebody else's table of this name is of another family.
     let script = "table ip sidecar_init { chain early { type nat hook output priority -110; tcp dport 1 redirect to :9; }; }
@@ -271,14 +192,14 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
     namespace.load(script);
     let drop = "*filter\n-A INPUT -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
     namespace.restore(Variant::Nft, Family::V4, drop);
-    let (_, printed) = findings(&namespace, &POD);
+    let (_, printed) = findings(&namespace, &[]);
     for line in [
         "chain early of table ip sidecar_init (priority -110) may send packets elsewhere",
         "chain in of table ip6 wall may drop packets: its policy, where no rule of it accepts",
         "chain out of table inet gate may drop packets: tcp dport 25 reject",
         "chain INPUT of table filter may drop packets: -p tcp -m tcp --dport 23 -j DROP",
     ] {
-        assert!(says(&printed, "warn", line), "{line:?} is not in\n{printed}");
+        assert!(says(&printed, "warning", line), "{line:?} is not in\n{printed}");
     }
     assert!(!printed.contains("inet open") && !printed.contains("inet sidecar_init"), "{printed}");
 }
@@ -286,19 +207,19 @@ fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
 #[test]
 fn ipv6_is_told_as_it_is() {
     for (scope, level, text) in
-        [("all", "ok", "disabled in this namespace"), ("lo", "warn", "enabled, but not on lo")]
+        [("all", "ok", "IPv6 is disabled in this"), ("lo", "warning", "enabled, but not on lo")]
     {
         let namespace = Namespace::new();
         namespace.set(&format!("ipv6/conf/{scope}/disable_ipv6"), "1");
-        let (_, printed) = findings(&namespace, &POD);
+        let (_, printed) = findings(&namespace, &["--kernel"]);
         assert!(says(&printed, level, text), "{text:?} is not in\n{printed}");
     }
     // `all` keeps its value when an interface is changed afterwards.
     let namespace = Namespace::new();
     namespace.set("ipv6/conf/all/disable_ipv6", "1");
     namespace.set("ipv6/conf/lo/disable_ipv6", "0");
-    let (_, printed) = findings(&namespace, &POD);
-    assert!(says(&printed, "ok", "enabled") && !printed.contains("disabled in"), "{printed}");
+    let (_, printed) = findings(&namespace, &["--kernel"]);
+    assert!(says(&printed, "ok", "IPv6 is enabled") && !printed.contains("disabled in"), "{printed}");
 }
 
 /// Runs the binary inside as root without any capability.
@@ -311,30 +232,20 @@ fn powerless(namespace: &Namespace, arguments: &[&str]) -> Outcome {
     namespace.outcome(&mut command)
 }
 
-/// A process of some user's in a namespace.
-fn sleeper(namespace: &Namespace, uid: &str) -> Running {
-    let mut command = Command::new("setpriv");
-    command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);
-    let sleeper = Running(namespace.run(|| command.stdin(Stdio::null()).spawn()).expect("setpriv starts"));
-    let name = format!("/proc/{}/comm", sleeper.id());
-    wait::until("setpriv starts sleep", || std::fs::read_to_string(&name).expect("it lives") == "sleep\n");
-    sleeper
-}
-
 /// The variants that are there, in the order of preference, whatever the family.
 #[test]
 fn a_missing_variant_is_a_warning() {
     let namespace = Namespace::new();
-    let folder = crate::support::folder::Folder::new("doctor-legacy");
+    let folder = crate::support::folder::Folder::new("status-legacy");
     for action in ["", "-save", "-restore"] {
         let name = Variant::Legacy.program(Family::V4, action);
         let script = format!("#!/bin/sh\nexec /usr/sbin/{name} \"$@\"\n");
         crate::support::program::script(folder.join(&name), script);
     }
-    let mut command = binary(&[&["doctor"][..], &POD].concat());
+    let mut command = binary(&["status", "--kernel"]);
     let printed = namespace.outcome(command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
     assert!(
-        says(&printed, "warn", "for IPv4 only") && says(&printed, "warn", "iptables-nft is not on PATH"),
+        printed.contains("for IPv4 only") && printed.contains("warning  SI062 iptables-nft is not on PATH"),
         "{printed}"
     );
 }

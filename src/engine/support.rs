@@ -1,0 +1,176 @@
+//! What a network namespace, its kernel and the programs of iptables support, asked before anything is installed. Reads only.
+
+use crate::{
+    backend::{Kernel, Variant, iptables},
+    sys::{
+        namespace,
+        netfilter::{self, Extension},
+        process,
+    },
+};
+use rules::finding::{Code, Finding, Level};
+use rules::{Chain, Family, Hook, Table};
+use std::fs;
+
+/// All of it, what is in order included.
+pub fn support(kernel: &Kernel) -> Vec<Finding> {
+    let mut findings = vec![host()];
+    findings.extend(rights());
+    findings.extend(programs(kernel));
+    findings.extend(extensions());
+    findings.push(ipv6());
+    findings
+}
+
+fn ok(code: Code, text: impl Into<String>) -> Finding {
+    Finding::plain(Level::Ok, code, text)
+}
+
+/// What can't be seen.
+fn unknown(text: String, remedy: impl Into<String>) -> Finding {
+    Finding::warning(Code::Unreadable, "", text, remedy)
+}
+
+fn host() -> Finding {
+    match namespace::is_host() {
+        Some(false) => ok(Code::HostNamespace, "network namespace of a pod"),
+        None => {
+            unknown("without /proc the kind of the network namespace is unknown".to_owned(), "mount /proc")
+        }
+        Some(true) => {
+            let text = "the network namespace is the machine's own: rules here would capture the traffic of the machine";
+            Finding::warning(Code::HostNamespace, "", text, "name the pod's with --network-namespace")
+        }
+    }
+}
+
+fn rights() -> [Finding; 2] {
+    [
+        right(process::NET_ADMIN, "NET_ADMIN", Level::Failure, "nothing can be changed without it"),
+        right(process::NET_RAW, "NET_RAW", Level::Warning, "the legacy variant of iptables needs it"),
+    ]
+}
+
+/// Whether the process has a capability, and how severe it is if not.
+fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {
+    match process::holds(capability) {
+        Some(true) => ok(Code::MissingCapability, format!("CAP_{name}")),
+        Some(false) => {
+            let remedy = format!("run this as root; in a pod: securityContext.capabilities.add: [{name}]");
+            let text = format!("CAP_{name} is missing: {need}");
+            Finding { level, ..Finding::warning(Code::MissingCapability, "", text, remedy) }
+        }
+        None => unknown(format!("CAP_{name} can't be seen"), "mount /proc"),
+    }
+}
+
+fn programs(kernel: &Kernel) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let warning = |text, remedy| Finding::warning(Code::MissingProgram, "", text, remedy);
+    for variant in Variant::ALL {
+        let Some(programs) = kernel.programs(variant) else {
+            findings.push(warning(format!("{variant} is not on PATH"), "install iptables".to_owned()));
+            continue;
+        };
+        let version =
+            programs.version().map_or("of unknown version".to_owned(), |version| version.to_string());
+        let text = format!("{variant} {version}");
+        findings.push(match programs.restore(Family::V6) {
+            Ok(_) => ok(Code::MissingProgram, text),
+            Err(error) => warning(format!("{text}, for IPv4 only"), error.to_string()),
+        });
+        // Listing a table of the legacy variant would create it.
+        let exists = variant == Variant::Nft
+            || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
+        if exists && process::holds(process::NET_ADMIN) == Some(true) {
+            findings.extend(unlisted(programs, variant));
+        }
+    }
+    if Variant::ALL.into_iter().all(|variant| kernel.programs(variant).is_none()) {
+        findings.push(ok(Code::MissingProgram, "rules are set by nftables, which needs no program"));
+    }
+    findings
+}
+
+/// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
+fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
+    let error = programs.can_list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
+    let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
+    let remedy = "use the version of iptables that wrote the rules, or the other variant";
+    Some(Finding::failure(Code::MissingProgram, "", text, remedy))
+}
+
+/// What our rules are made of.
+const MATCHES: [&str; 8] = ["tcp", "udp", "owner", "conntrack", "multiport", "mark", "connmark", "comment"];
+const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFLOG"];
+
+fn extensions() -> Vec<Finding> {
+    let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
+    let families = match no_interface_has_ipv6() {
+        true => vec![Family::V4],
+        false => Family::BOTH.to_vec(),
+    };
+    let mut missing = Vec::new();
+    for (kind, name) in named(Extension::Match, &MATCHES).chain(named(Extension::Target, &TARGETS)) {
+        for &family in &families {
+            match netfilter::has_extension(family, kind, name) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let remedy = modprobe(&module_alias(family, name));
+                    let text = format!("the kernel has no {name} for {family}");
+                    missing.push(Finding::failure(Code::MissingExtension, "", text, remedy));
+                }
+                Err(error) => {
+                    let remedy = match process::holds(process::NET_ADMIN) {
+                        Some(false) => "see above for rights".to_owned(),
+                        Some(true) | None => modprobe("nft_compat"),
+                    };
+                    let text = format!("the kernel can't be asked what it can match: {error}");
+                    return vec![unknown(text, remedy)];
+                }
+            }
+        }
+    }
+    if missing.is_empty() {
+        let all = [&MATCHES[..], &TARGETS].concat().join(", ");
+        missing.push(ok(Code::MissingExtension, format!("the kernel has all matches and targets: {all}")));
+    }
+    missing
+}
+
+/// The name by which the kernel itself requests an extension. The module's own may be another: `MARK` is in `xt_mark`.
+fn module_alias(family: Family, name: &str) -> String {
+    match family {
+        Family::V4 => format!("ipt_{name}"),
+        Family::V6 => format!("ip6t_{name}"),
+    }
+}
+
+fn modprobe(module: &str) -> String {
+    let enforcing = fs::read("/sys/fs/selinux/enforce").is_ok_and(|mode| mode == b"1");
+    let hint = if enforcing { "; SELinux keeps containers from loading modules themselves" } else { "" };
+    format!("on the node: modprobe {module}{hint}")
+}
+
+/// Whether IPv6 is off everywhere. The setting of `all` says only what was last written to all interfaces: each can be
+/// changed afterwards, as container runtimes do for `lo`.
+fn no_interface_has_ipv6() -> bool {
+    let folders = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
+    let mut interfaces = folders
+        .filter_map(|folder| folder.file_name().into_string().ok())
+        .filter(|name| name != "all" && name != "default");
+    namespace::lacks_ipv6("all") && interfaces.all(|name| namespace::lacks_ipv6(&name))
+}
+
+fn ipv6() -> Finding {
+    match (no_interface_has_ipv6(), namespace::lacks_ipv6("lo")) {
+        (true, _) => ok(Code::LoLacksIpv6, "IPv6 is disabled in this network namespace"),
+        (false, false) => ok(Code::LoLacksIpv6, "IPv6 is enabled"),
+        (false, true) => Finding::warning(
+            Code::LoLacksIpv6,
+            "",
+            "IPv6 is enabled, but not on lo: the address ::6 can't be set, and the proxy can't call the application by it",
+            "sysctl net.ipv6.conf.lo.disable_ipv6=0",
+        ),
+    }
+}
