@@ -396,7 +396,9 @@ mod tests {
             assert!(!part.cases.packets.is_empty() && !arrows.is_empty(), "{flags}");
             for packet in &part.cases.packets {
                 let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
-                assert_eq!(again.kind, packet.kind, "{flags} {}", packet.ask);
+                // Some questions are about more packets, of which the one that is offered is the usual one.
+                let depends = again.sentence.first().is_some_and(|span| span.text.starts_with("depends"));
+                assert!(again.kind == packet.kind || depends, "{flags} {}: {}", packet.ask, again.kind);
                 assert!(
                     packet.lines.iter().all(|line| matches!(lines[*line].get(..3), Some("-A " | "-I "))),
                     "{flags} {packet:?}"
