@@ -41,7 +41,7 @@ impl Interval {
 #[derive(Clone, Debug)]
 pub struct Intervals(Ranges);
 
-/// One range needs no memory of its own: most conditions have one.
+/// One range, as most conditions have, is kept without an allocation.
 #[derive(Clone, Debug)]
 enum Ranges {
     One(Interval),
@@ -175,6 +175,12 @@ impl Intervals {
             [interval] => Self(Ranges::One(interval)),
             _ => Self(Ranges::Several(Arc::new(ranges))),
         }
+    }
+}
+
+impl From<Interval> for Intervals {
+    fn from(interval: Interval) -> Self {
+        Self(Ranges::One(interval))
     }
 }
 

@@ -128,7 +128,7 @@ pub struct Origin {
     pub item: Option<Field>,
 }
 
-/// What becomes of packets that a rule takes.
+/// The effect of a rule on the packets that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrafficEffect {
     Captured,

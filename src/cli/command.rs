@@ -49,7 +49,7 @@ pub(super) struct CommandEntry {
     /// The groups of settings that it takes.
     pub(super) topics: &'static [&'static [Topic]],
     /// Additional settings.
-    pub(super) also: &'static [Setting],
+    pub(super) also: &'static [&'static [Setting]],
     /// Settings of those groups that it does not take.
     pub(super) without: &'static [Setting],
     /// The setting of a positional argument.
@@ -89,8 +89,8 @@ impl CommandEntry {
 
     /// Whether help lists a setting.
     pub(super) fn lists(&self, row: &SettingRow) -> bool {
-        let is_named =
-            self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);
+        let is_named = self.topics.iter().any(|group| group.contains(&row.topic))
+            || self.also.iter().any(|group| group.contains(&row.setting));
         is_named && !self.without.contains(&row.setting)
     }
 

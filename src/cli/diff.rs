@@ -190,7 +190,7 @@ fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> 
     gone.chain(kept).collect()
 }
 
-/// What differs between two configurations.
+/// The differences between two configurations.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DiffReport {
@@ -213,7 +213,7 @@ pub(super) struct DiffReport {
     /// The parts, for people who ask for them.
     #[serde(skip)]
     lines: Option<String>,
-    /// How live rules differ, in short.
+    /// The difference of live rules, in short.
     #[serde(skip)]
     also: String,
 }
@@ -293,7 +293,7 @@ impl DiffReport {
         Self { parts: differences.parts.iter().map(PartReport::of).collect(), lines, ..self }
     }
 
-    /// What differs between the live rules and those of a subject.
+    /// The differences between the live rules and those of a subject.
     fn with_live(
         self,
         subject: &Subject,
@@ -364,13 +364,13 @@ impl DiffReport {
     }
 }
 
-/// Who else captures in the namespace: `apply` would refuse, whatever our rules are like.
+/// Another program that captures in the namespace: `apply` would refuse, whatever our rules are like.
 #[derive(Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Other {
     /// The mesh, a value of `--mesh`.
     mesh: &'static str,
-    /// How it was recognized.
+    /// The evidence for it.
     text: String,
     /// The command that removes it.
     remedy: String,
@@ -386,7 +386,7 @@ impl Other {
     }
 }
 
-/// How rules differ, in short: by the backend, else by how many lines.
+/// The difference of rules, in short: by the backend, else by how many lines.
 fn also(compared: &LiveComparison, owner: &Ownership) -> String {
     let LiveComparison { backend, differences, live } = compared;
     let holding = live.all_contents().filter(|contents| contents.holds_any_of(owner));

@@ -123,7 +123,7 @@ fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
     Ok(exit(printed, findings.iter().any(|finding| finding.level == Level::Failure), true))
 }
 
-/// What the kernel and its programs support, as programs read it.
+/// The support of the kernel and its programs, as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct KernelReport<'a> {

@@ -26,7 +26,7 @@ fn ok(code: Code, text: impl Into<String>) -> Finding {
     Finding::plain(Level::Ok, code, text)
 }
 
-/// What can't be seen.
+/// A warning about a part that can't be seen.
 fn unknown(text: String, remedy: impl Into<String>) -> Finding {
     Finding::warning(Code::Unreadable, "", text, remedy)
 }
@@ -100,7 +100,7 @@ fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<Finding> 
     Some(Finding::failure(Code::MissingProgram, "", text, remedy))
 }
 
-/// What our rules are made of.
+/// The matches and targets of our rules.
 const MATCHES: [&str; 8] = ["tcp", "udp", "owner", "conntrack", "multiport", "mark", "connmark", "comment"];
 const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFLOG"];
 

@@ -172,7 +172,7 @@ fn outside(family: Family) -> std::net::IpAddr {
     if family == Family::V4 { [192, 0, 2, 1].into() } else { [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into() }
 }
 
-/// An address of nobody's, by which `status` and `diff` try what is captured.
+/// An unused address, by which `status` and `diff` try what is captured.
 fn elsewhere(family: Family) -> std::net::IpAddr {
     match family {
         Family::V4 => [192, 0, 2, 10].into(),

@@ -2,8 +2,10 @@
 
 use crate::explain::{PodContext, RuleView};
 use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
-use rules::simulate::{Atlas, Marks, Packet, PacketSet, Region, ViewRule, Way, Work, number};
-use rules::{ConnState, Family};
+use rules::simulate::{
+    Atlas, Marks, Packet, PacketSet, Region, ViewRule, Way, Work, loopback_interface, number,
+};
+use rules::{ConnState, Family, Gid, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -55,13 +57,9 @@ impl PodPackets {
     /// then what it sends to itself goes to any address.
     pub(crate) fn of(rule_views: &[&RuleView], pod: &PodContext, is_known: bool) -> Self {
         let family = rule_views[0].family;
-        let owned: Vec<IpAddr> =
-            pod.addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
-        let own: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
-        let mut local = own.clone();
-        let loopback = loopback(family);
-        local.union(&loopback);
-        let lo = Intervals::one(interface_number("lo"));
+        let empty = Self::without_starts(family, &pod.addresses);
+        let Self { own, local, .. } = &empty;
+        let (loopback, lo) = (loopback(family), loopback_interface());
         let states = states(rule_views);
         let start = |way: Way, is_within: bool| {
             let set = |state: ConnState| {
@@ -76,17 +74,17 @@ impl PodPackets {
                 let (source, destination) = (Field::Source(family), Field::Destination(family));
                 match (way, is_within) {
                     (Way::Outbound, true) => {
-                        let all = if is_known { all.with(destination, &local) } else { all };
-                        all.with(source, &local).with(Field::OutInterface, &lo)
+                        let all = if is_known { all.with(destination, local) } else { all };
+                        all.with(source, local).with(Field::OutInterface, &lo)
                     }
                     (Way::Outbound, false) => {
-                        let within = if is_known { &local } else { &loopback };
-                        all.without(destination, within).with(source, &own).without(Field::OutInterface, &lo)
+                        let within = if is_known { local } else { &loopback };
+                        all.without(destination, within).with(source, own).without(Field::OutInterface, &lo)
                     }
                     // Nothing arrives from or for the loopback interface.
                     (Way::Inbound { local: is_local }, _) => {
-                        let all = all.without(source, &local).without(Field::InInterface, &lo);
-                        if is_local { all.with(destination, &own) } else { all.without(destination, &local) }
+                        let all = all.without(source, local).without(Field::InInterface, &lo);
+                        if is_local { all.with(destination, own) } else { all.without(destination, local) }
                     }
                 }
             };
@@ -98,17 +96,20 @@ impl PodPackets {
             start(Way::Inbound { local: true }, false),
             start(Way::Inbound { local: false }, false),
         ];
-        Self { family, owned, own, local, starts }
+        Self { starts, ..empty }
     }
 
     /// One set alone, of a pod with these addresses.
     pub(crate) fn alone(set: PacketSet, addresses: &[IpAddr]) -> Self {
-        let family = set.family;
+        let empty = Self::without_starts(set.family, addresses);
+        Self { starts: vec![Start { way: set.way, is_within: false, sets: vec![set] }], ..empty }
+    }
+
+    fn without_starts(family: Family, addresses: &[IpAddr]) -> Self {
         let owned: Vec<IpAddr> = addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
-        let own: Intervals = owned.iter().map(|own| Interval::one(number(*own))).collect();
+        let own = owned.iter().map(|own| Interval::one(number(*own))).collect();
         let local = local_addresses(family, addresses);
-        let starts = vec![Start { way: set.way, is_within: false, sets: vec![set] }];
-        Self { family, owned, own, local, starts }
+        Self { family, owned, own, local, starts: Vec::new() }
     }
 
     /// All packets, in sets that share none.
@@ -117,7 +118,7 @@ impl PodPackets {
     }
 
     pub(crate) fn is_own(&self, range: Interval) -> bool {
-        self.own.meets(&Intervals::from_iter([range]))
+        self.own.meets(&range.into())
     }
 
     /// The values that packets usually have, the likeliest first.
@@ -167,7 +168,7 @@ impl PodPackets {
         }
     }
 
-    /// Whether the address is the one that stands for all outside of the pod.
+    /// Whether the address is the placeholder for those outside of the pod.
     pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
@@ -194,6 +195,13 @@ fn states(rule_views: &[&RuleView]) -> Vec<ConnState> {
     [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
 }
 
+/// The packets of a set that none of these users and groups sends.
+pub(crate) fn without_owners(set: PacketSet, uids: &[Uid], gids: &[Gid]) -> PacketSet {
+    let uids = uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
+    let gids = gids.iter().map(|gid| Interval::one(gid.number().into())).collect();
+    set.without(Field::Uid, &uids).without(Field::Gid, &gids)
+}
+
 /// The addresses of a pod, and those of loopback.
 pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
     let own = addresses.iter().filter(|own| Family::of(**own) == family);
@@ -205,7 +213,7 @@ pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals
 /// The addresses of loopback, and the one from which Istio's proxy hands calls to the application.
 fn loopback(family: Family) -> Intervals {
     match family {
-        Family::V4 => Intervals::from_iter([Interval { first: 127 << 24, last: (128 << 24) - 1 }]),
+        Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
         Family::V6 => [1, 6].map(Interval::one).into_iter().collect(),
     }
 }

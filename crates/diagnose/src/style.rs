@@ -34,6 +34,15 @@ impl Style {
         }
     }
 
+    /// The style of a verdict by its name for programs.
+    pub(crate) fn of_verdict(name: &str) -> Self {
+        match name {
+            "redirect" | "tproxy" => Self::Captured,
+            "pass" => Self::Passing,
+            _ => Self::Dropped,
+        }
+    }
+
     pub fn paint(self, text: impl Display) -> impl Display {
         Painted { style: self.escapes(), text }
     }

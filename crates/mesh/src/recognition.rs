@@ -36,7 +36,7 @@ pub struct RecognizedRule<'a> {
 }
 
 impl RecognizedRule<'_> {
-    /// What the rule itself does.
+    /// The meaning of the rule itself.
     pub fn meaning(&self) -> Option<Meaning> {
         let ViewRule { conditions, action, .. } = self.rule;
         Some(self.reason?.meaning_of(self.chain.base.is_some(), conditions, action))

@@ -1,6 +1,6 @@
-//! What rules do to packets that fulfil them.
+//! The actions of rules on packets that fulfil them.
 
-use super::facts::{Binding, Connection, MarkNow, Owner, asked_values};
+use super::facts::{Binding, Connection, MarkNow, Now, Owner, asked_values};
 use super::trace::{At, CaptureKind, Observer, Verdict};
 use super::walk::{NextStep, SetWalk, Stop, Walker};
 use crate::field::{Field, Intervals};
@@ -104,23 +104,16 @@ impl<O: Observer> Walker<'_, O> {
                 // The packet has the listener's socket from now on (`nf_tproxy_assign_sock`).
                 now.owner = Owner::Unknown;
                 now.written.owner = true;
-                now.mark = set_in(now.mark, *mark);
-                now.written.mark |= mark.mask | mark.value;
-                now.read.mark |= mark.value & !mark.mask;
+                now.set_mark(*mark);
                 return Ok(NextStep::Accepted);
             }
-            Target::SetMark(mark) => {
-                now.mark = set_in(now.mark, *mark);
-                now.written.mark |= mark.mask | mark.value;
-                // Bits outside of the mask are toggled.
-                now.read.mark |= mark.value & !mark.mask;
-            }
+            Target::SetMark(mark) => now.set_mark(*mark),
             Target::SetConnmark(mark) => {
                 now.read.connection = true;
                 if let Connection::Here(_) = now.connection() {
                     now.connmark = set_in(now.connmark, *mark);
                     now.written.connmark |= mark.mask | mark.value;
-                    now.read.connmark |= mark.value & !mark.mask;
+                    now.read.connmark |= toggled(*mark);
                 }
             }
             Target::SaveMark => {
@@ -231,7 +224,7 @@ impl<O: Observer> Walker<'_, O> {
         if ports.is_single() {
             return Ok(Binding::Is(ports));
         }
-        let range = Intervals::from_iter([ports.interval()]);
+        let range = Intervals::from(ports.interval());
         match walk.now.destination_port {
             Binding::Sent
                 if self.decides(asked_values(&walk.set, Field::DestinationPort, &range, true))?
@@ -239,7 +232,7 @@ impl<O: Observer> Walker<'_, O> {
             {
                 Ok(Binding::Sent)
             }
-            Binding::Is(before) if Intervals::from_iter([before.interval()]).within(&range) => {
+            Binding::Is(before) if Intervals::from(before.interval()).within(&range) => {
                 Ok(Binding::Is(before))
             }
             Binding::Sent | Binding::Is(_) | Binding::Unknown => Ok(Binding::Is(ports)),
@@ -256,7 +249,20 @@ impl<O: Observer> Walker<'_, O> {
     }
 }
 
-/// What setting a mark makes of one that is perhaps not known: a whole mark leaves nothing of it.
+impl Now {
+    fn set_mark(&mut self, mark: Mark) {
+        self.mark = set_in(self.mark, mark);
+        self.written.mark |= mark.mask | mark.value;
+        self.read.mark |= toggled(mark);
+    }
+}
+
+/// The bits that setting a mark toggles: those of its value outside of its mask.
+fn toggled(mark: Mark) -> u32 {
+    mark.value & !mark.mask
+}
+
+/// A mark that is perhaps not known, after another is set in it: a whole mark leaves nothing of it.
 fn set_in(before: Option<MarkNow>, mark: Mark) -> Option<MarkNow> {
     let nothing = MarkNow { of_connection: false, keep: 0, xor: 0 };
     before.or(mark.is_whole().then_some(nothing)).map(|before| before.set(mark))

@@ -28,7 +28,7 @@ impl Work {
         self.left.is_none()
     }
 
-    /// What is left; 0 where there was not enough.
+    /// The rest; 0 where there was not enough.
     pub fn left(&self) -> usize {
         self.left.unwrap_or_default()
     }
@@ -92,7 +92,6 @@ impl Atlas {
             let mut walker = Walker { view, routing, observer: &mut observer, is_single: false };
             match walker.run(&mut walk) {
                 Ok(ending) => {
-                    let ending = if view.gap().is_some() { unknown(ending) } else { ending };
                     let rules = walk.met.unwrap_or_default();
                     atlas.regions.push(Region { packets: walk.set, ending, rules });
                 }
@@ -134,10 +133,6 @@ impl Observer for MetRules<'_> {
     }
 }
 
-fn unknown(ending: Ending) -> Ending {
-    Ending { verdict: Verdict::Unknown, decided_by: None, translated: None, keeps_port: false, ..ending }
-}
-
 /// Walks a packet through the rules. Where chains of equal priority decide differently in another order, or where rules may be
 /// missing, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
@@ -147,6 +142,5 @@ pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl
         // One packet divides at nothing.
         Err(_) => walk.ending(Some((Verdict::Unknown, None))),
     };
-    let ending = if view.gap().is_some() { unknown(ending) } else { ending };
     ending.of(packet)
 }

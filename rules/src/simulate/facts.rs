@@ -1,6 +1,6 @@
 //! The packets of a set as rules see them at one moment, and whether they fulfil a condition.
 
-use super::marks::{SetPart, prefixes};
+use super::marks::{SetPart, bits_of};
 use super::set::{By, Divider, PacketSet, Way, number};
 use super::touched::TouchedFields;
 use super::trace::{At, CaptureKind};
@@ -41,7 +41,7 @@ pub(super) enum Connection {
     Here(ConnState),
     /// None: it counts as invalid, or, where it is `None`, as not tracked.
     None(Option<ConnState>),
-    /// What a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`), or one of which it is not known whether
+    /// A template, which a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`), or one of which it is not known whether
     /// conntrack has seen the packet. Its state is not known here.
     Template,
 }
@@ -188,10 +188,11 @@ impl Now {
 /// A condition as it is asked, made once of each rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A field has one of these values. Whether it is a match of iptables: without a socket there is no owner, and "not this owner"
-    /// holds (`xt_owner.c`, `owner_mt`), while a rule of nf_tables ends there.
+    /// A field has one of these values; of a mark, one of these groups of bits. `is_match` is whether iptables asks: of a packet
+    /// without a socket, "not this owner" holds (`xt_owner.c`, `owner_mt`), while a rule of nf_tables ends there.
     Field {
         condition: Condition,
+        marks: Vec<Mark>,
         is_match: bool,
     },
     DestinationLocal {
@@ -207,7 +208,11 @@ impl Asked {
     pub(super) fn of(condition: &ListedCondition) -> Self {
         let field = |condition: Condition, is_match| {
             let values = condition.values.joined();
-            Self::Field { condition: Condition { values, ..condition }, is_match }
+            let marks = match condition.field {
+                Field::Mark(mask) | Field::Connmark(mask) => bits_of(&values, mask),
+                _ => Vec::new(),
+            };
+            Self::Field { condition: Condition { values, ..condition }, marks, is_match }
         };
         match condition {
             ListedCondition::Known(known) => {
@@ -253,8 +258,7 @@ enum Loaded {
     Sent,
     /// One of these.
     OneOf(Interval),
-    /// A mark under a mask.
-    Mark(MarkNow, u32),
+    Mark(MarkNow),
     /// There is none, and a rule that tests it ends there (`NFT_BREAK`).
     Nothing,
     Unknown,
@@ -293,7 +297,7 @@ impl Now {
     /// Whether the packets fulfil a condition.
     pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> ConditionAnswer {
         match condition {
-            Asked::Field { condition, is_match } => self.has(set, condition, *is_match),
+            Asked::Field { condition, marks, is_match } => self.has(set, condition, marks, *is_match),
             Asked::DestinationLocal { negated } => {
                 self.read.destination = true;
                 (self.destination_local != *negated).into()
@@ -313,28 +317,31 @@ impl Now {
         }
     }
 
-    fn has(&mut self, set: &PacketSet, condition: &Condition, is_match: bool) -> ConditionAnswer {
+    fn has(
+        &mut self,
+        set: &PacketSet,
+        condition: &Condition,
+        marks: &[Mark],
+        is_match: bool,
+    ) -> ConditionAnswer {
         let is_positive = !condition.negated;
         let unknown = || condition.constant_answer().map_or(ConditionAnswer::Unknown, ConditionAnswer::from);
         match self.load(set, condition.field) {
             Loaded::Sent => asked_values(set, condition.field, &condition.values, is_positive),
             Loaded::OneOf(range) => {
-                let range = Intervals::from_iter([range]);
+                let range = Intervals::from(range);
                 match (range.within(&condition.values), range.meets(&condition.values)) {
                     (true, _) => is_positive.into(),
                     (false, false) => (!is_positive).into(),
                     (false, true) => unknown(),
                 }
             }
-            Loaded::Mark(mark, mask) => {
-                let number = |number: u128| u32::try_from(number).unwrap_or(u32::MAX);
-                let ranges = condition.values.ranges().iter();
-                let all = ranges.flat_map(|range| prefixes(number(range.first), number(range.last), mask));
+            Loaded::Mark(mark) => {
                 // Of several groups of bits, the first that divides the set does.
                 let no: ConditionAnswer = (!is_positive).into();
-                all.fold(no, |before, bits| match before {
-                    ConditionAnswer::No if is_positive => mark_has(set, mark, bits, true),
-                    ConditionAnswer::Yes if !is_positive => mark_has(set, mark, bits, false),
+                marks.iter().fold(no, |before, bits| match before {
+                    ConditionAnswer::No if is_positive => mark_has(set, mark, *bits, true),
+                    ConditionAnswer::Yes if !is_positive => mark_has(set, mark, *bits, false),
                     decided => decided,
                 })
             }
@@ -390,9 +397,9 @@ impl Now {
                 Connection::None(None) => one(UNTRACKED_BIT.into()),
                 Connection::Template => Loaded::Unknown,
             },
-            Field::Mark(mask) => self.mark.map_or(Loaded::Unknown, |mark| Loaded::Mark(mark, mask)),
-            Field::Connmark(mask) => match self.connection() {
-                Connection::Here(_) => self.connmark.map_or(Loaded::Unknown, |mark| Loaded::Mark(mark, mask)),
+            Field::Mark(_) => self.mark.map_or(Loaded::Unknown, Loaded::Mark),
+            Field::Connmark(_) => match self.connection() {
+                Connection::Here(_) => self.connmark.map_or(Loaded::Unknown, Loaded::Mark),
                 Connection::None(_) => Loaded::Nothing,
                 Connection::Template => Loaded::Unknown,
             },

@@ -1,8 +1,9 @@
 //! Sets of marks. A condition fixes some bits of a mark, so that ranges would not do.
 
 use crate::Mark;
+use crate::field::Intervals;
 
-/// How a condition divides a set.
+/// The part of a set that fulfils a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetPart {
     /// All of it fulfils the condition.
@@ -130,8 +131,15 @@ fn sample(bits: Mark, others: &[Mark]) -> Option<u32> {
         .find_map(|value| sample(Mark { value: bits.value | value, mask: bits.mask | bit }, &meeting))
 }
 
-/// The groups of bits that marks under a mask within a range have: a range is a few prefixes.
-pub(super) fn prefixes(first: u32, last: u32, mask: u32) -> Vec<Mark> {
+/// The groups of bits that marks with these values under a mask have.
+pub(super) fn bits_of(values: &Intervals, mask: u32) -> Vec<Mark> {
+    let number = |number: u128| u32::try_from(number).unwrap_or(u32::MAX);
+    let ranges = values.ranges().iter();
+    ranges.flat_map(|range| prefixes(number(range.first), number(range.last), mask)).collect()
+}
+
+/// The same of one range, which is a few prefixes.
+fn prefixes(first: u32, last: u32, mask: u32) -> Vec<Mark> {
     let mut found = Vec::new();
     let mut next = Some(first);
     while let Some(first) = next.filter(|first| *first <= last) {

@@ -29,7 +29,7 @@ pub use facts::Binding;
 pub use marks::Marks;
 pub use packet::{Direction, Packet, Routing};
 pub use replay::{has_met_nat, is_untracked, replay};
-pub use set::{PacketSet, Way, address, interface_name, number};
+pub use set::{PacketSet, Way, address, interface_name, loopback_interface, number};
 pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};
 pub use unreached::{Unreached, unreached};
 pub use view::{View, ViewChain, ViewRule, statements};

@@ -44,7 +44,7 @@ pub(super) enum By {
     Connmark(Mark),
 }
 
-/// Where a field's values are kept; `None` for fields that are not sets of numbers, or that all packets share.
+/// The place of a field's values; `None` for fields that are not sets of numbers, or that all packets share.
 const fn slot(field: Field) -> Option<usize> {
     match field {
         Field::InInterface | Field::OutInterface => Some(0),
@@ -62,7 +62,7 @@ const fn slot(field: Field) -> Option<usize> {
 impl PacketSet {
     /// All packets of a family, way and state, with every mark.
     pub fn all(family: Family, way: Way, state: ConnState) -> Self {
-        let range = |first: u128, last: u128| Intervals::from_iter([Interval { first, last }]);
+        let range = |first: u128, last: u128| Intervals::from(Interval { first, last });
         let addresses = range(0, Field::Source(family).data_type().max());
         let ports = range(1, u16::MAX.into());
         // The greatest number means no user.
@@ -105,7 +105,7 @@ impl PacketSet {
                 one(number(packet.source.ip())),
                 one(number(packet.destination.ip())),
                 one(protocol_number(packet.protocol).into()),
-                Intervals::from_iter([source_port]),
+                source_port.into(),
                 one(packet.destination.port().into()),
                 one(uid.into()),
                 one(gid.into()),
@@ -115,7 +115,7 @@ impl PacketSet {
         }
     }
 
-    /// The values of a field; every value of one that is no set of numbers.
+    /// The values of a field; `None` for one that is not a set of numbers.
     pub fn values(&self, field: Field) -> Option<&Intervals> {
         slot(field).map(|slot| &self.values[slot])
     }
@@ -306,12 +306,12 @@ pub fn address(family: Family, number: u128) -> IpAddr {
 /// The loopback addresses of a family.
 pub(super) fn loopback(family: Family) -> Intervals {
     match family {
-        Family::V4 => Intervals::from_iter([Interval { first: 127 << 24, last: (128 << 24) - 1 }]),
+        Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
         Family::V6 => Intervals::one(1),
     }
 }
 
 /// The interface through which a machine talks to itself.
-pub(super) fn loopback_interface() -> Intervals {
+pub fn loopback_interface() -> Intervals {
     Intervals::one(interface_number(LOOPBACK))
 }

@@ -11,7 +11,7 @@ use super::trace::{At, CaptureKind, Observer, Verdict};
 use super::walk::{SetWalk, Stop, Walker};
 use crate::nft::Kind;
 
-/// How each chain ended: stopped, or not, and what packets were then.
+/// The end of each chain: stopped, or not, and the packets then.
 type TiedEnd = (Result<(), (Verdict, Option<At>)>, Now);
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ impl Tie {
         Self { entry, ends: Vec::new(), forgotten: TouchedFields::default() }
     }
 
-    /// What the next chain begins with.
+    /// Sets out anew for the next chain.
     pub(super) fn enter(&self, now: &mut Now) {
         let nothing = TouchedFields::default();
         *now = Now { read: nothing, written: nothing, ..self.entry };

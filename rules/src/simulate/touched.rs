@@ -16,7 +16,7 @@ pub(super) struct TouchedFields {
 }
 
 impl TouchedFields {
-    /// What the answer to a condition on a field depends on.
+    /// The fields on which the answer to a condition depends.
     pub(super) fn of(field: Field) -> Self {
         let none = Self::default();
         match field {

@@ -70,7 +70,7 @@ impl Observer for Trace {
     }
 }
 
-/// How packets are captured.
+/// The kind of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CaptureKind {
     Redirect(PortRange),
@@ -88,7 +88,7 @@ pub struct Ending {
     /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there. `None`
     /// where no rule decided.
     pub decided_by: Option<At>,
-    /// Where the packets go, if another tool's rule gave them a new destination.
+    /// The new destination, if another tool's rule gave the packets one.
     pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,
     /// Whether the packets end up on this machine.
     pub stays: bool,
@@ -97,6 +97,11 @@ pub struct Ending {
 }
 
 impl Ending {
+    /// The same where rules may be missing.
+    pub(super) fn unknown(self) -> Self {
+        Self { verdict: Verdict::Unknown, decided_by: None, translated: None, keeps_port: false, ..self }
+    }
+
     /// The end of one packet of the set.
     pub fn of(&self, packet: &Packet) -> Outcome {
         let Self { decided_by, stays, is_tie, .. } = *self;
@@ -122,7 +127,7 @@ impl Ending {
     }
 }
 
-/// Where DNAT sends a packet: to this address, and to one of these ports.
+/// The destination that DNAT gives a packet: this address, and one of these ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NatTarget {
     pub address: IpAddr,

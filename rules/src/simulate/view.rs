@@ -64,7 +64,7 @@ pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
     groups: ChainGroups,
-    /// What [`tracking`] says of all rules, kept because every walk needs it.
+    /// The fold of [`tracking`] over all rules, kept because every walk needs it.
     tracks: Option<bool>,
     gap: Option<String>,
 }

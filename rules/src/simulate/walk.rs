@@ -41,7 +41,7 @@ pub(super) enum Stop {
     Done,
 }
 
-/// How the walk goes on behind a rule.
+/// The way of a walk behind a rule.
 pub(super) enum NextStep {
     Next,
     Call(usize),
@@ -51,7 +51,7 @@ pub(super) enum NextStep {
     Accepted,
 }
 
-/// How a base chain ended.
+/// The end of a base chain.
 pub(super) type ChainEnd = Result<ChainExit, (Verdict, Option<At>)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) struct SetWalk {
     pub(super) now: Now,
     /// Whether the first hook is still to come.
     is_new: bool,
-    /// Where among the base chains of the hook: the group of one place, and the chain in it.
+    /// The place among the base chains of the hook: the group, and the chain in it.
     pub(super) place: (usize, usize),
     /// Whether conntrack had not seen the packet when it came to the hook.
     is_first: bool,
@@ -75,7 +75,7 @@ pub(super) struct SetWalk {
     pub(super) mark_before: Option<MarkNow>,
     /// The rules that have called, and at last the next rule.
     pub(super) rules: Vec<At>,
-    /// How the base chain ended that was walked last.
+    /// The end of the base chain that was walked last.
     ended: Option<ChainEnd>,
     /// The chains of an undefined order so far.
     pub(super) tie: Option<Box<Tie>>,
@@ -118,7 +118,7 @@ impl SetWalk {
         }
     }
 
-    /// How the walk ended.
+    /// The end of the walk.
     pub(super) fn ending(&self, stopped: Option<(Verdict, Option<At>)>) -> Ending {
         let now = &self.now;
         let (verdict, decided_by, keeps_port) = match (stopped, now.captured) {
@@ -149,6 +149,11 @@ impl Now {
         self.in_nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
+    /// The end of packets of which it is not known whether they stay: unknown, by the rule that let them go.
+    fn undecided(&self) -> Stop {
+        Stop::Over(Verdict::Unknown, self.passed.map(|(_, at)| at))
+    }
+
     /// Whether NAT has nothing to decide at this hook any more.
     fn is_settled(&self) -> bool {
         match self.hook {
@@ -176,14 +181,16 @@ pub(super) struct Walker<'a, O> {
 impl<O: Observer> Walker<'_, O> {
     /// Goes on to the end, or to where the set is divided.
     pub(super) fn run(&mut self, walk: &mut SetWalk) -> Result<Ending, Divider> {
-        loop {
+        let ending = loop {
             match self.step(walk) {
                 Ok(()) => {}
                 Err(Stop::Divided(divider)) => return Err(divider),
-                Err(Stop::Over(verdict, at)) => return Ok(walk.ending(Some((verdict, at)))),
-                Err(Stop::Done) => return Ok(walk.ending(None)),
+                Err(Stop::Over(verdict, at)) => break walk.ending(Some((verdict, at))),
+                Err(Stop::Done) => break walk.ending(None),
             }
-        }
+        };
+        // Rules that could not be read may decide otherwise.
+        Ok(if self.view.gap().is_some() { ending.unknown() } else { ending })
     }
 
     fn step(&mut self, walk: &mut SetWalk) -> Result<(), Stop> {
@@ -245,7 +252,7 @@ impl<O: Observer> Walker<'_, O> {
             walk.place = (walk.place.0 + 1, 0);
             return Ok(());
         };
-        let Some(base) = self.view.chains()[chain].base else { return Ok(()) };
+        let base = self.view.chains()[chain].base.expect("groups are of base chains");
         if group.len() > 1 {
             walk.tie.get_or_insert_with(|| Box::new(Tie::new(walk.now))).enter(&mut walk.now);
         }
@@ -466,7 +473,7 @@ impl<O: Observer> Walker<'_, O> {
         }
         match hook {
             Hook::Output if walk.now.perhaps_taken => {
-                return Err(Stop::Over(Verdict::Unknown, walk.now.passed.map(|(_, at)| at)));
+                return Err(walk.now.undecided());
             }
             Hook::Output => {
                 if walk.now.stays {
@@ -488,7 +495,7 @@ impl<O: Observer> Walker<'_, O> {
                 walk.now.stays |= taken == Some(true);
                 match (taken, walk.now.captured) {
                     (Some(true), _) => walk.enter(Hook::Input),
-                    (None, _) => return Err(Stop::Over(Verdict::Unknown, walk.now.passed.map(|(_, at)| at))),
+                    (None, _) => return Err(walk.now.undecided()),
                     (Some(false), Some((CaptureKind::Tproxy(_), at))) => {
                         return Err(Stop::Over(Verdict::Drop, Some(at)));
                     }
@@ -510,7 +517,7 @@ impl<O: Observer> Walker<'_, O> {
     fn arrive(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let now = &walk.now;
         if now.hook == Hook::Input && now.taken_by_mark && now.captured.is_none() {
-            return Err(Stop::Over(Verdict::Unknown, now.passed.map(|(_, at)| at)));
+            return Err(now.undecided());
         }
         if self.is_martian(walk)? {
             return Err(Stop::Over(Verdict::Unknown, walk.now.translated));

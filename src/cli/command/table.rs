@@ -12,7 +12,7 @@ const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];
 /// What to capture.
 const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
 
-/// What commands that compare with the live rules also take.
+/// Further settings of commands that compare with the live rules.
 const COMPARING: &[Setting] = &[
     Setting::NetworkNamespace,
     Setting::CniMode,
@@ -86,14 +86,14 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("2", "invalid input; nothing was changed"),
         ],
         topics: &[ANY],
-        also: &[
+        also: &[&[
             Setting::Mesh,
             Setting::NetworkNamespace,
             Setting::CniMode,
             Setting::LockWait,
             Setting::Timeout,
             Setting::Format,
-        ],
+        ]],
         changes: true,
         ..NONE
     },
@@ -123,7 +123,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("3", "a packet does not end as --expect says"),
         ],
         topics: &[&[Topic::Packet, Topic::Explain], CAPTURE, ANY],
-        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::Timeout],
+        also: &[&[Setting::NetworkNamespace, Setting::CniMode, Setting::Timeout]],
         without: &[Setting::Format],
         pasted: true,
         word: Some(Setting::Destination),
@@ -160,7 +160,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("3", "nothing is captured (without --all), or rules were changed since they were made"),
         ],
         topics: &[&[Topic::Status], ANY],
-        also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
+        also: &[&[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format]],
         ..NONE
     },
     CommandEntry {
@@ -177,7 +177,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         examples: &["sidecar-init lint -f pod.yaml", "sidecar-init lint --deny -i '*' -b '*' -d 15090"],
         exits: &[("0", "checked"), ("1", "warnings, with --deny"), ("2", "invalid input")],
         topics: &[&[Topic::Lint], CAPTURE, ANY],
-        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::Timeout],
+        also: &[&[Setting::NetworkNamespace, Setting::CniMode, Setting::Timeout]],
         without: &[Setting::Format],
         pasted: true,
         ..NONE
@@ -212,7 +212,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ),
         ],
         topics: &[&[Topic::Diff], CAPTURE, ANY],
-        also: COMPARING,
+        also: &[COMPARING],
         pasted: true,
         ..NONE
     },
@@ -226,7 +226,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format picture"],
         exits: &[("0", "printed"), ("2", "invalid input")],
         topics: &[&[Topic::Render], CAPTURE, ANY],
-        also: &[Setting::NetworkNamespace, Setting::CniMode],
+        also: &[&[Setting::NetworkNamespace, Setting::CniMode]],
         without: &[Setting::Format],
         pasted: true,
         ..NONE
@@ -256,7 +256,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("2", "invalid input"),
         ],
         topics: &[&[Topic::Trace], ANY],
-        also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format],
+        also: &[&[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format]],
         ..NONE
     },
     CommandEntry {
@@ -286,17 +286,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("3", "a connection ended otherwise"),
         ],
         topics: &[CAPTURE, ANY],
-        also: &[
-            Setting::NetworkNamespace,
-            Setting::CniMode,
-            Setting::ForceBinary,
-            Setting::NativeNftables,
-            Setting::Backend,
-            Setting::Timeout,
-            Setting::Format,
-            Setting::ProbePort,
-            Setting::ProbeTimeout,
-        ],
+        also: &[COMPARING, &[Setting::ProbePort, Setting::ProbeTimeout]],
         pasted: true,
         ..NONE
     },
@@ -331,7 +321,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("other", "the exit status of the command"),
         ],
         topics: &[&[Topic::Sandbox, Topic::Capture, Topic::Manifest], ANY],
-        also: &[Setting::Backend, Setting::Timeout],
+        also: &[&[Setting::Backend, Setting::Timeout]],
         trailing: Some(("COMMAND", "What to run, with its arguments")),
         ..NONE
     },
@@ -350,7 +340,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ],
         exits: &[("0", "printed"), ("1", "failed"), ("2", "invalid input")],
         topics: &[ANY],
-        also: &[Setting::Shell],
+        also: &[&[Setting::Shell]],
         word: Some(Setting::Shell),
         trailing: Some(("WORD", "The words of a line, the last one to be completed")),
         ..NONE
@@ -364,7 +354,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         examples: &["sidecar-init man /usr/local/share/man/man1"],
         exits: &[("0", "written"), ("1", "failed"), ("2", "invalid input")],
         topics: &[ANY],
-        also: &[Setting::ManDirectory],
+        also: &[&[Setting::ManDirectory]],
         word: Some(Setting::ManDirectory),
         ..NONE
     },
@@ -404,7 +394,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ],
         exits: &[("0", "done"), ("1", "failed, or invalid input; nothing was changed")],
         topics: &[&[Topic::Capture, Topic::DropIn], ANY],
-        also: &[Setting::NativeNftables, Setting::Timeout],
+        also: &[&[Setting::NativeNftables, Setting::Timeout]],
         without: &[Setting::Mesh],
         mesh: Some(Mesh::Linkerd),
         changes: true,
@@ -425,7 +415,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ],
         exits: &[("0", "done"), ("1", "failed, or invalid input; nothing was changed")],
         topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
-        also: &[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables, Setting::Timeout],
+        also: &[&[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables, Setting::Timeout]],
         without: &[Setting::Mesh],
         word: Some(Kuma::Verb),
         mesh: Some(Mesh::Kuma),
@@ -467,7 +457,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         examples: &["sidecar-init cni uninstall", "sidecar-init cni uninstall --keep-program"],
         exits: &[("0", "nothing is left"), ("1", "failed"), ("2", "invalid input")],
         topics: &[ANY],
-        also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
+        also: &[&[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram]],
         changes: true,
         ..NONE
     },
@@ -494,7 +484,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             ("126", "validation failed"),
         ],
         topics: &[&[Topic::Repair], CAPTURE, &[Topic::Validation], ANY],
-        also: &[
+        also: &[&[
             Setting::StateDir,
             Setting::ForceBinary,
             Setting::NativeNftables,
@@ -502,7 +492,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             Setting::LockWait,
             Setting::Timeout,
             Setting::Format,
-        ],
+        ]],
         without: &[Setting::SkipRuleApply],
         changes: true,
         ..NONE
@@ -526,13 +516,13 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         ],
         exits: &[("0", "done"), ("1", "failed"), ("2", "invalid input; nothing was changed")],
         topics: &[&[Topic::AmbientHost], ANY],
-        also: &[
+        also: &[&[
             Ambient::ProbeAddress,
             Ambient::ProbeAddressV4,
             Ambient::ProbeAddressV6,
             Setting::NetworkNamespace,
             Setting::Format,
-        ],
+        ]],
         mesh: Some(Mesh::Ambient),
         changes: true,
         ..NONE

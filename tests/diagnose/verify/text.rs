@@ -50,7 +50,7 @@ fn a_manifest_says_it_as_well() {
     assert!(ended.stderr.contains("its addresses are not known"), "{}", ended.stderr);
 }
 
-/// What can't be tried is said once, with its remedy, and is no failure.
+/// A reason for not trying is printed once, with its remedy, and does not count as a failure.
 #[test]
 fn a_reason_is_said_once() {
     let pod = Namespace::new();

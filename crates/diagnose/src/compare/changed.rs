@@ -12,14 +12,14 @@ use std::net::IpAddr;
 /// Packets of a start by what sets them apart from all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketGroup {
-    /// Which start.
+    /// The number of its start.
     pub(crate) start: usize,
     /// The values of each of [`GROWTH`]; `None` for all.
     values: [Option<Intervals>; GROWTH.len()],
     /// The marks of packet and connection; `None` for all.
     pub(crate) marks: [Option<Vec<Marks>>; 2],
     pub(crate) states: Vec<ConnState>,
-    /// How they end before and after, whichever rule decides.
+    /// Their ends before and after, whichever rule decides.
     ends: [GroupEnd; 2],
 }
 

@@ -21,7 +21,6 @@ use crate::status;
 use changed::changed;
 use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
-
 use rules::Family;
 use rules::simulate::{Packet, Routing, View, Work};
 use serde::Serialize;
@@ -87,11 +86,11 @@ impl ComparedSide {
         let explained =
             explain(&rule_view.view, &rule_view.routing, packet).with_endpoint_names(endpoint_names);
         let explained = explained.in_words_of(&self.dialect).of_skipped(self.skip_reason.as_ref());
-        let report = explained.report();
+        let (verdict, port, last_port) = explained.verdict_and_ports();
         PacketOutcome {
-            verdict: report.verdict,
-            port: report.port,
-            last_port: report.last_port,
+            verdict,
+            port,
+            last_port,
             translated: explained.outcome().translated.map(|to| to.to_string()),
             text: explained.verdict(),
             reason: explained.reason(),
@@ -113,7 +112,7 @@ pub fn pod(of: &[PodContext]) -> PodContext {
     PodContext { is_known, ..PodContext::with_placeholders(addresses, None) }
 }
 
-/// What differs between two configurations.
+/// The differences between two configurations.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
@@ -155,7 +154,7 @@ pub struct PacketOutcome {
     pub port: Option<u16>,
     /// The last port, where a range of listeners shares the traffic.
     pub last_port: Option<u16>,
-    /// Where a rule of another program sends it; null where none does.
+    /// The destination that a rule of another program gives it; null where none does.
     pub translated: Option<String>,
     /// The verdict in words.
     pub text: String,

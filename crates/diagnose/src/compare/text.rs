@@ -97,10 +97,6 @@ impl PacketOutcome {
     }
 
     fn style(&self) -> Style {
-        match self.verdict {
-            "redirect" | "tproxy" => Style::Captured,
-            "pass" => Style::Passing,
-            _ => Style::Dropped,
-        }
+        Style::of_verdict(self.verdict)
     }
 }

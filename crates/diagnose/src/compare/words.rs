@@ -105,7 +105,7 @@ impl Packets {
             && Self { families: Vec::new(), ..self.clone() } == Self { families: Vec::new(), ..other.clone() }
     }
 
-    /// What a question about one packet may leave open, in words: where the packets come from, and who sends them.
+    /// The properties that a question about one packet may leave open, in words: sources, source ports, users and groups.
     pub(crate) fn apart(&self) -> String {
         let mut text = String::new();
         text += &Values::said(&self.sources, [" from"; 2], [" from addresses other than"; 2]);
@@ -238,7 +238,7 @@ fn texts(packets: &PodPackets, field: Field, named: &Intervals) -> Vec<String> {
         all.union(&packets.local);
     }
     let all = all.joined();
-    let is_named = |range: &&Interval| named.meets(&Intervals::from_iter([**range]));
+    let is_named = |range: &&Interval| named.meets(&(**range).into());
     all.ranges().iter().filter(is_named).map(|range| shown(packets.family, field, *range)).collect()
 }
 

@@ -1,8 +1,7 @@
-//! What a question leaves open: the caller's address, the source port, the user. All packets that it may be about are walked; where
+//! The properties that a question leaves open: the caller's address, the source port, the user. All packets that it may be about are walked; where
 //! they end in several ways, the answer depends on what was not given.
 
 use super::{Explanation, PacketQuery, RuleView, explain};
-use crate::Style;
 use crate::compare::{Packets, grouped};
 use crate::pod_packets::PodPackets;
 use rules::simulate::{Atlas, PacketSet, Work};
@@ -38,9 +37,8 @@ impl Explanation<'_> {
     #[must_use]
     pub(crate) fn over(self, rule_view: &RuleView, query: &PacketQuery) -> Self {
         let Some(open) = &query.open else { return self };
-        let sets = [open.clone()];
         let mut work = Work::new(MAX_WORK);
-        let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut work);
+        let atlas = Atlas::of(&rule_view.view, &rule_view.routing, [open.clone()], &mut work);
         if !atlas.is_complete() {
             let why = "the rules are too many to try every caller, source port and user";
             return self.in_doubt(Some(why));
@@ -69,12 +67,12 @@ impl Explanation<'_> {
                 endpoint_names: self.endpoint_names.clone(),
                 ..explained
             };
-            let report = explained.report();
+            let (verdict, port, _) = explained.verdict_and_ports();
             Some(PacketCase {
                 text: described.apart().trim_start().to_owned(),
                 packets: described,
-                verdict: report.verdict,
-                port: report.port,
+                verdict,
+                port,
                 summary: explained.verdict(),
                 reason: explained.reason(),
                 is_captured: explained.is_captured(),
@@ -82,12 +80,12 @@ impl Explanation<'_> {
         };
         let mut cases: Vec<PacketCase> = cases.into_iter().filter_map(case).collect();
         // The packet that is shown comes first.
-        let own = self.report().verdict;
+        let (own, ..) = self.verdict_and_ports();
         cases.sort_by_key(|case| case.verdict != own);
         if cases.iter().all(|case| case.verdict == own) { self } else { Self { cases, ..self } }
     }
 
-    /// What the answer depends on; `None` where all packets end alike.
+    /// The properties on which the answer depends; `None` where all packets end alike.
     pub fn depends_on(&self) -> Option<String> {
         let has = |of: fn(&Packets) -> bool| self.cases.iter().any(|case| of(&case.packets));
         let on = [
@@ -104,14 +102,5 @@ impl Explanation<'_> {
     pub(super) fn captured_of_cases(&self) -> Option<Option<bool>> {
         let (first, others) = self.cases.split_first()?;
         Some(first.is_captured.filter(|_| others.iter().all(|case| case.is_captured == first.is_captured)))
-    }
-}
-
-/// The style of a case is that of its verdict.
-pub(super) fn style(verdict: &str) -> Style {
-    match verdict {
-        "redirect" | "tproxy" => Style::Captured,
-        "pass" => Style::Passing,
-        _ => Style::Dropped,
     }
 }

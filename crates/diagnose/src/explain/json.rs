@@ -65,7 +65,7 @@ impl<'a> PacketReport<'a> {
 pub struct ExplanationReport {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`; `depends` if packets of the question end in several ways.
     pub verdict: &'static str,
-    /// How they do; absent where all end alike. The rest is about the first.
+    /// The ways in which they end; absent where all end alike. The rest is about the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<PacketCase>,
     /// The listener's port, the first of a range; null without a listener.
@@ -133,14 +133,21 @@ pub fn verdict_name(verdict: Verdict) -> (&'static str, Option<PortRange>) {
 }
 
 impl Explanation<'_> {
+    /// The name of the verdict of the packet alone, with the first and, of several, the last port of the listeners.
+    pub(crate) fn verdict_and_ports(&self) -> (&'static str, Option<u16>, Option<u16>) {
+        let (verdict, ports) = verdict_name(self.outcome.verdict);
+        let last = ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number());
+        (verdict, ports.map(|ports| ports.first().number()), last)
+    }
+
     /// The explanation as data.
     pub fn report(&self) -> ExplanationReport {
-        let (verdict, ports) = verdict_name(self.outcome.verdict);
+        let (verdict, port, last_port) = self.verdict_and_ports();
         ExplanationReport {
             verdict: if self.cases.is_empty() { verdict } else { "depends" },
             cases: self.cases.clone(),
-            port: ports.map(|ports| ports.first().number()),
-            last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
+            port,
+            last_port,
             decided_by: self.outcome.decided_by.map(|at| self.decided_by(at)),
             limits: self.limits(),
             trace: self.trace.0.iter().filter_map(|step| self.entry(step.at, step.matched)).collect(),

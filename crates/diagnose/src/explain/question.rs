@@ -3,10 +3,10 @@
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::routes::{IncomingPacket, OutgoingPacket, Routes};
-use crate::pod_packets::local_addresses;
+use crate::pod_packets::{local_addresses, without_owners};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
-use rules::nft::{Field, Interval, Intervals};
+use rules::nft::{Field, Interval};
 use rules::simulate::{Direction, Outcome, Packet, PacketSet, Verdict};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
@@ -182,7 +182,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     Some(PacketQuery { packet, endpoint_names, no_route, is_apps, open })
 }
 
-/// What a question leaves open of its packet.
+/// The properties of a packet that a question leaves open.
 struct OpenFields {
     source: bool,
     source_port: bool,
@@ -204,17 +204,15 @@ impl OpenFields {
             set = set.with_any(Field::SourcePort);
             if let Direction::Outbound { .. } = packet.direction {
                 let (first, last) = LOCAL_PORTS;
-                set = set.with(Field::SourcePort, &Intervals::from_iter([Interval { first, last }]));
+                set = set.with(Field::SourcePort, &Interval { first, last }.into());
             }
         }
         if self.user {
-            let uids = pod.proxy_ids.0.iter().map(|uid| Interval::one(uid.number().into())).collect();
-            let gids = pod.proxy_ids.1.iter().map(|gid| Interval::one(gid.number().into())).collect();
-            set = set.with_any(Field::Uid).without(Field::Uid, &uids);
-            set = if pod.user_remark.is_empty() {
-                set.with_any(Field::Gid).without(Field::Gid, &gids)
-            } else {
-                set
+            let (uids, gids) = &pod.proxy_ids;
+            set = set.with_any(Field::Uid);
+            set = match pod.user_remark.is_empty() {
+                true => without_owners(set.with_any(Field::Gid), uids, gids),
+                false => without_owners(set, uids, &[]),
             };
         }
         (self.source || self.source_port || self.user).then_some(set)

@@ -1,6 +1,6 @@
 //! An explanation for people: the verdict, then each rule met.
 
-use super::{Explanation, Limited, PacketCase, because, depends};
+use super::{Explanation, Limited, PacketCase, because};
 use crate::{Style, fold, plain};
 use mesh::visible;
 use rules::nft::Field;
@@ -32,7 +32,7 @@ impl Explanation<'_> {
         if let Some(on) = self.depends_on() {
             f.push_str(&fold(&format!("{}\n", Style::Strong.paint(format!("depends on {on}:"))), 2, width));
             for PacketCase { text, verdict, summary, reason, .. } in &self.cases {
-                let words = depends::style(verdict).paint(summary);
+                let words = Style::of_verdict(verdict).paint(summary);
                 f.push_str(&fold(&format!("  {text}: {words}, because {reason}\n"), 4, width));
             }
         } else {

@@ -3,9 +3,10 @@
 use super::change::AdvisedChange;
 use super::comparison::LintComparison;
 use super::{Code, Finding};
+use crate::pod_packets::without_owners;
 use mesh::Setting;
 use mesh::{DNS_PORT, ListItem, Proxy, Selector};
-use rules::nft::{Field, Interval, Intervals, protocol_number};
+use rules::nft::{Field, Intervals, protocol_number};
 use rules::simulate::{PacketSet, Way};
 use rules::{PortRange, Protocol};
 
@@ -115,9 +116,7 @@ pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
 /// The packets of a set that are not the proxy's own.
 pub(super) fn of_others(mut set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     if set.way == Way::Outbound {
-        let uids = proxy.uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
-        let gids = proxy.gids.iter().map(|gid| Interval::one(gid.number().into())).collect();
-        set = set.without(Field::Uid, &uids).without(Field::Gid, &gids);
+        set = without_owners(set, &proxy.uids, &proxy.gids);
     }
     let set = match proxy.mark {
         Some(mark) => set.without_mark(mark),

@@ -13,8 +13,8 @@ use mesh::reason::Meaning;
 use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Raw, Source};
 use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Proxy, Selector};
-use rules::nft::{Condition, Field, Interval, Intervals, interface_number};
-use rules::simulate::{PacketSet, Work};
+use rules::nft::{Condition, Field, Interval};
+use rules::simulate::{PacketSet, Work, loopback_interface};
 use rules::{Family, Origin, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,7 +130,7 @@ fn several_users(
 ) -> Option<Finding> {
     let option = policy.keys().proxy?.row().mention();
     let others = proxy.uids.get(1..).filter(|others| !others.is_empty())?;
-    let lo = Intervals::one(interface_number("lo"));
+    let lo = loopback_interface();
     let users = others.iter().map(|uid| Interval::one(uid.number().into())).collect();
     let calls_own_pod =
         |set: PacketSet| Some(leaving(set)?.with(Field::OutInterface, &lo).with(Field::Uid, &users));

@@ -88,7 +88,7 @@ fn items(origin: Origin, meaning: Meaning, summary: &RuleSummary) -> Vec<String>
     items.into_iter().flatten().map(|item| format!("{noun}{item}{ports}")).collect()
 }
 
-/// What a rule that captures excludes by its own conditions.
+/// Exclusions by a capturing rule's own conditions.
 fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<(Meaning, Vec<String>)> {
     let conditions = recognized.rule.conditions.iter().filter_map(field_condition);
     let fields = conditions.filter(|condition| condition.negated).map(|condition| condition.field);

@@ -224,9 +224,13 @@ fn is_proxy(socket: &Socket, proxy: &BTreeSet<String>) -> bool {
 fn who(process: &Process) -> String {
     let Process { uid, pid, name, .. } = process;
     match (name, pid) {
-        (Some(name), Some(pid)) => format!("{name} (process {pid}) as user {uid}"),
+        (Some(name), Some(pid)) => process_words(name, *pid, *uid),
         _ => format!("an unknown process as user {uid}"),
     }
+}
+
+fn process_words(name: &str, id: u32, uid: u32) -> String {
+    format!("{name} (process {id}) as user {uid}")
 }
 
 /// The findings about listeners.
@@ -256,9 +260,8 @@ pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> 
         seen.processes.iter().filter(|process| !is_proxy(process)).partition(|process| process.is_here);
     let named = |processes: &[&UserProcess]| {
         let shown = processes.iter().take(MAX_PROCESSES);
-        let shown: Vec<String> = shown
-            .map(|UserProcess { id, name, uid, .. }| format!("{name} (process {id}) as user {uid}"))
-            .collect();
+        let shown: Vec<String> =
+            shown.map(|UserProcess { id, name, uid, .. }| process_words(name, *id, *uid)).collect();
         match processes.len().saturating_sub(MAX_PROCESSES) {
             0 => shown.join(", "),
             others => format!("{} and {others} more", shown.join(", ")),

@@ -175,7 +175,7 @@ impl Meaning {
         &TABLE[self as usize]
     }
 
-    /// What a negated condition on the field excludes, of a rule that captures.
+    /// The exclusion that a negated condition on the field means, of a rule that captures.
     pub fn exception(self, field: Field) -> Option<Self> {
         match (self, field) {
             (Self::InboundPort, Field::DestinationPort) => Some(Self::TunnelPort),

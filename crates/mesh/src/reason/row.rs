@@ -84,7 +84,7 @@ impl RuleReason {
         Some(text.replace("{option}", option))
     }
 
-    /// What a rule of this form does: some only jump to a chain whose rules do what the reason says. `is_base` is whether
+    /// The meaning of a rule of this form: some only jump to a chain whose rules do what the reason says. `is_base` is whether
     /// the kernel calls its chain.
     pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
         let asks_for = |fields: &[Field]| {
@@ -121,7 +121,7 @@ impl Cause {
     /// The origin of a rule of this form.
     pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
         let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
-        // What a rule that captures excludes is no item of its list.
+        // An exclusion of a rule that captures is not an item of its list.
         let is_exception = |one: &ListedCondition| field_condition(one).is_some_and(|one| one.negated);
         let items = asks.iter().filter(|one| effect != TrafficEffect::Captured || !is_exception(one));
         Origin {
