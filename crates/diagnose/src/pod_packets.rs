@@ -1,16 +1,19 @@
 //! All packets of a pod: what it sends to others and to itself, and what arrives for it or for machines behind it.
 
 use crate::explain::{PodContext, RuleView};
-use rules::nft::{Field, Interval, Intervals, interface_number, state_bit};
+use rules::nft::{Field, Interval, Intervals, interface_number, protocol_number, state_bit};
 use rules::simulate::{
-    Atlas, Marks, Packet, PacketSet, Region, ViewRule, Way, Work, loopback_interface, number,
+    Atlas, Direction, Marks, Packet, PacketSet, Region, View, ViewRule, Way, Work, loopback_interface, number,
 };
-use rules::{ConnState, Family, Gid, Uid};
+use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Ports to try, of which most configurations list none.
 pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
+
+/// A port such as the kernel picks.
+const SOURCE_PORT: u16 = 40_000;
 
 /// The packets of one family.
 #[derive(Debug)]
@@ -55,12 +58,12 @@ impl Start {
 impl PodPackets {
     /// The packets that the rules of the views may tell apart. Where the pod's addresses are not known, it may have any:
     /// then what it sends to itself goes to any address.
-    pub(crate) fn of(rule_views: &[&RuleView], pod: &PodContext, is_known: bool) -> Self {
-        let family = rule_views[0].family;
+    pub(crate) fn of(views: &[&View], pod: &PodContext, is_known: bool) -> Self {
+        let family = views[0].family();
         let empty = Self::without_starts(family, &pod.addresses);
         let Self { own, local, .. } = &empty;
         let (loopback, lo) = (loopback(family), loopback_interface());
-        let states = states(rule_views);
+        let states = states(views);
         let start = |way: Way, is_within: bool| {
             let set = |state: ConnState| {
                 let marks = match (way, state) {
@@ -125,7 +128,7 @@ impl PodPackets {
     fn usual(&self, field: Field) -> Vec<u128> {
         match field {
             Field::DestinationPort => PLAIN_PORTS.map(u128::from).into(),
-            Field::SourcePort => vec![40_000],
+            Field::SourcePort => vec![SOURCE_PORT.into()],
             Field::Uid | Field::Gid => vec![1000, 1001, 2000, 5000],
             Field::InInterface | Field::OutInterface => ["eth0", "net-9"].map(interface_number).into(),
             Field::Source(_) | Field::Destination(_) => {
@@ -168,15 +171,45 @@ impl PodPackets {
         }
     }
 
+    /// New TCP connections from and to others that have the values that packets usually have.
+    pub(crate) fn usual_sets(&self) -> impl Iterator<Item = PacketSet> {
+        let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
+        let (source, destination) = (Field::Source(self.family), Field::Destination(self.family));
+        let with_others = self.starts.iter().filter(|start| !start.is_within && !start.is_forwarded());
+        with_others.map(move |start| {
+            let fields: &[Field] = match start.is_inbound() {
+                true => &[source, Field::InInterface],
+                false => &[destination, Field::OutInterface, Field::Uid, Field::Gid],
+            };
+            let set = start.sets[0].clone().with(Field::Protocol, &tcp).marked(Marks::one(0), Marks::one(0));
+            fields.iter().chain(&[Field::SourcePort, Field::DestinationPort]).fold(set, |set, field| {
+                set.with(*field, &self.usual(*field).into_iter().map(Interval::one).collect())
+            })
+        })
+    }
+
     /// Whether the address is the placeholder for those outside of the pod.
     pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
+
+    /// How much of an example is usual: others outside, a port such as the kernel picks, a plain one, and the user.
+    pub(crate) fn usual_parts(&self, example: &Packet) -> usize {
+        let ends = [example.source.ip(), example.destination.ip()];
+        let is_with_others = ends.iter().any(|end| self.is_outside_example(*end));
+        let is_plain = PLAIN_PORTS.contains(&example.destination.port());
+        let is_users = match &example.direction {
+            Direction::Outbound { uid, .. } => self.usual(Field::Uid).contains(&uid.number().into()),
+            Direction::Inbound { .. } => true,
+        };
+        let parts = [is_with_others, example.source.port() == SOURCE_PORT, is_plain, is_users];
+        parts.into_iter().map(usize::from).sum()
+    }
 }
 
 /// The states that the rules tell apart.
-fn states(rule_views: &[&RuleView]) -> Vec<ConnState> {
-    let rules = || rule_views.iter().flat_map(|one| one.view.chains()).flat_map(|chain| &chain.rules);
+fn states(views: &[&View]) -> Vec<ConnState> {
+    let rules = || views.iter().flat_map(|view| view.chains()).flat_map(|chain| &chain.rules);
     let asks = |is_such: &dyn Fn(Field) -> bool| {
         let of_rule = |rule: &ViewRule| rule.conditions.iter().filter_map(|one| one.field()).any(is_such);
         rules().any(of_rule)
@@ -231,7 +264,7 @@ fn outside_addresses(family: Family) -> [IpAddr; 3] {
 /// Packets of which one at least ends in each way that the rules know, as the rules of `rule_view` tell packets apart, also where
 /// they arrive by one of these interfaces.
 pub(crate) fn samples(rule_view: &RuleView, pod: &PodContext, interfaces: &[Intervals]) -> Vec<Packet> {
-    let packets = PodPackets::of(&[rule_view], pod, false);
+    let packets = PodPackets::of(&[&rule_view.view], pod, false);
     let sets = packets.sets().cloned();
     let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut Work::new(MAX_SAMPLES_WORK));
     let of_region = |region: &Region| {

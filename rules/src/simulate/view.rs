@@ -263,6 +263,27 @@ impl View {
         self.tracks = rules.map(tracking).fold(Some(false), either);
     }
 
+    /// Some of the rules alone, as if no others were there.
+    #[must_use]
+    pub fn only(&self, keeps: impl Fn(super::At) -> bool) -> Self {
+        let of_chain = |(chain, content): (usize, &ViewChain)| {
+            let rules = content.rules.iter().enumerate();
+            let kept = rules.filter(|(rule, _)| keeps(super::At { chain, rule: *rule }));
+            let rules: Vec<ViewRule> = kept.map(|(_, rule)| rule.clone()).collect();
+            (!rules.is_empty() || content.rules.is_empty()).then(|| ViewChain {
+                table: content.table.clone(),
+                chain: content.chain.clone(),
+                policy: Policy::Accept,
+                rules,
+                runs: Vec::new(),
+                ..*content
+            })
+        };
+        let mut only = Self::empty(self.family);
+        only.add(self.chains.iter().enumerate().filter_map(of_chain));
+        Self { tracks: self.tracks, ..only }
+    }
+
     /// The same with the origins of rules that were read.
     #[must_use]
     pub fn with_origins(mut self, origins: impl IntoIterator<Item = (super::At, Origin)>) -> Self {

@@ -15,7 +15,7 @@ pub use text::text;
 pub use words::Packets;
 
 use crate::Subject;
-use crate::explain::{EndpointNames, OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, PodContext, RuleView, explain};
+use crate::explain::{EndpointNames, PodContext, RuleView, explain};
 use crate::pod_packets::PodPackets;
 use crate::status;
 use changed::changed;
@@ -182,7 +182,7 @@ fn compare_within(
             captured.extend(before.has_rules(family).then_some(family));
             continue;
         }
-        let packets = PodPackets::of(&rule_views, pod, true);
+        let packets = PodPackets::of(&rule_views.map(|one| &one.view), pod, true);
         let changed = changed(&packets, rule_views, &mut work);
         complete &= changed.is_complete;
         captured.extend(changed.any_captured.then_some(family));
@@ -219,18 +219,7 @@ fn described(
 ) -> Option<Change> {
     let start = &packets.starts[group.start];
     let packet = group.sets(start).find_map(|set| packets.example(&set))?;
-    let (to, from) = (packet.destination.ip(), packet.source.ip());
-    let mut names = EndpointNames::default();
-    if packets.is_outside_example(to) {
-        names = names.with_destination_name(OUTSIDE_ADDRESS_NAME);
-    } else if pod.addresses.contains(&to) && !pod.is_known {
-        names = names.with_destination_name(POD_ADDRESS_NAME);
-    }
-    if packets.is_outside_example(from) {
-        names = names.with_source_name(OUTSIDE_ADDRESS_NAME);
-    } else if pod.addresses.contains(&from) && !pod.is_known {
-        names = names.with_source_name(POD_ADDRESS_NAME);
-    }
+    let names = EndpointNames::of_example(&packet, packets, pod);
     let [before, after] = sides.map(|side| side.outcome(&packet, &names));
     let view = View::empty(packets.family);
     let example = explain(&view, &Routing::default(), &packet).with_endpoint_names(&names).packet_line();

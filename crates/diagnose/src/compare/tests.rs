@@ -169,7 +169,7 @@ fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, Test
         let pod = the_pod();
         let rule_views = [before, after].map(|(_, capture)| RuleView::of_config(&**capture, family, &pod));
         let rule_views = [&rule_views[0], &rule_views[1]];
-        let packets = PodPackets::of(&rule_views, &pod, true);
+        let packets = PodPackets::of(&rule_views.map(|one| &one.view), &pod, true);
         let changed = changed(&packets, rule_views, &mut Work::new(10 * MAX_WORK));
         prop_assert!(changed.is_complete);
         let sets: Vec<PacketSet> =

@@ -30,8 +30,9 @@ pub(crate) use lists::item_texts;
 pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};
 pub(crate) use pod::declared_addresses;
 pub use pod::{ApplicationUser, PodContext, Sender};
+#[cfg(test)]
+pub(crate) use question::usual_packet;
 pub use question::{EndpointNames, PacketQuery, QuestionContext, packet};
-pub(crate) use question::{OUTSIDE_ADDRESS_NAME, POD_ADDRESS_NAME, usual_packet};
 pub use routes::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes};
 pub use rule_view::RuleView;
 pub use written::written;

@@ -3,7 +3,7 @@
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::routes::{IncomingPacket, OutgoingPacket, Routes};
-use crate::pod_packets::{local_addresses, without_owners};
+use crate::pod_packets::{PodPackets, local_addresses, without_owners};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval};
@@ -90,22 +90,33 @@ impl EndpointNames {
         (!self.interface_unknown).then_some(interface)
     }
 
+    /// Names for those ends of an example that only placeholders have.
+    pub(crate) fn of_example(example: &Packet, packets: &PodPackets, pod: &PodContext) -> Self {
+        let name = |address: IpAddr| match address {
+            address if packets.is_outside_example(address) => Some(OUTSIDE_ADDRESS_NAME),
+            address => (pod.addresses.contains(&address) && !pod.is_known).then_some(POD_ADDRESS_NAME),
+        };
+        let names =
+            name(example.destination.ip()).into_iter().fold(Self::default(), Self::with_destination_name);
+        name(example.source.ip()).into_iter().fold(names, Self::with_source_name)
+    }
+
     /// Names the source, whose address is not known.
     #[must_use]
-    pub(crate) fn with_source_name(self, name: impl Into<String>) -> Self {
+    fn with_source_name(self, name: impl Into<String>) -> Self {
         Self { source: Some(name.into()), stands_in: (true, self.stands_in.1), ..self }
     }
 
     /// Names the destination, whose address is not known.
     #[must_use]
-    pub(crate) fn with_destination_name(self, name: impl Into<String>) -> Self {
+    fn with_destination_name(self, name: impl Into<String>) -> Self {
         Self { destination: Some(name.into()), stands_in: (self.stands_in.0, true), ..self }
     }
 }
 
 /// What is shown instead of an address that is not known.
-pub(crate) const POD_ADDRESS_NAME: &str = "the pod's address";
-pub(crate) const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
+pub(super) const POD_ADDRESS_NAME: &str = "the pod's address";
+const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 
 /// Reads the packet; `None` if there is a problem.
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {

@@ -112,7 +112,7 @@ impl<'a> LintComparison<'a> {
     pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
         let Self { baseline, pod, work, .. } = self;
         baseline.rule_views.iter().any(|rule_view| {
-            let packets = PodPackets::of(&[rule_view], pod, false);
+            let packets = PodPackets::of(&[&rule_view.view], pod, false);
             let selected = packets.sets().cloned().filter_map(&select);
             let atlas = Atlas::of(&rule_view.view, &rule_view.routing, selected, work);
             let ends = |region: &Region| !matches!(region.ending.verdict, Verdict::Pass | Verdict::Drop);
@@ -129,7 +129,7 @@ impl<'a> LintComparison<'a> {
         }
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
         for rule_view in &self.baseline.rule_views {
-            let packets = PodPackets::of(&[rule_view], &self.pod, false);
+            let packets = PodPackets::of(&[&rule_view.view], &self.pod, false);
             let atlas = Atlas::of(&rule_view.view, &rule_view.routing, packets.sets().cloned(), &mut work);
             // Limits are about queries and about marks, whether or not a rule asks for them.
             let query = Intervals::one(DNS_PORT.number().into());
@@ -232,7 +232,7 @@ impl Baseline {
 
 /// All packets of a pod by how they end, with the rules that they match; `None` where there is not enough work left.
 fn regions(rule_view: &RuleView, pod: &PodContext, work: &mut Work) -> Option<Vec<Region>> {
-    let packets = PodPackets::of(&[rule_view], pod, false);
+    let packets = PodPackets::of(&[&rule_view.view], pod, false);
     let atlas = Atlas::with_rules(&rule_view.view, &rule_view.routing, packets.sets().cloned(), work);
     atlas.is_complete().then_some(atlas.regions)
 }

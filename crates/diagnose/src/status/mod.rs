@@ -2,18 +2,18 @@
 //! without knowing a single flag.
 //!
 //! The rules may be ours or upstream's, in iptables or in nf_tables; `recognition` turns them back into the policy's
-//! reasons. What they claim is walked with a packet each, so that another program's rule that decides before is seen.
+//! reasons. What they capture alone is walked through all rules, so that another program's rule that decides before is seen.
 //! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
 
 mod claims;
 mod hits;
 mod listeners;
 mod observation;
+mod overruled;
 mod parts;
 #[cfg(test)]
 mod tests;
 mod text;
-mod witness;
 
 pub use claims::proxy;
 pub use hits::{Counted, Hit};
@@ -86,7 +86,7 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
         .collect();
     let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
     let listeners = listeners::listening(&seen, &recognized);
-    let mut findings = witness::findings(&seen, &recognized);
+    let mut findings = overruled::findings(&seen, &recognized);
     // Without captured traffic, no proxy is needed.
     if !families.is_empty() {
         findings.extend(listeners::findings(&listeners));
@@ -94,7 +94,7 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
     findings.extend(listeners::runs_as_proxy(&seen, &listeners));
     let is_unread = |finding: &Finding| (finding.level, finding.code) == (Level::Failure, Code::Unreadable);
     let is_complete = !seen.findings.iter().any(is_unread);
-    let is_undecided = families.is_empty() && !held.is_empty() && witness::is_undecided(&seen);
+    let is_undecided = families.is_empty() && !held.is_empty() && overruled::is_undecided(&seen);
     if is_undecided {
         let text = "rules that are not understood may decide about usual packets";
         let remedy = "see which with sidecar-init explain --live";
@@ -202,7 +202,7 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Fin
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
         let own = reachable.iter().filter(|address| Family::of(**address) == family);
-        let mut passing = own.map(|address| (family, *address, witness::passes(seen, *address)));
+        let mut passing = own.map(|address| (family, *address, overruled::passes(seen, *address)));
         passing.find(|(.., passes)| *passes != Some(false))
     };
     let finding = |(family, address, passes): (Family, IpAddr, Option<bool>)| {

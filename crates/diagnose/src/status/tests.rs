@@ -131,22 +131,20 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
         let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
         let found: Vec<&str> = status.findings.iter().map(|finding| finding.text.as_str()).collect();
         let packets: Vec<&str> =
-            found.iter().filter_map(|text| text.split_once(" is to ")).map(|(packet, _)| packet).collect();
+            found.iter().filter_map(|text| text.split_once(" is to ")?.0.split(", ").next()).collect();
         assert_eq!(packets, expected, "{rule}: {found:#?}");
     };
     let check = |chain: &str, rule: &str, expected: &[&str]| check_with(&flags, chain, rule, expected);
-    check("OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &["a DNS query to an address outside:53"]);
-    check(
-        "OUTPUT",
-        "-d 10.5.0.0/16 -j ACCEPT",
-        &["TCP of the application to an address in 10.5.0.0/16:8080"],
-    );
-    check("PREROUTING", "-p tcp -m tcp --dport 80 -j ACCEPT", &["TCP from outside to port 80"]);
-    let to_port_9 = "TCP of the application to an address in 10.5.0.0/16:9";
-    check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[to_port_9]);
+    let to = |port: u16| format!("tcp 10.1.2.3:40000 -> 10.5.0.1:{port}");
+    let query = "udp 10.1.2.3:40000 -> an address outside:53";
+    check("OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[query]);
+    check("OUTPUT", "-d 10.5.0.0/16 -j ACCEPT", &[&to(8080)]);
+    let from_outside = "tcp an address outside:40000 -> 10.1.2.3:80";
+    check("PREROUTING", "-p tcp -m tcp --dport 80 -j ACCEPT", &[from_outside]);
+    check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[&to(9)]);
     check("OUTPUT", "-p udp -m udp --dport 9 -j ACCEPT", &[]);
     // Without `CaptureAllDns`, claims about DNS name single servers, without a prefix length.
-    let to_server = "a DNS query to 10.0.0.10:53";
+    let to_server = "udp 10.1.2.3:40000 -> 10.0.0.10:53";
     check_with(&flags[..3], "OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[to_server]);
 }
 
@@ -212,20 +210,18 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
 #[test]
 fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
     let jump = "-A OUTPUT -j ISTIO_OUTPUT\n";
-    let check = |jumps: &str, code: Code| {
-        let text = format!(
+    let check = |jumps: &str, code: Code, text: &str| {
+        let rules = format!(
             "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n{jumps}\
              -A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
              -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n"
         );
-        let findings = status_of(&text).findings;
-        let is_expected = |finding: &Finding| {
-            finding.code == code && finding.text.contains("ISTIO_OUTPUT in IPv4 table nat")
-        };
+        let findings = status_of(&rules).findings;
+        let is_expected = |finding: &Finding| finding.code == code && finding.text.contains(text);
         assert!(findings.iter().any(is_expected), "{jumps}: {findings:#?}");
     };
-    check("", Code::IncompleteRules);
-    check(&format!("-A OUTPUT -j ACCEPT\n{jump}"), Code::Overruled);
+    check("", Code::IncompleteRules, "ISTIO_OUTPUT in IPv4 table nat");
+    check(&format!("-A OUTPUT -j ACCEPT\n{jump}"), Code::Overruled, "rule 1 of OUTPUT");
 }
 
 /// Whichever rules and options make it, each sentence is shown once.

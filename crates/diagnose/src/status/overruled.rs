@@ -1,0 +1,161 @@
+//! What the mesh's rules would capture if no others were there, and what becomes of it by all rules. And chains and marks
+//! without effect.
+
+use super::observation::Observation;
+use crate::compare;
+use crate::explain::{EndpointNames, PodContext, explain};
+use crate::pod_packets::PodPackets;
+use mesh::RuleReason;
+use mesh::reason::Meaning;
+use mesh::recognition::{RecognizedRule, Role, recognized};
+use mesh::sources::STAND_IN;
+use rules::finding::{Code, Finding, Level};
+use rules::simulate::{At, Atlas, Ending, Packet, Verdict, View, Work};
+use rules::{Action, ByFamily, Family, Target};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::IpAddr;
+
+/// Rules that packets of a family meet, in all: less than a tenth of a second.
+const MAX_WORK: usize = 500_000;
+
+const SEE_LIVE: &str = "see all rules that it meets with sidecar-init explain --live";
+
+/// A packet that a rule of the mesh's captures alone, and that ends otherwise with others.
+struct Overruled {
+    /// Whether its end is known, and how usual it is.
+    rank: (bool, usize),
+    packet: Packet,
+    /// The end by the mesh's rules alone, and by all.
+    ends: [Ending; 2],
+}
+
+/// What packets show, and what chains show that no packet comes to.
+pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for (family, of_mesh) in of_mesh.iter() {
+        let ours: BTreeSet<At> = of_mesh.iter().map(|recognized| recognized.at).collect();
+        let alone = seen.views.get(family).only(|at| ours.contains(&at));
+        found.extend(overruled(seen, family, &alone));
+        found.extend(unreached(family, &recognized(&alone)));
+        found.extend(unrouted(seen, family, of_mesh));
+    }
+    found
+}
+
+/// Of each of the mesh's rules that others overrule, the most usual packet; one of each of their rules.
+fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Finding> {
+    let (view, routing) = (seen.views.get(family), seen.routing.get(family));
+    let own = seen.addresses.iter().copied().filter(|own| Family::of(*own) == family);
+    let pod = compare::pod(&[PodContext::new(own, None)]);
+    let packets = PodPackets::of(&[alone], &pod, true);
+    let new = packets.starts.iter().filter(|start| !start.is_forwarded()).map(|start| start.sets[0].clone());
+    let mut work = Work::new(MAX_WORK);
+    let mut overruled: BTreeMap<Option<At>, Overruled> = BTreeMap::new();
+    let mut by_mesh = Atlas::of(alone, routing, new, &mut work).regions;
+    by_mesh.retain(|region| matches!(region.ending.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_)));
+    for region in by_mesh {
+        let to = |ending: &Ending| (ending.verdict, ending.keeps_port);
+        let live = Atlas::of(view, routing, [region.packets], &mut work).regions;
+        for other in live.iter().filter(|other| to(&other.ending) != to(&region.ending)) {
+            let Some(packet) = packets.example(&other.packets) else { continue };
+            let rank = (other.ending.verdict != Verdict::Unknown, packets.usual_parts(&packet));
+            let by = region.ending.decided_by;
+            if overruled.get(&by).is_none_or(|known| known.rank < rank) {
+                let ends = [region.ending, other.ending];
+                overruled.insert(by, Overruled { rank, packet, ends });
+            }
+        }
+    }
+    let finding = |Overruled { packet, ends: [ending, _], .. }: &Overruled| {
+        let live = explain(view, routing, packet)
+            .with_endpoint_names(&EndpointNames::of_example(packet, &packets, &pod));
+        let claimed = match (live.is_captured(), ending.of(packet).verdict) {
+            (Some(true), Verdict::Redirect(ports)) => format!("is to go to port {ports}"),
+            (Some(true), Verdict::Tproxy(port)) => format!("is to go to port {port}"),
+            _ => "is to be captured".to_owned(),
+        };
+        let setting = ending.decided_by.and_then(|by| RuleReason::setting_of(alone.rule(by)?.origin?));
+        let option = setting.map(|setting| format!(" ({})", setting.row().short_option()));
+        let option = option.unwrap_or_default();
+        let text = format!("{} {claimed}{option} and is {}", live.packet_line(), live.sentence());
+        let is_unknown = live.outcome().verdict == Verdict::Unknown;
+        let level = if is_unknown { Level::Warning } else { Level::Failure };
+        Finding { level, ..Finding::failure(Code::Overruled, "", text, SEE_LIVE) }
+    };
+    let mut overruled: Vec<Overruled> = overruled.into_values().collect();
+    overruled.sort_by_key(|one| Reverse(one.rank));
+    let mut others = HashSet::new();
+    overruled.retain(|one| others.insert(one.ends[1].decided_by));
+    let mut found: Vec<Finding> = overruled.iter().map(finding).collect();
+    if found.is_empty() && work.is_spent() {
+        let text = format!("rules are too many to see whether others decide about all captured {family}");
+        found.push(Finding::warning(Code::Overruled, "", text, SEE_LIVE));
+    }
+    found
+}
+
+/// Whether some TCP from or to this address of the pod passes its rules; `None` where only rules that are not understood let it
+/// pass. It does not where rules of others drop all of a family, or redirect it to a port.
+pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
+    let verdicts = verdicts(seen, address);
+    let passes = verdicts.contains(&Verdict::Pass);
+    (passes || !verdicts.contains(&Verdict::Unknown)).then_some(passes)
+}
+
+/// Whether rules that are not understood may decide about usual packets.
+pub(super) fn is_undecided(seen: &Observation<'_>) -> bool {
+    let addresses: [IpAddr; 2] = [STAND_IN.0.into(), STAND_IN.1.into()];
+    addresses.iter().flat_map(|address| verdicts(seen, *address)).any(|verdict| verdict == Verdict::Unknown)
+}
+
+/// The verdicts of usual packets from and to this address of the pod.
+fn verdicts(seen: &Observation<'_>, address: IpAddr) -> Vec<Verdict> {
+    let (view, routing) = (seen.views.get(Family::of(address)), seen.routing.get(Family::of(address)));
+    let packets = PodPackets::of(&[view], &PodContext::new([address], None), true);
+    let atlas = Atlas::of(view, routing, packets.usual_sets(), &mut Work::new(MAX_WORK));
+    let open = atlas.open.iter().map(|_| Verdict::Unknown);
+    atlas.regions.iter().map(|region| region.ending.verdict).chain(open).collect()
+}
+
+/// Chains of iptables that no rule leads to: a killed run or the removal of jumps leaves them.
+fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
+    let matters = |recognized: &&RecognizedRule<'_>| match recognized.role {
+        Role::Outbound => true,
+        Role::Inbound => recognized.reason.is_some_and(|reason| reason.meaning() == Meaning::InboundPort),
+        _ => false,
+    };
+    let of_iptables = alone.iter().filter(|recognized| !recognized.chain.table.starts_with("inet "));
+    let chains = of_iptables
+        .filter(matters)
+        .map(|recognized| ((&*recognized.chain.table, &*recognized.chain.chain), recognized.is_reached));
+    let chains: BTreeMap<(&str, &str), bool> = chains.collect();
+    let lost = chains.into_iter().filter(|(_, is_reached)| !is_reached);
+    lost.map(|((table, chain), _)| {
+        let text =
+            format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
+        let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
+        Finding::failure(Code::IncompleteRules, "", text, remedy)
+    })
+    .collect()
+}
+
+/// TPROXY that nothing routes for.
+fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
+    let marks = &seen.routing.get(family).local_marks;
+    let mark =
+        recognized.iter().filter(|recognized| recognized.is_reached).find_map(
+            |recognized| match &recognized.rule.action {
+                Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
+                _ => None,
+            },
+        )?;
+    (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
+        let text = format!(
+            "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
+            mark.value
+        );
+        let remedy = "sidecar-init apply with the pod's flags puts policy rule and route back";
+        Finding::failure(Code::MissingRouting, "", text, remedy)
+    })
+}
