@@ -12,7 +12,7 @@ use diagnose::explain::{
     usual_cases,
 };
 use diagnose::picture::{self, Picture};
-use diagnose::{Basis, Style, SubjectPacket, status};
+use diagnose::{Basis, SubjectPacket, status};
 use mesh::settings::Topic;
 use mesh::sources::{Raw, SettingReader, Source};
 use mesh::{Capture, CapturePolicy};
@@ -279,27 +279,18 @@ fn answer(
     // NAT in PREROUTING may give it another destination, to which there is a route.
     let kernel = KernelRoutes::of(if question.no_route.is_some() && is_live { all } else { &[] });
     let no_route = question.no_route_by(explained.outcome(), &kernel);
-    let note = no_route.as_ref().map(|no_route| format!("{no_route}; by the rules alone:\n"));
-    let width = report::line_width();
+    let is_captured = explained.is_captured().filter(|_| no_route.is_none());
+    let report = PacketReport::new(basis, question, no_route, explained.report());
+    let note = |form: fn(&str) -> String| report.note().map(|note| form(&note) + "\n").unwrap_or_default();
     let body = match form {
-        ExplainFormat::Text => {
-            let note = note.map(|note| diagnose::fold(&Style::Dropped.paint(note).to_string(), 2, width));
-            note.unwrap_or_default() + &explained.text(width)
-        }
+        ExplainFormat::Text => report.text(report::line_width()),
         ExplainFormat::Picture => {
-            note.unwrap_or_default() + &path(subject, request, &explained).text(columns::of_terminal())
+            note(str::to_owned) + &path(subject, request, &explained).text(columns::of_terminal())
         }
-        ExplainFormat::Svg => {
-            let note = note.map(|note| format!("{}\n", render::as_comment(note.trim_end())));
-            note.unwrap_or_default() + &path(subject, request, &explained).svg()
-        }
-        ExplainFormat::Data(_) => {
-            let report = PacketReport::new(basis, question, no_route.as_deref(), explained.report());
-            data::document(Encoding::Json, &report)
-        }
+        ExplainFormat::Svg => note(render::as_comment) + &path(subject, request, &explained).svg(),
+        ExplainFormat::Data(_) => data::document(Encoding::Json, &report),
     };
-    // A packet that is not sent has no verdict.
-    (head + &body, explained.is_captured().filter(|_| no_route.is_none()))
+    (head + &body, is_captured)
 }
 
 /// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.

@@ -94,12 +94,14 @@ pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<Stri
                 continue;
             }
             // Each rule once, with the first packet that shows what it does.
-            if deciding.insert(live.deciding_rule().unwrap_or_else(|| live.verdict())) {
+            if deciding
+                .insert(live.deciding_rule().map_or_else(|| live.end().words(), |rule| rule.decision()))
+            {
                 texts.push(format!(
                     "{} is {}; by the rules of the mesh alone it is {}",
                     live.packet_line(),
                     live.sentence(),
-                    expected.verdict()
+                    expected.end().words()
                 ));
             }
         }

@@ -6,6 +6,7 @@ mod sources;
 use super::data;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
+use diagnose::explain::VerdictKind;
 use diagnose::trace::{Block, Filter};
 use known::KnownRules;
 use mesh::istio::defaults::LOG_GROUP;
@@ -65,7 +66,11 @@ pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Proble
         mesh: run.names_mesh.then_some(run.mesh),
         rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
         protocol: reader.one_of(Setting::TraceProtocol, "tcp, udp, icmp or icmpv6", protocol),
-        verdict: run::one_of(&mut reader, Setting::TraceVerdict, &["captured", "pass", "drop"]),
+        verdict: run::one_of(
+            &mut reader,
+            Setting::TraceVerdict,
+            &[VerdictKind::Captured, VerdictKind::NotCaptured, VerdictKind::Dropped],
+        ),
         destination: reader.one_of(Setting::TraceDestination, where_to, |text| text.parse().ok()),
     };
     let positive = |text: &str| text.parse().ok().filter(|&count| count > 0);

@@ -100,8 +100,8 @@ fn programs_get_the_packets_as_data() {
     assert_eq!((&answer["complete"], &answer["from"]), (&true.into(), &"Pod web of old.yaml".into()));
     assert_eq!(change["traffic"]["ports"]["values"], serde_json::json!(["5432", "8000-8010"]));
     assert_eq!(change["traffic"]["direction"], "outbound");
-    assert_eq!((&change["old"]["verdict"], &change["old"]["port"]), (&"redirect".into(), &15001.into()));
-    assert_eq!((&change["new"]["verdict"], &change["new"]["port"]), (&"pass".into(), &Value::Null));
+    assert_eq!((&change["old"]["verdict"], &change["old"]["port"]), (&"captured".into(), &15001.into()));
+    assert_eq!((&change["new"]["verdict"], &change["new"]["port"]), (&"not_captured".into(), &Value::Null));
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn rules_that_report_are_told_packet_by_packet() {
             assert_eq!(packet["rules"][1]["options"][0], "--istio-service-cidr");
             assert_eq!(
                 (&packet["verdict"], &packet["port"]),
-                (&"redirect".into(), &15001.into()),
+                (&"captured".into(), &15001.into()),
                 "{packet}"
             );
         }
@@ -173,7 +173,7 @@ fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
             }
             assert_eq!(
                 (&packet["verdict"], &packet["port"]),
-                (&"redirect".into(), &15001.into()),
+                (&"captured".into(), &15001.into()),
                 "{packet}"
             );
             assert_eq!((&packet["uid"], &packet["out_interface"]), (&0.into(), &"eth0".into()), "{packet}");
@@ -212,19 +212,19 @@ fn every_end_of_a_packet_is_told() {
             &["add table ip other; add chain ip other in { type filter hook input priority 0; }; \
                              add rule ip other in tcp dport 9999 drop"],
         );
-        for (port, verdict, sentence) in [
-            ("8080", "redirect", "captured: goes to the proxy's inbound port 15006"),
-            ("15090", "pass", "not captured: goes to 10.77.0.2:15090 as it was sent"),
+        for (port, verdict, summary) in [
+            ("8080", "captured", "goes to the proxy's inbound port 15006"),
+            ("15090", "not_captured", "goes to 10.77.0.2:15090 as it was sent"),
         ] {
             let started =
                 start(&pod, TRACES, &["--enable", "--destination", port, "--count", "1", "--format", "json"]);
             call(&peer, &format!("10.77.0.2:{port}"));
             let packets = started.packets();
             assert_eq!(packets[0]["verdict"], verdict, "{backend}: {packets:?}");
-            assert!(packets[0]["sentence"].as_str().expect("words").starts_with(sentence), "{packets:?}");
+            assert!(packets[0]["summary"].as_str().expect("words").starts_with(summary), "{packets:?}");
             // The kernel reports a rule that returns by another type than other rules.
             let names_rule = packets[0]["rules"].to_string().contains("15090");
-            assert_eq!(names_rule, verdict == "pass", "{backend}: {packets:?}");
+            assert_eq!(names_rule, verdict == "not_captured", "{backend}: {packets:?}");
         }
         let started = start(&pod, TRACES, &["--enable", "--proto", "udp", "--count", "1"]);
         pod.run(|| {
@@ -262,15 +262,10 @@ fn later_packets_of_a_connection_go_where_the_first_went() {
             (0..2).for_each(|_| assert_eq!(socket.send_to(b"x", "10.77.0.3:53").expect("sent"), 1));
         });
         let packets = started.packets();
-        let sentence = |packet: &Value| packet["sentence"].as_str().expect("words").to_owned();
         let [first, second] = &packets[..] else { panic!("{backend}: {packets:?}") };
-        assert!(
-            sentence(first).starts_with("captured: goes to the agent's DNS port 15053"),
-            "{backend}: {first}"
-        );
-        let later = "let through: goes where the first packet of its connection went, because nat rules see only \
-                     the first packet of a connection";
-        assert_eq!(sentence(second), later, "{backend}");
+        assert_eq!(first["summary"], "goes to the agent's DNS port 15053", "{backend}");
+        assert_eq!(second["summary"], "goes where the first packet of its connection went", "{backend}");
+        assert_eq!(second["reason"], "nat rules see only the first packet of a connection", "{backend}");
     }
 }
 
@@ -322,7 +317,7 @@ fn it_says_so_where_nothing_reports() {
         let started = start(&pod, TRACES, &["--destination", "443", "--count", "1", "--format", "json"]);
         assert!(started.output.contains(WITHOUT), "{backend}: {}", started.output);
         call(&pod, "10.77.0.3:443");
-        assert_eq!(started.packets()[0]["verdict"], "redirect", "{backend}");
+        assert_eq!(started.packets()[0]["verdict"], "captured", "{backend}");
         pod.stdout(BINARY, &["clean"]);
     }
     let (_, output) = start(&pod, TRACES, &["--enable", "--for", "1ms"]).finish();
@@ -350,7 +345,7 @@ fn rules_are_read_again_when_they_have_changed() {
     call(&pod, "10.77.0.3:443");
     for started in [listens, traces] {
         let packets = started.packets();
-        assert_eq!(packets[0]["verdict"], "redirect", "{packets:?}");
+        assert_eq!(packets[0]["verdict"], "captured", "{packets:?}");
     }
 }
 

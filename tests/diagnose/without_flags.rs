@@ -101,14 +101,14 @@ fn what_describes_rules_decides_which_are_asked() {
         &["--as", "app", "--uid", "1000", "--mark", "7", "10.0.0.5:443"],
         &["--live", "-b", "80", "8080"],
     ] {
-        assert_eq!(kind(words), ("rules".to_owned(), Some("redirect".to_owned())), "{words:?}");
+        assert_eq!(kind(words), ("rules".to_owned(), Some("captured".to_owned())), "{words:?}");
     }
     for words in [
         &["-b", "80", "8080"][..],
         &["-b", "", "8080"],
         &["--mesh", "linkerd", "--ports-to-redirect", "80", "8080"],
     ] {
-        assert_eq!(kind(words), ("flags".to_owned(), Some("pass".to_owned())), "{words:?}");
+        assert_eq!(kind(words), ("flags".to_owned(), Some("not_captured".to_owned())), "{words:?}");
     }
 }
 

@@ -232,13 +232,16 @@ fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>)
 fn json(scene: &Scene, disposition: &Disposition) -> Option<False> {
     let answer = scene.explained(&disposition.packet, disposition.source);
     let (verdict, port) = match disposition.predicted.verdict {
-        Verdict::Pass => ("pass", None),
-        Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
-        Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
-        Verdict::Drop => ("drop", None),
+        Verdict::Pass => ("not_captured", None),
+        Verdict::Redirect(ports) => ("captured", Some(ports.first().number())),
+        Verdict::Tproxy(port) => ("captured", Some(port.number())),
+        Verdict::Drop => ("dropped", None),
         Verdict::Unknown => ("unknown", None),
     };
-    let is_same = answer["verdict"] == verdict && answer["port"] == serde_json::Value::from(port);
+    let transparent = port.map(|_| matches!(disposition.predicted.verdict, Verdict::Tproxy(_)));
+    let is_same = answer["verdict"] == verdict
+        && answer["transparent"] == serde_json::Value::from(transparent)
+        && answer["port"] == serde_json::Value::from(port);
     (!is_same).then(|| {
         let text = format!("explain --live answers {answer:#}\nand the library {verdict} {port:?}");
         False { subject: Subject::Json, text, disposition: Some(disposition.clone()) }

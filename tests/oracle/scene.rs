@@ -209,11 +209,13 @@ impl Scene {
             .and_then(|first| rules::PortRange::new(first, number("last_port").unwrap_or(first)));
         let verdict = match (answer["verdict"].as_str(), ports) {
             _ if !answer["unsent"].is_null() => Verdict::Drop,
-            (Some("pass"), _) => Verdict::Pass,
-            (Some("drop"), _) => Verdict::Drop,
+            (Some("not_captured"), _) => Verdict::Pass,
+            (Some("dropped"), _) => Verdict::Drop,
             (Some("unknown"), _) => Verdict::Unknown,
-            (Some("redirect"), Some(ports)) => Verdict::Redirect(ports),
-            (Some("tproxy"), Some(ports)) => Verdict::Tproxy(ports.first()),
+            (Some("captured"), Some(ports)) if answer["transparent"] == true => {
+                Verdict::Tproxy(ports.first())
+            }
+            (Some("captured"), Some(ports)) => Verdict::Redirect(ports),
             _ => panic!("{:?}: {answer:#}", disposition.packet),
         };
         Outcome { verdict, ..disposition.predicted }
@@ -255,8 +257,9 @@ impl Scene {
     pub(crate) fn explanation(&self, disposition: &Disposition) -> String {
         let pod = PodContext::new(self.addresses.iter().copied(), None);
         let (view, routing) = self.walked(&disposition.packet, &pod);
-        explain::explain(view, &routing, &simulated(&disposition.packet, disposition.source, &pod))
-            .to_string()
+        let packet = simulated(&disposition.packet, disposition.source, &pod);
+        let report = explain::explain(view, &routing, &packet).report();
+        diagnose::painted(&[report.head(), report.way()].concat(), usize::MAX)
     }
 
     /// Whether the mesh says anything of the packet's family.

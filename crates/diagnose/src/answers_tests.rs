@@ -15,7 +15,7 @@ use crate::lint;
 use crate::probe::{Call, ProbeContext, calls, proofs};
 use crate::random::configured;
 use crate::status::{self, CaptureStatus, InstalledRules, Observation, Record, Socket};
-use crate::{Basis, Subject, compare, picture, plain};
+use crate::{Basis, Subject, compare, painted, picture, plain};
 use mesh::settings::Setting;
 use mesh::sources::{Dialect, NullHost, Raw};
 use mesh::{Capture, Mesh};
@@ -178,14 +178,20 @@ impl Example {
                 continue;
             };
             let explained = explain(&rule_view.view, &rule_view.routing, packet).in_words_of(dialect);
-            if !known.insert((explained.verdict(), explained.reason())) {
+            if !known.insert((explained.end().words(), explained.reason())) {
                 continue;
             }
             let flags = written(packet, &self.pod, true).unwrap_or_else(|| "no flags".to_owned());
             let report = explained.report();
-            if verdicts.insert((report.verdict, report.port, case.direction)) {
-                let report = serde_json::to_string(&report.decided_by).expect("JSON");
-                let _ = writeln!(text, "{flags}\n{}{report}\n", explained.text(WIDTH));
+            if verdicts.insert((
+                report.end.verdict.word(),
+                report.end.transparent,
+                report.end.port,
+                case.direction,
+            )) {
+                let decided_by = serde_json::to_string(&report.decided_by).expect("JSON");
+                let (head, way) = (painted(&report.head(), WIDTH), painted(&report.way(), WIDTH));
+                let _ = writeln!(text, "{flags}\n{head}\n{way}{decided_by}\n");
             } else {
                 let rule = report.decided_by.and_then(|decided| decided.rule);
                 let _ = writeln!(text, "{flags}: {} [{rule:?}]", explained.sentence());
@@ -291,7 +297,8 @@ impl Example {
         let listed = RuleView::of_listing(listing, &self.pod);
         let mut text = format!("{}: {:?}\n", listed.family, listed.routing);
         let explained = explain(&listed.view, &listed.routing, &packet);
-        let verdict = (explained.is_captured(), explained.style(), explained.deciding_rule());
+        let decision = explained.deciding_rule().map(|rule| rule.decision());
+        let verdict = (explained.is_captured(), explained.end().verdict.style(), decision);
         let _ = writeln!(text, "{verdict:?}");
         text += &picture::of_path(&explained).text(WIDTH);
         let drawn = picture::of(&self.capture, &Dialect::of(&self.raw));

@@ -1,7 +1,7 @@
 //! What an answer goes by: a question that describes no rules is about those that are there.
 
 use crate::{Style, fold};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What an answer goes by.
@@ -24,11 +24,11 @@ pub enum Basis {
 }
 
 /// The basis for programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BasisReport {
     /// `rules` (live), `noted` (stored settings), `flags`, `object` (of a manifest) or `listing`.
-    kind: &'static str,
+    kind: String,
     /// The basis as text for people.
     text: String,
 }
@@ -62,7 +62,7 @@ impl Basis {
             Self::Object(_) => "object",
             Self::Listing(_) => "listing",
         };
-        BasisReport { kind, text: self.to_string() }
+        BasisReport { kind: kind.to_owned(), text: self.to_string() }
     }
 }
 

@@ -30,6 +30,6 @@ mod unnamed;
 
 pub use basis::Basis;
 pub use fold::{columns, fold, plain};
-pub use style::Style;
+pub use style::{Span, Style, TextLine, painted};
 pub use subject::Subject;
 pub use subject_packet::{Prepared, SubjectPacket};

@@ -4,11 +4,15 @@
 //! are not wanted. Colour never carries meaning alone: `captured` is blue and reads `captured`. Nearly all
 //! readers distinguish blue and orange; red alone never distinguishes anything from green.
 
+use crate::fold;
 use anstyle::AnsiColor;
+use mesh::visible;
+use serde::Serialize;
 use std::fmt::{self, Display};
 
 /// What a piece of text means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Style {
     /// The proxy gets it; all is well; a line is expected.
     Captured,
@@ -34,18 +38,58 @@ impl Style {
         }
     }
 
-    /// The style of a verdict by its name for programs.
-    pub(crate) fn of_verdict(name: &str) -> Self {
-        match name {
-            "redirect" | "tproxy" => Self::Captured,
-            "pass" => Self::Passing,
-            _ => Self::Dropped,
-        }
-    }
-
     pub fn paint(self, text: impl Display) -> impl Display {
         Painted { style: self.escapes(), text }
     }
+}
+
+/// A piece of text in one style.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Span {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub style: Option<Style>,
+    pub text: String,
+}
+
+/// A line of text. Where it is folded, what follows its first part is indented.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TextLine {
+    #[serde(skip)]
+    hang: usize,
+    pub spans: Vec<Span>,
+}
+
+impl TextLine {
+    pub fn hanging(hang: usize) -> Self {
+        Self { hang, spans: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn plain(self, text: impl AsRef<str>) -> Self {
+        self.piece(None, text)
+    }
+
+    #[must_use]
+    pub fn styled(self, style: Style, text: impl AsRef<str>) -> Self {
+        self.piece(Some(style), text)
+    }
+
+    /// Adds a piece. Whoever wrote its text, it moves no cursor.
+    #[must_use]
+    pub fn piece(mut self, style: Option<Style>, text: impl AsRef<str>) -> Self {
+        self.spans.push(Span { style, text: visible(text.as_ref()) });
+        self
+    }
+}
+
+/// Lines for a terminal of so many columns.
+pub fn painted(lines: &[TextLine], width: usize) -> String {
+    let paint = |Span { style, text }: &Span| match style {
+        Some(style) => style.paint(text).to_string(),
+        None => text.clone(),
+    };
+    let painted = |line: &TextLine| line.spans.iter().map(paint).collect::<String>() + "\n";
+    lines.iter().map(|line| fold(&painted(line), line.hang, width)).collect()
 }
 
 struct Painted<T> {

@@ -58,7 +58,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     },
     CommandHelp {
         command: "trace",
-        examples: &["kubectl capture trace web-0 --for 30s --verdict passed"],
+        examples: &["kubectl capture trace web-0 --for 30s --verdict not-captured"],
         exits: &[("0", "ended as requested"), UNREADABLE, INVALID],
     },
     CommandHelp {
@@ -213,7 +213,7 @@ pub(crate) struct TraceArguments {
     #[arg(long, value_name = "WHERE")]
     pub(crate) destination: Option<String>,
     /// Show only packets that end so
-    #[arg(long, value_name = "VERDICT", value_parser = ["captured", "passed", "dropped"])]
+    #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured", "dropped"])]
     pub(crate) verdict: Option<String>,
     /// The form of each packet; json prints one document a line
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]

@@ -10,7 +10,8 @@ use crate::kubectl::Kubectl;
 use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{print_answer, remark};
-use diagnose::{Style, fold};
+use diagnose::explain::PacketEnd;
+use diagnose::{Style, TextLine, fold, painted};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,12 +31,6 @@ struct ChangedPackets {
     text: String,
     old: PacketEnd,
     new: PacketEnd,
-}
-
-#[derive(Debug, Deserialize)]
-struct PacketEnd {
-    text: String,
-    reason: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,16 +58,13 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let manifest = manifest(&pod);
-    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "diff", &[], Some(&manifest))?;
-    let read = DiffDocument::deserialize(&document).map_err(|error| {
-        let why = format!("printed a comparison of another form ({error})");
-        kubectl.unread(&kernel.call("diff", &[], Some(&manifest)), why)
-    })?;
-    let is_new = |text: &&String| *output == OutputForm::Json || !read.says(text);
+    let RemoteDocument::<DiffDocument> { document, answer, remarks } =
+        kernel.document(&kubectl, "diff", &[], Some(&manifest))?;
+    let is_new = |text: &&String| *output == OutputForm::Json || !answer.says(text);
     remarks.iter().filter(is_new).for_each(|text| remark(text));
     let basis = format!("{}, against its manifest", kernel.basis());
-    print_answer(&basis, &pod, &document, *output, |width| read.text(width))?;
-    Ok(if read.equal { CommandOutcome::Done } else { CommandOutcome::Different })
+    print_answer(&basis, &pod, &document, *output, |width| answer.text(width))?;
+    Ok(if answer.equal { CommandOutcome::Done } else { CommandOutcome::Different })
 }
 
 /// The pod without fields that do not concern its rules: who wrote which field, the last manifest that was applied, and
@@ -114,9 +106,9 @@ impl DiffDocument {
         let mut text = fold(&format!("{}\n", style.paint(head)), 2, width);
         for ChangedPackets { text: packets, old, new } in &self.changes {
             text.push_str(&fold(&format!("{}\n", Style::Strong.paint(visible(packets))), 2, width));
-            for (name, PacketEnd { text: end, reason }) in [("before", old), ("after", new)] {
-                let line = format!("  {name:<7}{}, because {}\n", visible(end), visible(reason));
-                text.push_str(&fold(&line, 9, width));
+            for (name, end) in [("before", old), ("after", new)] {
+                let line = TextLine::hanging(9).plain(format!("  {name:<7}{}", end.sentence()));
+                text.push_str(&painted(&[line], width));
             }
         }
         for ChangedPart { part, rules } in &self.parts {

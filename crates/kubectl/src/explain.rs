@@ -3,16 +3,16 @@
 use crate::CommandOutcome;
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm};
 use crate::error::CaptureFailure;
-use crate::explanation::{ExplainedPacket, PacketVerdict};
 use crate::failure::{CallCause, visible, visible_lines};
-use crate::kernel::{PodKernel, Reached, RemoteDocument, versioned};
+use crate::kernel::{PodKernel, Reached, RemoteDocument, read, versioned};
 use crate::kubectl::Kubectl;
 use crate::manifest::{self, ManifestAnswer};
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
 use command_line::columns;
-use diagnose::{Style, explain::ApplicationUser, fold};
+use diagnose::explain::{ApplicationUser, PacketReport, VerdictKind};
+use diagnose::{Style, TextLine, fold, painted};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
         true => Err("--manifest is given".to_owned()),
         false => PodKernel::find(&kubectl, kernel, &pod)?,
     };
-    let by_manifest = manifest::explained(&pod, packet, &addresses, width);
+    let by_manifest = manifest::explained(&pod, packet, &addresses);
     let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
     let (mut packets, problems): (Vec<AnsweredPacket<'_>>, _) = match by_manifest {
         Err(problems) if reached.is_err() => return Err(problems.into()),
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
         for (words, of) in by_words {
             let to = of.iter().map(|one| one.target.address.clone()).collect();
             let words = [vec!["--live".to_owned()], words, to].concat();
-            let found = answers(&kubectl, kernel, &words, of.len(), width)?;
+            let found = answers(&kubectl, kernel, &words, of.len())?;
             of.into_iter().zip(found).for_each(|(one, found)| one.kernel = Some(found));
         }
     }
@@ -89,9 +89,9 @@ fn answers(
     kernel: &PodKernel,
     words: &[String],
     count: usize,
-    width: usize,
-) -> Result<Vec<ExplainedPacket>, CaptureFailure> {
-    let RemoteDocument { document, remarks } = kernel.document(kubectl, "explain", words, None)?;
+) -> Result<Vec<KernelAnswer>, CaptureFailure> {
+    let RemoteDocument::<Value> { document, remarks, .. } =
+        kernel.document(kubectl, "explain", words, None)?;
     remarks.iter().for_each(|text| remark(text));
     let failed = |cause| CaptureFailure::from(kubectl.failure(&kernel.call("explain", words, None), cause));
     let documents: Vec<Value> = match document["answers"].as_array() {
@@ -102,14 +102,23 @@ fn answers(
         let why = format!("printed {} answers to {count} questions", documents.len());
         return Err(failed(CallCause::unread(why)));
     }
-    let read = |document| ExplainedPacket::read(versioned(document)?, width).map_err(CallCause::unread);
-    documents.into_iter().map(|document| read(document).map_err(failed)).collect()
+    let answer = |document| {
+        let document = versioned(document)?;
+        Ok(KernelAnswer { report: read(&document)?, document })
+    };
+    documents.into_iter().map(|document| answer(document).map_err(failed)).collect()
+}
+
+/// The kernel's answer about a packet, with all that its document has.
+struct KernelAnswer {
+    document: Value,
+    report: PacketReport,
 }
 
 /// A packet with the answers about it.
 struct AnsweredPacket<'a> {
     target: &'a PacketTarget,
-    kernel: Option<ExplainedPacket>,
+    kernel: Option<KernelAnswer>,
     manifest: Option<ManifestAnswer>,
 }
 
@@ -119,13 +128,17 @@ impl AnsweredPacket<'_> {
         self.manifest.as_ref()?.user.as_ref()
     }
 
-    fn by_manifest(&self) -> Option<&ExplainedPacket> {
-        self.manifest.as_ref().map(|answer| &answer.explained)
+    fn by_kernel(&self) -> Option<&PacketReport> {
+        self.kernel.as_ref().map(|answer| &answer.report)
+    }
+
+    fn by_manifest(&self) -> Option<&PacketReport> {
+        self.manifest.as_ref().map(|answer| &answer.report)
     }
 
     /// The answer that counts.
-    fn answer(&self) -> Option<&ExplainedPacket> {
-        self.kernel.as_ref().or(self.by_manifest())
+    fn answer(&self) -> Option<&PacketReport> {
+        self.by_kernel().or(self.by_manifest())
     }
 }
 
@@ -154,7 +167,7 @@ impl PodAnswer<'_> {
     fn text(&self, width: usize) -> String {
         let mut text = basis_line(&self.basis(), self.pod, width);
         for (at, packet) in self.packets.iter().enumerate() {
-            let AnsweredPacket { target, kernel, .. } = packet;
+            let target = packet.target;
             if self.packets.len() > 1 {
                 let gap = if at > 0 { "\n" } else { "" };
                 text.push_str(&format!("{gap}== {}\n", target.given));
@@ -163,16 +176,12 @@ impl PodAnswer<'_> {
             for note in target.note.iter().chain(&sender) {
                 text.push_str(&fold(&format!("{}\n", Style::Quiet.paint(visible(note))), 2, width));
             }
-            let (first, rest) = packet.answer().map_or(("", ""), |answer| {
-                // The verdict may be several lines long; the rules follow an empty one.
-                answer.text.split_once("\n\n").unwrap_or((answer.text.trim_end(), ""))
-            });
-            text.push_str(&format!("{first}\n"));
-            if let (Some(kernel), Some(manifest)) = (kernel, packet.by_manifest()) {
-                text.push_str(&compared(kernel, manifest, width));
+            text.push_str(&painted(&packet.answer().map(PacketReport::head).unwrap_or_default(), width));
+            if let (Some(kernel), Some(manifest)) = (packet.by_kernel(), packet.by_manifest()) {
+                text.push_str(&painted(&compared(kernel, manifest), width));
             }
-            if !rest.is_empty() {
-                text.push_str(&format!("\n{rest}"));
+            if let Some(PacketReport { explained, .. }) = packet.answer() {
+                text.push_str(&format!("\n{}", painted(&explained.way(), width)));
             }
         }
         if !self.problems.is_empty() {
@@ -184,13 +193,18 @@ impl PodAnswer<'_> {
 
     fn document(&self) -> Value {
         let answers = self.packets.iter().map(|packet| {
-            let (target, kernel, manifest) = (packet.target, packet.kernel.as_ref(), packet.by_manifest());
+            let (target, kernel, manifest) = (packet.target, packet.by_kernel(), packet.by_manifest());
+            let versioned = |report: &PacketReport| {
+                let mut document = json!(report);
+                document["version"] = json!(1);
+                document
+            };
             json!({
                 "object": target.given,
                 "address": target.address,
                 "agree": kernel.zip(manifest).map(|(kernel, manifest)| agree(kernel, manifest)),
-                "kernel": kernel.map(|answer| &answer.document),
-                "manifest": manifest.map(|answer| &answer.document),
+                "kernel": packet.kernel.as_ref().map(|answer| &answer.document),
+                "manifest": manifest.map(versioned),
             })
         });
         json!({
@@ -205,20 +219,26 @@ impl PodAnswer<'_> {
     }
 }
 
-/// Whether two answers are the same for the traffic. An unknown verdict contradicts nothing.
-fn agree(kernel: &ExplainedPacket, manifest: &ExplainedPacket) -> bool {
-    let is_unknown = |answer: &ExplainedPacket| answer.verdict == PacketVerdict::Unknown;
-    is_unknown(kernel) || is_unknown(manifest) || kernel.verdict == manifest.verdict
+/// The end of a packet, as far as two answers are to have the same; `None` if it can't be sent.
+fn end(report: &PacketReport) -> Option<(VerdictKind, Option<u16>)> {
+    let end = &report.explained.end;
+    report.unsent.is_none().then_some((end.verdict, end.port))
 }
 
-fn compared(kernel: &ExplainedPacket, manifest: &ExplainedPacket, width: usize) -> String {
-    let quiet = |text: &str| fold(&format!("{}\n", Style::Quiet.paint(text)), 2, width);
-    if kernel.verdict == manifest.verdict {
-        return quiet("The manifest agrees.");
+/// Whether two answers are the same for the traffic. An unknown verdict contradicts nothing.
+fn agree(kernel: &PacketReport, manifest: &PacketReport) -> bool {
+    let is_unknown = |report| matches!(end(report), Some((VerdictKind::Unknown, _)));
+    is_unknown(kernel) || is_unknown(manifest) || end(kernel) == end(manifest)
+}
+
+fn compared(kernel: &PacketReport, manifest: &PacketReport) -> Vec<TextLine> {
+    let (line, sentence) = (TextLine::hanging(2), manifest.explained.sentence());
+    if end(kernel) == end(manifest) {
+        return vec![line.styled(Style::Quiet, "The manifest agrees.")];
     }
     if agree(kernel, manifest) {
-        return quiet(&format!("by the manifest: {}", manifest.sentence));
+        return vec![line.styled(Style::Quiet, format!("by the manifest: {sentence}"))];
     }
-    let line = format!("{}: {}\n", Style::Dropped.paint("the manifest disagrees"), manifest.sentence);
-    fold(&line, 2, width) + &fold("kubectl capture diff shows the rules that differ\n", 2, width)
+    let line = line.styled(Style::Dropped, "the manifest disagrees").plain(format!(": {sentence}"));
+    vec![line, TextLine::hanging(2).plain("kubectl capture diff shows the rules that differ")]
 }

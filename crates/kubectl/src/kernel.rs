@@ -7,6 +7,7 @@ use crate::error::CaptureFailure;
 use crate::failure::{CallCause, visible};
 use crate::kubectl::{CallOutput, Kubectl, ended};
 use crate::pod::TargetPod;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
     io::{self, IsTerminal, Write},
@@ -45,10 +46,11 @@ enum KernelRoute {
 /// The kernel, or why there is no route to it.
 pub(crate) type Reached = Result<PodKernel, String>;
 
-/// A document of `sidecar-init`, and its remarks on standard error.
+/// A document of `sidecar-init`, the answer that it holds, and its remarks on standard error.
 #[derive(Debug)]
-pub(crate) struct RemoteDocument {
+pub(crate) struct RemoteDocument<T> {
     pub(crate) document: Value,
+    pub(crate) answer: T,
     pub(crate) remarks: Vec<String>,
 }
 
@@ -146,13 +148,13 @@ impl PodKernel {
     }
 
     /// The document that a command prints.
-    pub(crate) fn document(
+    pub(crate) fn document<T: DeserializeOwned>(
         &self,
         kubectl: &Kubectl,
         command: &str,
         arguments: &[String],
         manifest: Option<&Value>,
-    ) -> Result<RemoteDocument, CaptureFailure> {
+    ) -> Result<RemoteDocument<T>, CaptureFailure> {
         let call = self.call(command, arguments, manifest);
         if let (KernelRoute::Ephemeral { image, .. }, Some(longest)) = (
             &self.route,
@@ -187,7 +189,8 @@ impl PodKernel {
             }
             Err(cause) => return Err(kubectl.failure(&call, cause).into()),
         };
-        Ok(RemoteDocument { document, remarks: remarks(&output.stderr) })
+        let answer = read(&document).map_err(|cause| kubectl.failure(&call, cause))?;
+        Ok(RemoteDocument { document, answer, remarks: remarks(&output.stderr) })
     }
 
     /// How much longer a call may take than others.
@@ -238,6 +241,12 @@ fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
             stderr: format!("{stderr}{before}{}", after.trim_start()),
         },
     }
+}
+
+/// The answer that a document holds.
+pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause> {
+    let other = |error| CallCause::unread(format!("printed a document of another form ({error})"));
+    T::deserialize(document).map_err(other)
 }
 
 /// A document, if its version is known.

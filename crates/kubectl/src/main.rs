@@ -8,7 +8,6 @@ mod call;
 mod diff;
 mod error;
 mod explain;
-mod explanation;
 mod failure;
 mod kernel;
 mod kubectl;

@@ -1,7 +1,6 @@
 //! Answers about packets by the pod's manifest.
 
 use crate::arguments::PacketArguments;
-use crate::explanation::ExplainedPacket;
 use crate::failure::visible_lines;
 use crate::pod::TargetPod;
 use crate::print::remark;
@@ -9,14 +8,13 @@ use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, RuleView};
 use diagnose::{Basis, Prepared, Subject, SubjectPacket, subject};
 use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems};
-use serde_json::json;
 
 /// The answer by the manifest about a packet.
 pub(crate) struct ManifestAnswer {
     question: PacketQuery,
     /// The application's user, if it sends the packet.
     pub(crate) user: Option<ApplicationUser>,
-    pub(crate) explained: ExplainedPacket,
+    pub(crate) report: PacketReport,
     warnings: Vec<String>,
 }
 
@@ -28,7 +26,6 @@ pub(crate) fn explained(
     pod: &TargetPod,
     packet: &PacketArguments,
     destinations: &[String],
-    width: usize,
 ) -> Result<Vec<(SubjectPacket, ManifestAnswer)>, Problems> {
     let (text, name) = (pod.object.to_string(), format!("pod/{}", pod.name));
     let raw = packet.settings(&destinations[0]);
@@ -38,7 +35,7 @@ pub(crate) fn explained(
         return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
     };
     let requested = SubjectPacket::all(subject, destinations);
-    let answers = subject::each(&requested, |requested| one(requested, width))?;
+    let answers = subject::each(&requested, one)?;
     let of_form = subject.warnings_of_form().iter().map(|warning| warning.text.as_str());
     let of_settings = answers[0].warnings.iter().map(String::as_str);
     of_form.chain(of_settings).for_each(|text| remark(&visible_lines(text)));
@@ -47,23 +44,13 @@ pub(crate) fn explained(
     }))
 }
 
-fn one(
-    SubjectPacket { subject, user, .. }: &SubjectPacket,
-    width: usize,
-) -> Result<ManifestAnswer, Problems> {
+fn one(SubjectPacket { subject, user, .. }: &SubjectPacket) -> Result<ManifestAnswer, Problems> {
     let Prepared { capture, pod, packet, warnings } = Prepared::of(subject, user.as_ref(), true)?;
     let question = packet.expect("a question that could not be read is a problem");
     let rule_view = RuleView::of_config(&*capture, question.packet.family(), &pod);
-    let explained = subject.explain(&rule_view, &question);
+    let explained = subject.explain(&rule_view, &question).report();
     let basis = subject.described().unwrap_or(Basis::Flags);
-    let report = PacketReport::new(&basis, &question, question.no_route.as_deref(), explained.report());
-    let mut document = json!(report);
-    document["version"] = json!(1);
-    let no_route: String =
-        question.no_route.iter().map(|why| format!("{why}; by the rules alone:\n")).collect();
-    let mut found = ExplainedPacket::read(document, width).expect("our own report has the form that is read");
-    found.sentence = explained.sentence();
-    found.text = no_route + &explained.text(width);
+    let report = PacketReport::new(&basis, &question, question.no_route.clone(), explained);
     let user = user.clone().filter(|_| question.is_apps);
-    Ok(ManifestAnswer { question, user, explained: found, warnings })
+    Ok(ManifestAnswer { question, user, report, warnings })
 }

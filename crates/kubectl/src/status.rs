@@ -60,12 +60,9 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
-    let RemoteDocument { document, remarks } = kernel.document(&kubectl, "status", &[], None)?;
+    let RemoteDocument::<StatusDocument> { document, answer: read, remarks } =
+        kernel.document(&kubectl, "status", &[], None)?;
     remarks.iter().for_each(|text| remark(text));
-    let read = StatusDocument::deserialize(&document).map_err(|error| {
-        let why = format!("printed a status of another form ({error})");
-        kubectl.unread(&kernel.call("status", &[], None), why)
-    })?;
     print_answer(&kernel.basis(), &pod, &document, *output, |width| read.text(width))?;
     let has = |is: fn(&FindingInDocument) -> bool| read.findings.iter().any(is);
     Ok(match read.capturing {

@@ -156,18 +156,13 @@ function list(into, sentences) {
   into.replaceChildren(...items);
 }
 
-function paint(into, spans) {
-  const pieces = spans.map(({ style, text }) => {
-    const piece = document.createElement("span");
-    if (style) piece.className = style;
-    piece.textContent = text;
-    return piece;
-  });
-  into.replaceChildren(...pieces);
+function paint(into, lines) {
+  const painted = ({ style, text }) => piece("span", style ?? "", text);
+  into.replaceChildren(...lines.flatMap(({ spans }) => [...spans.map(painted), "\n"]));
 }
 
 const SVG = "data:image/svg+xml,";
-const plain = (spans) => spans.map(({ text }) => text).join("");
+const plain = ({ word, sentence }) => `${word}: ${sentence}`;
 
 function piece(tag, name, text, ...children) {
   const made = document.createElement(tag);
@@ -193,11 +188,9 @@ function showProblems(problems) {
 }
 
 // The word of the verdict is a badge, the rest a sentence beside it.
-function showVerdict(into, { kind, sentence }) {
+function showVerdict(into, { kind, word, sentence }) {
   into.className = `verdict is-${kind}`;
-  const [word, colon, rest] = plain(sentence).split(/(: )(.*)/s);
-  into.replaceChildren(
-    piece("span", "badge", word), piece("span", "unseen", colon ?? ""), piece("span", "", rest ?? ""));
+  into.replaceChildren(piece("span", "badge", word), piece("span", "unseen", ": "), piece("span", "", sentence));
 }
 
 const counted = (number, one, several = `${one}s`) => `${number} ${number === 1 ? one : several}`;
@@ -347,7 +340,7 @@ function showPart(article, part) {
   const image = find(".picture img");
   image.src = SVG + encodeURIComponent(part.picture);
   image.alt = asked
-    ? `The path of the packet: ${plain(verdict.sentence)}`
+    ? `The path of the packet: ${plain(verdict)}`
     : "Captured and excluded traffic; the common cases are listed below as a table";
   showArrows(article, part.arrows, cases.packets, part.picture_notes);
   find(".count").textContent = findings.length === 0 ? "No findings" : counted(findings.length, "finding");
@@ -428,10 +421,8 @@ function showCompared(compared) {
     const rows = changes.map(({ packets, before, after, ask }) => {
       const head = Object.assign(piece("th", "", ask === null ? packets : ""), { scope: "row" });
       if (ask !== null) head.append(button("cell", packets, () => askAbout(ask)));
-      const ends = [before, after].map(({ kind, text }) => {
-        const [word, rest] = text.split(/: (.*)/s);
-        return piece("td", "", "", piece("span", `end is-${kind}`, "", piece("span", "badge", word)), piece("p", "help", rest));
-      });
+      const ends = [before, after].map(({ kind, word, sentence }) =>
+        piece("td", "", "", piece("span", `end is-${kind}`, "", piece("span", "badge", word)), piece("p", "help", sentence)));
       return piece("tr", "", "", head, ...ends);
     });
     const heads = ["Packets", "Before", "After"].map((text) => Object.assign(piece("th", "", text), { scope: "col" }));
@@ -454,7 +445,7 @@ function announce(answer) {
   const problems = names.flatMap((name) => answer.problems[name]);
   const parts = answer.parts ?? [];
   const verdicts = parts.filter((part) => part.verdict).map((part) => {
-    return (part.title ? `${part.title}: ` : "") + plain(part.verdict.sentence);
+    return (part.title ? `${part.title}: ` : "") + plain(part.verdict);
   });
   const said = problems.length > 0 ? [`${counted(problems.length, "problem")} in the input: ${problems.join("; ")}`] : verdicts;
   element("announcement").textContent = said.join(". ") || "Rules are shown.";

@@ -5,14 +5,13 @@ use crate::fields::{FieldProblems, PageField};
 use crate::findings::{self, PageFinding};
 use crate::link::{Link, link};
 use crate::request::{MANIFEST, PageRequest, prepare};
-use crate::styles::{Span, spans};
-use crate::tables::{PageCases, cases, kind};
+use crate::tables::{PageCases, cases};
 use crate::words::FieldSettings;
-use diagnose::explain::{ApplicationUser, Explanation, PacketQuery, RuleView};
+use diagnose::explain::{ApplicationUser, ExplanationReport, PacketQuery, RuleView, VerdictKind};
 use diagnose::lint::{Level, all, lint, of_subject};
 use diagnose::picture::{DrawnRow, DrawnRows, FlowDisposition, Picture};
 use diagnose::subject::each;
-use diagnose::{Prepared, Subject};
+use diagnose::{Prepared, Subject, TextLine};
 use mesh::preview::{self, Preview};
 use mesh::sources::RemoteHost;
 use serde::Serialize;
@@ -73,7 +72,7 @@ pub struct PageArrow {
     /// The packets that it is about, with the option that decides.
     pub packets: String,
     /// What becomes of them, as for a verdict and in words.
-    pub kind: &'static str,
+    pub kind: VerdictKind,
     pub end: String,
     /// Whether the packet that is asked about takes it.
     pub lit: bool,
@@ -84,14 +83,15 @@ pub struct PageArrow {
 /// What becomes of a packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageVerdict {
-    /// `captured`, `passing`, `dropped` or `unknown`.
-    pub kind: &'static str,
-    /// The verdict and its reason.
-    pub sentence: Vec<Span>,
+    pub kind: VerdictKind,
+    /// The verdict in a word.
+    pub word: &'static str,
+    /// The way of the packet and the reason; of a verdict that depends, the properties on which.
+    pub sentence: String,
     /// The rule that decides, by its place; `None` where none does.
     pub decided: Option<String>,
-    /// The packet, and each rule that it meets.
-    pub way: Vec<Span>,
+    /// The cases of a verdict that depends, the packet, and each rule that it meets.
+    pub way: Vec<TextLine>,
 }
 
 pub fn answer(request: &PageRequest) -> PageAnswer {
@@ -193,7 +193,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         title: subject.title.clone(),
         mesh: subject.raw.mesh().name(),
         notes,
-        verdict: explained.as_ref().map(verdict),
+        verdict: explained.as_ref().map(|explained| verdict(&explained.report())),
         picture: picture.svg(),
         picture_notes: picture.notes().to_vec(),
         cases: cases(capture, pod, &picture, &iptables.text, &subject.dialect()),
@@ -204,14 +204,17 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     }
 }
 
-fn verdict(explained: &Explanation<'_>) -> PageVerdict {
-    let text = explained.to_string();
-    let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
-    let decided = explained.deciding_rule().and_then(|rule| {
-        let (place, _) = rule.strip_prefix("decided by ")?.split_once(": ")?;
-        Some(place.to_owned())
-    });
-    PageVerdict { kind: kind(explained), sentence: spans(sentence), decided, way: spans(way.trim_start()) }
+fn verdict(explained: &ExplanationReport) -> PageVerdict {
+    let ExplanationReport { end, depends_on, .. } = explained;
+    let sentence = match depends_on {
+        Some(on) => format!("on {on}"),
+        None => format!("{}, because {}", end.summary, end.reason),
+    };
+    let decided = explained.decided_by.as_ref().map(ToString::to_string);
+    let cases = explained.head().into_iter().skip(1);
+    let gap = depends_on.iter().map(|_| TextLine::default());
+    let way = cases.chain(gap).chain(explained.way()).collect();
+    PageVerdict { kind: end.verdict, word: end.verdict.word(), sentence, decided, way }
 }
 
 fn arrows(picture: &Picture) -> Arrows {
@@ -225,10 +228,10 @@ fn arrows(picture: &Picture) -> Arrows {
             other => other.word().to_owned(),
         };
         let kind = match row.disposition {
-            FlowDisposition::Captured(_) => "captured",
-            FlowDisposition::Passing => "passing",
-            FlowDisposition::Dropped => "dropped",
-            FlowDisposition::Unknown => "unknown",
+            FlowDisposition::Captured(_) => VerdictKind::Captured,
+            FlowDisposition::Passing => VerdictKind::NotCaptured,
+            FlowDisposition::Dropped => VerdictKind::Dropped,
+            FlowDisposition::Unknown => VerdictKind::Unknown,
         };
         let DrawnRow { at, part, lit, top, height, packets, .. } = row;
         PageArrow { at, part, packets: packets + &option, kind, end, lit, top, height }
@@ -250,7 +253,7 @@ mod tests {
         let answer = answer_to(flags, packet);
         let parts = answer.parts.unwrap_or_else(|| panic!("{flags}, {packet}: {:?}", answer.problems));
         let verdict = parts[0].verdict.as_ref().expect("it is asked about");
-        verdict.sentence.iter().map(|span| span.text.as_str()).collect()
+        format!("{}: {}", verdict.word, verdict.sentence)
     }
 
     #[test]
@@ -397,8 +400,8 @@ mod tests {
             for packet in &part.cases.packets {
                 let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
                 // Some questions are about more packets, of which the one that is offered is the usual one.
-                let depends = again.sentence.first().is_some_and(|span| span.text.starts_with("depends"));
-                assert!(again.kind == packet.kind || depends, "{flags} {}: {}", packet.ask, again.kind);
+                let is_same = [packet.kind, VerdictKind::Depends].contains(&again.kind);
+                assert!(is_same, "{flags} {}: {again:?}", packet.ask);
                 assert!(
                     packet.lines.iter().all(|line| matches!(lines[*line].get(..3), Some("-A " | "-I "))),
                     "{flags} {packet:?}"

@@ -4,7 +4,7 @@ use crate::fields::PageField;
 use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
 use diagnose::compare::{self, Change, ComparedSide, PacketOutcome};
-use diagnose::explain::{PodContext, written};
+use diagnose::explain::{PodContext, VerdictKind, written};
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject};
 use mesh::Problems;
@@ -33,9 +33,9 @@ pub struct VerdictChange {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangeEnd {
-    pub kind: &'static str,
-    /// The verdict and its reason.
-    pub text: String,
+    pub kind: VerdictKind,
+    pub word: &'static str,
+    pub sentence: String,
 }
 
 /// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
@@ -109,14 +109,10 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
 }
 
 fn changed(change: &Change, pod: &PodContext) -> VerdictChange {
-    let ended = |end: &PacketOutcome| ChangeEnd {
-        kind: match end.verdict {
-            "redirect" | "tproxy" => "captured",
-            "pass" => "passing",
-            "drop" => "dropped",
-            _ => "unknown",
-        },
-        text: format!("{}, because {}", end.text, end.reason),
+    let ended = |PacketOutcome { end, .. }: &PacketOutcome| ChangeEnd {
+        kind: end.verdict,
+        word: end.verdict.word(),
+        sentence: format!("{}, because {}", end.summary, end.reason),
     };
     let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();
     VerdictChange {
@@ -143,7 +139,10 @@ mod tests {
         let answer = of(("-b '*' -d 15090", ""), ("-b '*' -d 15090,5432", ""));
         let [PodChanges { changes, notes, .. }] = &answer.compared[..] else { panic!("{answer:?}") };
         let [change] = &changes[..] else { panic!("{changes:?}") };
-        assert_eq!((change.before.kind, change.after.kind, &**notes), ("captured", "passing", &[][..]));
+        assert_eq!(
+            (change.before.kind, change.after.kind, &**notes),
+            (VerdictKind::Captured, VerdictKind::NotCaptured, &[][..])
+        );
         assert!(change.packets.contains("5432"), "{change:?}");
         assert_eq!(change.ask.as_deref(), Some("5432"));
         let same = of(("-b '*'", ""), ("-b '*'", ""));

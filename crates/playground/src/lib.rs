@@ -12,7 +12,6 @@ mod findings;
 mod interface;
 mod link;
 mod request;
-mod styles;
 mod tables;
 mod words;
 
@@ -22,5 +21,4 @@ pub use fields::FieldProblems;
 pub use findings::{FieldFix, PageFinding};
 pub use link::Link;
 pub use request::PageRequest;
-pub use styles::Span;
 pub use tables::{LegendEntry, PageCases, PageCell, PagePacket, PageRow, PageTable};

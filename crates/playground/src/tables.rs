@@ -1,6 +1,6 @@
 //! The common cases as tables, and the packets that take a rule or an arrow.
 
-use diagnose::explain::{self, Case, Explanation, PodContext, RuleView, usual_cases, written};
+use diagnose::explain::{self, Case, Explanation, PodContext, RuleView, VerdictKind, usual_cases, written};
 use diagnose::picture::Picture;
 use mesh::Capture;
 use mesh::sources::Dialect;
@@ -35,8 +35,8 @@ pub struct PageRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct PageCell {
     pub text: String,
-    /// The verdict as a word for the style sheet; `None` where there is no such packet.
-    pub kind: Option<&'static str>,
+    /// The verdict; `None` where there is no such packet.
+    pub kind: Option<VerdictKind>,
     /// The number of the first of its packets that can be asked about.
     pub packet: Option<usize>,
 }
@@ -44,7 +44,7 @@ pub struct PageCell {
 #[derive(Clone, Debug, Serialize)]
 pub struct LegendEntry {
     pub word: String,
-    pub kind: Option<&'static str>,
+    pub kind: Option<VerdictKind>,
     pub meaning: String,
 }
 
@@ -53,7 +53,7 @@ pub struct LegendEntry {
 pub struct PagePacket {
     /// The words that ask about it.
     pub ask: String,
-    pub kind: &'static str,
+    pub kind: VerdictKind,
     /// The lines of the text for iptables-restore whose rules it matches, or may, counted from 0.
     pub lines: Vec<usize>,
     /// The arrow of the picture that it takes.
@@ -153,15 +153,9 @@ fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
     found
 }
 
-/// The verdict as a word for the style sheet.
-pub(crate) fn kind(explained: &Explanation<'_>) -> &'static str {
-    match explained.outcome().verdict {
-        _ if explained.depends_on().is_some() => "unknown",
-        rules::simulate::Verdict::Redirect(_) | rules::simulate::Verdict::Tproxy(_) => "captured",
-        rules::simulate::Verdict::Pass => "passing",
-        rules::simulate::Verdict::Drop => "dropped",
-        rules::simulate::Verdict::Unknown => "unknown",
-    }
+/// The verdict of a packet alone.
+fn kind(explained: &Explanation<'_>) -> VerdictKind {
+    VerdictKind::of(explained.outcome().verdict).0
 }
 
 #[cfg(test)]

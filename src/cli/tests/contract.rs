@@ -40,7 +40,7 @@ const OUTPUTS: &[Output] = &[
     Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport<'_>> },
     Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
-    Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport<'_>> },
+    Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::RenderedRules> },
     Output { name: "status", commands: &["status"], schema: schema::<status::CaptureStatus> },

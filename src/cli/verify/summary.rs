@@ -4,7 +4,7 @@ use super::JudgedCall;
 use super::judgement::{Judgement, known};
 use crate::cli::{Exit, report};
 use command_line::columns;
-use diagnose::explain::{self, DecidedBy};
+use diagnose::explain::{ExplainedRule, VerdictKind};
 use diagnose::probe::Call;
 use diagnose::{Basis, Style, basis, fold};
 use mesh::settings;
@@ -144,7 +144,7 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
 }
 
 /// The rule that decides, and the option that makes it.
-fn place(rule: &DecidedBy) -> String {
+fn place(rule: &ExplainedRule) -> String {
     let option = rule.option.as_deref().filter(|option| !option.is_empty());
     let is_flag = |option: &str| settings::all().any(|row| row.long == option);
     let flag = option.map(|option| if is_flag(option) { format!("--{option}") } else { option.to_owned() });
@@ -196,12 +196,13 @@ struct ReportedCall<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProbeExpectation<'a> {
-    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
-    verdict: &'static str,
+    verdict: VerdictKind,
+    /// Whether the listener gets it with its destination (TPROXY); null without a listener.
+    transparent: Option<bool>,
     /// The listener's port, the first of a range.
     port: Option<u16>,
     reason: &'a str,
-    decided_by: Option<&'a DecidedBy>,
+    decided_by: Option<&'a ExplainedRule>,
 }
 
 /// The outcome.
@@ -235,7 +236,8 @@ impl<'a> ReportedCall<'a> {
             Judgement::Wrong(seen) => ("wrong", None, Some(Observed::of(seen))),
             Judgement::NoResult(why) => ("untried", Some(why.as_str()), None),
         };
-        let (verdict, ports) = explain::verdict_name(call.expected);
+        let (verdict, ports) = VerdictKind::of(call.expected);
+        let transparent = ports.map(|_| matches!(call.expected, Verdict::Tproxy(_)));
         let port = ports.map(|ports| ports.first().number());
         let (reason, decided_by) = (call.because.as_str(), call.rule.as_ref());
         Self {
@@ -250,7 +252,7 @@ impl<'a> ReportedCall<'a> {
             out_interface: interface,
             outcome,
             untried,
-            expected: ProbeExpectation { verdict, port, reason, decided_by },
+            expected: ProbeExpectation { verdict, transparent, port, reason, decided_by },
             seen,
             now: now.as_deref(),
         }

@@ -109,9 +109,9 @@ fn answer(pod: &Namespace) -> String {
     let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
     match (text("verdict").as_str(), report["port"].as_u64()) {
-        ("redirect", Some(15001)) => "proxy".to_owned(),
-        ("redirect", Some(443)) => "same".to_owned(),
-        ("redirect", Some(9000..=9999)) => "other".to_owned(),
+        ("captured", Some(15001)) => "proxy".to_owned(),
+        ("captured", Some(443)) => "same".to_owned(),
+        ("captured", Some(9000..=9999)) => "other".to_owned(),
         (verdict, _) => verdict.to_owned(),
     }
 }
@@ -134,8 +134,8 @@ fn done(pod: &Namespace) -> &'static str {
         !counter.trim_start().starts_with("packets 0")
     };
     match ["proxy", "other", "same", "out"].into_iter().find(|name| counted(name)) {
-        Some("out") => "pass",
+        Some("out") => "not_captured",
         Some(other) => other,
-        None => "drop",
+        None => "dropped",
     }
 }

@@ -80,7 +80,7 @@ fn the_native_table_answers_without_flags() {
     assert!(matrix.contains("captured by 15001") && !matrix.contains("unknown"), "{matrix}");
     let report: Value =
         serde_json::from_str(&explained_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
-    assert_eq!(report["verdict"], "redirect");
+    assert_eq!(report["verdict"], "captured");
     assert_eq!(report["decided_by"]["table"], "inet sidecar_init");
 }
 

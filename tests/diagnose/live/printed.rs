@@ -66,7 +66,7 @@ fn rules_of_iptables_are_told_in_its_words() {
     for rule in rules {
         assert!(texts.contains(&rule), "{rule}: {texts:?}");
     }
-    assert_eq!(report["verdict"], "redirect", "{printed}");
+    assert_eq!(report["verdict"], "captured", "{printed}");
 }
 
 /// A comment may hold a line break, and a chain a quote.

@@ -32,7 +32,7 @@ fn with_a_proxy(scenario: Scenario) {
         let found = pod.probe(&[]);
         found.all_right(backend);
         for call in found.with_outcome("right").iter().filter(|call| call["expected"]["port"].is_number()) {
-            let proof = if call["expected"]["verdict"] == "tproxy" { "answer" } else { "conntrack" };
+            let proof = if call["expected"]["transparent"] == true { "answer" } else { "conntrack" };
             assert_eq!(call["seen"]["proof"], proof, "{backend}: {call:#}");
         }
         pod.run("clean", &[]).with(2, "clean takes no such flags");

@@ -177,12 +177,12 @@ impl Scene {
         let listeners = &self.proxy.listeners;
         let starts = |ports: Option<rules::PortRange>| ports.map(|ports| Value::from(ports.first().number()));
         match (answer["verdict"].as_str(), &answer["port"]) {
-            (Some("redirect"), port) if Some(port) == starts(listeners.outbound).as_ref() => Party::Outbound,
-            (Some("redirect"), port) if Some(port) == starts(listeners.inbound).as_ref() => Party::Inbound,
-            (Some("redirect"), port) if Some(port) == starts(listeners.dns.map(Into::into)).as_ref() => {
+            (Some("captured"), port) if Some(port) == starts(listeners.outbound).as_ref() => Party::Outbound,
+            (Some("captured"), port) if Some(port) == starts(listeners.inbound).as_ref() => Party::Inbound,
+            (Some("captured"), port) if Some(port) == starts(listeners.dns.map(Into::into)).as_ref() => {
                 Party::Dns
             }
-            (Some("pass"), _) => match case.call.to.port() {
+            (Some("not_captured"), _) => match case.call.to.port() {
                 80 => Party::World,
                 53 => Party::Names,
                 _ => Party::Application,

@@ -63,7 +63,8 @@ impl Scene {
             let verdict = walk(view, &self.routing, &simulated, &mut ()).verdict;
             let answered = self.answer_comes_back(view, packet);
             if !agrees(verdict, answered, &landed, packet, setting.family) {
-                let explained = explain::explain(view, &self.routing, &simulated);
+                let report = explain::explain(view, &self.routing, &simulated).report();
+                let explained = diagnose::painted(&[report.head(), report.way()].concat(), usize::MAX);
                 return Err(Disagreement(format!(
                     "{}\n{packet:?}\nlanded: {landed:?}\nover {name}: {verdict:?}\n{explained}\nrules:\n{}",
                     self.printed,

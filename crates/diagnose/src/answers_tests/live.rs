@@ -139,7 +139,8 @@ fn live_rules_are_told_with_what_others_did_to_them() {
         ] {
             let packet = example.packet(sender, protocol, to);
             let explained = explain(&rules.view, &rules.routing, &packet);
-            let (captured, rule) = (explained.is_captured(), explained.deciding_rule());
+            let rule = explained.deciding_rule().map(|rule| rule.decision());
+            let captured = explained.is_captured();
             let _ = writeln!(
                 text,
                 "{sender:?} {protocol} {to}: {}\n  {captured:?} {rule:?}",

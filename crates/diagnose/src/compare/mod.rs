@@ -15,7 +15,7 @@ pub use text::text;
 pub use words::Packets;
 
 use crate::Subject;
-use crate::explain::{EndpointNames, PodContext, RuleView, explain};
+use crate::explain::{EndpointNames, PacketEnd, PodContext, RuleView, explain};
 use crate::pod_packets::PodPackets;
 use crate::status;
 use changed::changed;
@@ -86,15 +86,8 @@ impl ComparedSide {
         let explained =
             explain(&rule_view.view, &rule_view.routing, packet).with_endpoint_names(endpoint_names);
         let explained = explained.in_words_of(&self.dialect).of_skipped(self.skip_reason.as_ref());
-        let (verdict, port, last_port) = explained.verdict_and_ports();
-        PacketOutcome {
-            verdict,
-            port,
-            last_port,
-            translated: explained.outcome().translated.map(|to| to.to_string()),
-            text: explained.verdict(),
-            reason: explained.reason(),
-        }
+        let translated = explained.outcome().translated.map(|to| to.to_string());
+        PacketOutcome { end: explained.end(), translated }
     }
 }
 
@@ -148,18 +141,10 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketOutcome {
-    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
-    pub verdict: &'static str,
-    /// The listener's port, the first of a range; null where no listener gets it.
-    pub port: Option<u16>,
-    /// The last port, where a range of listeners shares the traffic.
-    pub last_port: Option<u16>,
+    #[serde(flatten)]
+    pub end: PacketEnd,
     /// The destination that a rule of another program gives it; null where none does.
     pub translated: Option<String>,
-    /// The verdict in words.
-    pub text: String,
-    /// Why, in words.
-    pub reason: String,
 }
 
 /// Compares what becomes of all packets; `pod` as [`pod`] makes it of both sides.
@@ -205,7 +190,10 @@ fn compare_within(
 impl Change {
     /// Whether the same is true of another family, so that one sentence serves both.
     fn is_same_but_for_family(&self, other: &Self) -> bool {
-        let ends = |one: &Self| [&one.before, &one.after].map(|end| (end.verdict, end.port, end.last_port));
+        let ends = |one: &Self| {
+            [&one.before.end, &one.after.end]
+                .map(|end| (end.verdict, end.transparent, end.port, end.last_port))
+        };
         ends(self) == ends(other) && self.packets.is_same_but_for_family(&other.packets)
     }
 }

@@ -1,6 +1,7 @@
 //! A comparison for people: each change in a line, and the outcome of one of its packets before and after.
 
 use super::{Change, Comparison, PacketOutcome};
+use crate::explain::PacketEnd;
 use crate::{Style, fold};
 use std::collections::HashSet;
 
@@ -14,7 +15,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     for change in shown {
         text.push_str(&fold(&format!("{}\n", change.line()), 2, width));
         for (name, end) in [("before", &change.before), ("after", &change.after)] {
-            let line = format!("  {name:<7}{}, because {}", end.text, end.reason);
+            let line = format!("  {name:<7}{}", end.end.sentence());
             text.push_str(&fold(&Style::Quiet.paint(line).to_string(), OUTCOME_COLUMN, width));
             text.push('\n');
         }
@@ -62,7 +63,7 @@ impl Change {
             |with_port| [&self.before, &self.after].map(|outcome| outcome.verdict_words(with_port));
         let [before, after] = outcomes(false);
         let [before, after] = if before == after { outcomes(true) } else { [before, after] };
-        let paint = |outcome: &PacketOutcome, text: &str| outcome.style().paint(text).to_string();
+        let paint = |outcome: &PacketOutcome, text: &str| outcome.end.verdict.style().paint(text).to_string();
         format!(
             "{}: {} -> {}",
             Style::Strong.paint(&self.text),
@@ -75,28 +76,14 @@ impl Change {
 impl PacketOutcome {
     /// The verdict in words; `with_port` adds the port of the listener.
     pub fn verdict_words(&self, with_port: bool) -> String {
-        let word = match self.verdict {
-            "redirect" | "tproxy" => "captured",
-            "pass" => "not captured",
-            "drop" => "dropped",
-            _ => "unknown",
-        };
-        let ports = match (self.port, self.last_port) {
-            (Some(first), Some(last)) => format!("{first}-{last}"),
-            (Some(first), None) => first.to_string(),
-            (None, _) => String::new(),
-        };
-        if let (true, Some(to)) = (with_port, &self.translated) {
-            return format!("{word}, sent to {to}");
+        let PacketEnd { verdict, transparent, port, last_port, .. } = self.end;
+        let word = verdict.word();
+        let by = if transparent == Some(true) { " (TPROXY)" } else { "" };
+        match (&self.translated, port, last_port) {
+            (Some(to), ..) if with_port => format!("{word}, sent to {to}"),
+            (_, Some(first), Some(last)) if with_port => format!("{word} at {first}-{last}{by}"),
+            (_, Some(port), None) if with_port => format!("{word} at {port}{by}"),
+            _ => word.to_owned(),
         }
-        match (with_port && !ports.is_empty(), self.verdict) {
-            (true, "tproxy") => format!("{word} at {ports} (TPROXY)"),
-            (true, _) => format!("{word} at {ports}"),
-            (false, _) => word.to_owned(),
-        }
-    }
-
-    fn style(&self) -> Style {
-        Style::of_verdict(self.verdict)
     }
 }

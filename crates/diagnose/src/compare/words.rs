@@ -6,7 +6,8 @@ use mesh::Proxy;
 use rules::nft::{Field, Interval, Intervals, protocol_number};
 use rules::simulate::{Marks, address, interface_name};
 use rules::{Family, Mark, Protocol};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The pod's address among destinations.
 const OWN: &str = "the pod's own address";
@@ -15,15 +16,15 @@ const OWN: &str = "the pod's own address";
 const NAMED: usize = 5;
 
 /// Packets by their properties. A list that is null means that the property makes no difference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
     /// `outbound` or `inbound`; `forwarded` for those that arrive for others, as from a virtual machine in the pod.
-    pub direction: &'static str,
+    pub direction: Cow<'static, str>,
     /// `ipv4`, `ipv6`.
-    pub families: Vec<&'static str>,
+    pub families: Vec<Cow<'static, str>>,
     /// `tcp`, `udp`.
-    pub protocols: Vec<&'static str>,
+    pub protocols: Vec<Cow<'static, str>>,
     /// The destination ports.
     pub ports: Option<Values>,
     /// The destinations; null means at least those outside of the pod for outbound packets, the pod's own for inbound ones.
@@ -47,7 +48,7 @@ pub struct Packets {
 }
 
 /// Some values of a property: these, or all but these, whichever is shorter to say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Values {
     /// Whether it is all values but these.
@@ -73,12 +74,12 @@ impl Packets {
         let states = named.iter().map(|state| state.name().to_lowercase()).collect();
         Self {
             direction: match (start.is_inbound(), start.is_forwarded()) {
-                (false, _) => "outbound",
-                (true, false) => "inbound",
-                (true, true) => "forwarded",
+                (false, _) => "outbound".into(),
+                (true, false) => "inbound".into(),
+                (true, true) => "forwarded".into(),
             },
-            families: vec![family.word()],
-            protocols: protocols.map(|one| if one == Protocol::Tcp { "tcp" } else { "udp" }).collect(),
+            families: vec![family.word().into()],
+            protocols: protocols.map(|one| if one == Protocol::Tcp { "tcp" } else { "udp" }.into()).collect(),
             ports: values(Field::DestinationPort),
             destinations: destinations(packets, start, group),
             sources: values(Field::Source(family)),

@@ -2,53 +2,36 @@
 //!
 //! A rule carries its origin. Where that is not known, the sentence quotes the rule's place and text.
 
+use super::Explanation;
 use super::lists::packet_value;
-use super::{Explanation, PacketCase};
 use mesh::RuleReason;
 use mesh::recognition::summary::field_condition;
 use mesh::visible;
 use rules::nft::{Condition, Field};
 use rules::render::listed;
-use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
+use rules::simulate::{Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect};
 
 impl Explanation<'_> {
-    /// The verdict and its reason in one sentence, without a full stop.
-    pub fn sentence(&self) -> String {
-        let Some(on) = self.depends_on() else {
-            return format!("{}, because {}", self.verdict(), self.reason());
-        };
-        let case = |case: &PacketCase| format!("{} {}, because {}", case.text, case.summary, case.reason);
-        format!("depends on {on}: {}", self.cases.iter().map(case).collect::<Vec<_>>().join("; "))
-    }
-
-    pub fn verdict(&self) -> String {
+    /// The way of the packet by its verdict.
+    pub(super) fn summary(&self) -> String {
         match self.outcome.verdict {
-            Verdict::Pass => self.passing(),
+            Verdict::Pass => match (self.outcome.translated, self.packet.state) {
+                (Some(to), _) => format!("another program's rule sends it to {to}"),
+                (None, ConnState::Established) => {
+                    "goes where the first packet of its connection went".to_owned()
+                }
+                (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
+                    format!("goes to {} as it was sent", self.endpoint_names.destination(self.packet))
+                }
+            },
             Verdict::Redirect(ports) => {
                 let noun = if ports.is_single() { "port" } else { "ports" };
-                format!("captured: goes to {} {}", self.listener(noun), ports.dashed())
+                format!("goes to {} {}", self.listener(noun), ports.dashed())
             }
-            Verdict::Tproxy(port) => {
-                format!("captured: handed unchanged to {} {port}", self.listener("port"))
-            }
-            Verdict::Drop => "dropped: never arrives".to_owned(),
-            Verdict::Unknown => "unknown: the verdict can't be determined".to_owned(),
-        }
-    }
-
-    fn passing(&self) -> String {
-        match (self.outcome.translated, self.packet.state) {
-            (Some(to), _) => format!("not captured: another program's rule sends it to {to}"),
-            (None, ConnState::Established) => {
-                "let through: goes where the first packet of its connection went".to_owned()
-            }
-            (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
-                format!(
-                    "not captured: goes to {} as it was sent",
-                    self.endpoint_names.destination(self.packet)
-                )
-            }
+            Verdict::Tproxy(port) => format!("handed unchanged to {} {port}", self.listener("port")),
+            Verdict::Drop => "never arrives".to_owned(),
+            Verdict::Unknown => "the verdict can't be determined".to_owned(),
         }
     }
 
@@ -78,11 +61,11 @@ impl Explanation<'_> {
         match self.outcome.decided_by {
             None => self.reason_to_pass(),
             Some(at) => match self.view.rule(at) {
-                None => format!("that is the policy of {}", self.place(at)),
+                None => format!("that is {}", self.rule(at)),
                 Some(rule) if self.outcome.is_tie => format!(
                     "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
                      first can't be asked",
-                    self.place(at),
+                    self.rule(at),
                     listed::rule(rule)
                 ),
                 Some(ViewRule {
@@ -90,15 +73,15 @@ impl Explanation<'_> {
                 }) => {
                     format!(
                         "{} leads to {chain}, which belongs to another program and decides",
-                        self.place(at)
+                        self.rule(at)
                     )
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!("{} ({}) is not understood and could decide", self.place(at), listed::rule(rule))
+                    format!("{} ({}) is not understood and could decide", self.rule(at), listed::rule(rule))
                 }
                 Some(rule) => self
                     .of_origin(rule)
-                    .unwrap_or_else(|| format!("{} says {}", self.place(at), listed::rule(rule))),
+                    .unwrap_or_else(|| format!("{} says {}", self.rule(at), listed::rule(rule))),
             },
         }
     }
@@ -163,14 +146,6 @@ impl Explanation<'_> {
             }
             _ => false,
         })
-    }
-
-    pub(super) fn place(&self, at: At) -> String {
-        let chain = &self.view.chains()[at.chain];
-        match self.view.rule(at) {
-            Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.table),
-            None => format!("{} in table {}", chain.chain, chain.table),
-        }
     }
 
     fn of_origin(&self, rule: &ViewRule) -> Option<String> {

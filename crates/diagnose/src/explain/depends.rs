@@ -1,36 +1,13 @@
 //! The properties that a question leaves open: the caller's address, the source port, the user. All packets that it may be about are walked; where
 //! they end in several ways, the answer depends on what was not given.
 
-use super::{Explanation, PacketQuery, RuleView, explain};
+use super::{Explanation, PacketCase, PacketQuery, RuleView, explain};
 use crate::compare::{Packets, grouped};
 use crate::pod_packets::PodPackets;
 use rules::simulate::{Atlas, PacketSet, Work};
-use serde::Serialize;
 
 /// Rules that all packets of a question may meet.
 const MAX_WORK: usize = 2_000_000;
-
-/// Some of the packets that a question may be about, and how they end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PacketCase {
-    /// The packets in words, such as `from 10.0.0.0/8`; empty for all others.
-    pub text: String,
-    /// The same as data.
-    #[serde(rename = "traffic")]
-    pub packets: Packets,
-    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
-    pub verdict: &'static str,
-    /// The listener's port, the first of a range; null where no listener gets them.
-    pub port: Option<u16>,
-    /// The verdict in words.
-    pub summary: String,
-    /// Why, in words.
-    pub reason: String,
-    /// Whether a listener gets them; `None` where that is not known, or where they are dropped.
-    #[serde(skip)]
-    pub(super) is_captured: Option<bool>,
-}
 
 impl Explanation<'_> {
     /// The same answer about all packets that the question may be about.
@@ -67,22 +44,19 @@ impl Explanation<'_> {
                 endpoint_names: self.endpoint_names.clone(),
                 ..explained
             };
-            let (verdict, port, _) = explained.verdict_and_ports();
             Some(PacketCase {
                 text: described.apart().trim_start().to_owned(),
                 packets: described,
-                verdict,
-                port,
-                summary: explained.verdict(),
-                reason: explained.reason(),
-                is_captured: explained.is_captured(),
+                end: explained.end(),
             })
         };
         let mut cases: Vec<PacketCase> = cases.into_iter().filter_map(case).collect();
         // The packet that is shown comes first.
-        let (own, ..) = self.verdict_and_ports();
-        cases.sort_by_key(|case| case.verdict != own);
-        if cases.iter().all(|case| case.verdict == own) { self } else { Self { cases, ..self } }
+        let own = self.end();
+        let is_own =
+            |case: &PacketCase| (case.end.verdict, case.end.transparent) == (own.verdict, own.transparent);
+        cases.sort_by_key(|case| !is_own(case));
+        if cases.iter().all(is_own) { self } else { Self { cases, ..self } }
     }
 
     /// The properties on which the answer depends; `None` where all packets end alike.
@@ -96,11 +70,5 @@ impl Explanation<'_> {
         ];
         let on: Vec<&str> = on.into_iter().filter(|(_, is_it)| *is_it).map(|(name, _)| name).collect();
         (!self.cases.is_empty()).then(|| on.join(" and "))
-    }
-
-    /// Whether a listener gets all packets of the question, or none; `None` where that depends.
-    pub(super) fn captured_of_cases(&self) -> Option<Option<bool>> {
-        let (first, others) = self.cases.split_first()?;
-        Some(first.is_captured.filter(|_| others.iter().all(|case| case.is_captured == first.is_captured)))
     }
 }

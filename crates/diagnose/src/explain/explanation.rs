@@ -1,12 +1,10 @@
 //! The explanation: a packet, the rules it met, and its verdict, before they are put into words.
 
-use super::depends::PacketCase;
 use super::question::EndpointNames;
-use crate::Style;
+use super::report::{PacketCase, VerdictKind};
 use mesh::sources::Dialect;
 use mesh::visible;
-use rules::render::listed;
-use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
+use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, View, walk};
 
 /// A packet, the rules it met, and its verdict.
 #[derive(Debug)]
@@ -46,8 +44,10 @@ impl Explanation<'_> {
 
     /// States why the rules that capture the packet may have no effect, where that is so.
     pub fn in_doubt(self, why: Option<&str>) -> Self {
-        let why = why.filter(|_| self.is_captured() == Some(true));
-        Self { doubt: why.map(|why| format!("; not sure: {}", visible(why))).unwrap_or_default(), ..self }
+        match why.filter(|_| self.is_captured() == Some(true)) {
+            Some(why) => Self { doubt: format!("; not sure: {}", visible(why)), ..self },
+            None => self,
+        }
     }
 
     /// States that there are no rules, where that is so.
@@ -82,40 +82,21 @@ impl Explanation<'_> {
         }
     }
 
-    /// The style of the verdict.
-    pub fn style(&self) -> Style {
-        match self.outcome.verdict {
-            Verdict::Redirect(_) | Verdict::Tproxy(_) => Style::Captured,
-            Verdict::Pass => Style::Passing,
-            Verdict::Drop | Verdict::Unknown => Style::Dropped,
-        }
-    }
-
     /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt, or if that depends on
     /// what the question leaves open.
     pub fn is_captured(&self) -> Option<bool> {
-        if let Some(captured) = self.captured_of_cases() {
-            return captured;
-        }
-        match self.outcome.verdict {
-            Verdict::Redirect(_) | Verdict::Tproxy(_) => self.doubt.is_empty().then_some(true),
-            Verdict::Pass => Some(false),
-            Verdict::Drop | Verdict::Unknown => None,
-        }
+        let own = VerdictKind::of(self.outcome.verdict).0.is_captured();
+        let is_same = |case: &PacketCase| case.end.verdict.is_captured() == own;
+        own.filter(|captured| (!captured || self.doubt.is_empty()) && self.cases.iter().all(is_same))
     }
 
     pub fn packet(&self) -> &Packet {
         self.packet
     }
 
-    /// The rule that decides, by its place and its text; `None` where no rule does.
-    pub fn deciding_rule(&self) -> Option<String> {
-        let at = self.outcome.decided_by?;
-        let place = self.place(at);
-        Some(visible(&match self.view.rule(at) {
-            Some(rule) => format!("decided by {place}: {}", listed::rule(rule)),
-            None => format!("decided by the policy of {place}"),
-        }))
+    /// The verdict and its reason in one sentence, without a full stop.
+    pub fn sentence(&self) -> String {
+        self.report().sentence()
     }
 
     /// The rules that match, or may.
@@ -126,13 +107,5 @@ impl Explanation<'_> {
     /// The end of the walk.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
-    }
-
-    /// The rule's text, as `iptables-save` would print it after the chain's name.
-    pub(super) fn rule_text(&self, at: At) -> String {
-        match self.view.rule(at) {
-            Some(rule) => listed::rule(rule).into_owned(),
-            None => "the chain's policy".to_owned(),
-        }
     }
 }

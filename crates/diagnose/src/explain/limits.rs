@@ -1,21 +1,8 @@
 //! Limits of a mesh's rules that the packet has run into: what people would expect otherwise, and what helps.
 
-use super::Explanation;
 use super::because::reason_of;
+use super::{Explanation, Limited};
 use rules::simulate::Matched;
-use serde::Serialize;
-
-/// A limit that affects the packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Limited {
-    /// The code of the finding, as in `lint`.
-    pub code: &'static str,
-    /// The text for people.
-    pub text: String,
-    /// The remedy.
-    pub remedy: String,
-}
 
 impl Explanation<'_> {
     /// What the rules that the packet has met do though people expect otherwise.
@@ -30,7 +17,7 @@ impl Explanation<'_> {
                 if concerns && found.iter().all(|known| known.code != limit.code.name()) {
                     let about = self.value(rule).unwrap_or_default();
                     let (text, remedy) = limit.about_items(&about);
-                    found.push(Limited { code: limit.code.name(), text, remedy });
+                    found.push(Limited { code: limit.code.name().to_owned(), text, remedy });
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The usual packets at a glance: who calls, what, and where it ends.
 
 use super::cases::{Case, CaseRow, FROM_POD, List, TO_POD};
-use super::{Explanation, RuleView, explain};
+use super::{Explanation, RuleView, VerdictKind, explain};
 use crate::{Style, columns, fold};
 use mesh::sources::Dialect;
 use rules::Family;
@@ -201,7 +201,7 @@ impl<'a> Matrix<'a> {
     fn cell(&mut self, explained: Option<&Explanation<'_>>, in_words: bool) -> MatrixCell {
         let Some(explained) = explained else { return MatrixCell { text: "-".to_owned(), style: None } };
         let (word, meaning) = words(explained, in_words);
-        let style = explained.style();
+        let style = VerdictKind::of(explained.outcome.verdict).0.style();
         if !self.words.iter().any(|known| known.word == word) {
             self.words.push(VerdictWord { word: word.clone(), style, meaning });
         }
@@ -253,10 +253,7 @@ impl List {
 
 fn words(explanation: &Explanation<'_>, in_words: bool) -> (String, String) {
     let by = if in_words { "captured by" } else { "->" };
-    let captured = || {
-        let verdict = explanation.verdict();
-        if in_words { verdict.strip_prefix("captured: ").unwrap_or(&verdict).to_owned() } else { verdict }
-    };
+    let captured = || if in_words { explanation.summary() } else { explanation.end().words() };
     match explanation.outcome.verdict {
         Verdict::Pass => ("passes".to_owned(), "goes where it was sent".to_owned()),
         Verdict::Redirect(ports) => (format!("{by} {}", ports.dashed()), captured()),

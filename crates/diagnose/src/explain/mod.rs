@@ -6,14 +6,15 @@
 mod because;
 mod cases;
 mod depends;
+mod describe;
 mod destination;
 mod explanation;
-mod json;
 mod limits;
 mod lists;
 mod matrix;
 mod pod;
 mod question;
+mod report;
 mod routes;
 mod rule_view;
 #[cfg(test)]
@@ -22,10 +23,7 @@ mod text;
 mod written;
 
 pub use cases::{Case, CaseRow, List, usual_cases};
-pub use depends::PacketCase;
 pub use explanation::{Explanation, explain};
-pub use json::{DecidedBy, ExplanationReport, PacketReport, TraceEntry, verdict_name};
-pub use limits::Limited;
 pub(crate) use lists::item_texts;
 pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};
 pub(crate) use pod::declared_addresses;
@@ -33,6 +31,9 @@ pub use pod::{ApplicationUser, PodContext, Sender};
 #[cfg(test)]
 pub(crate) use question::usual_packet;
 pub use question::{EndpointNames, PacketQuery, QuestionContext, packet};
+pub use report::{
+    ExplainedRule, ExplanationReport, Limited, PacketCase, PacketEnd, PacketReport, TraceEntry, VerdictKind,
+};
 pub use routes::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes};
 pub use rule_view::RuleView;
 pub use written::written;

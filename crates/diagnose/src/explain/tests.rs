@@ -1,8 +1,8 @@
 //! Limits of ambient mode, each on the path of the packets that run into it; and questions that leave something open.
 
-use super::{PodContext, QuestionContext, RuleView, explain};
-use crate::Subject;
+use super::{PodContext, QuestionContext, RuleView, VerdictKind, explain};
 use crate::random::configured;
+use crate::{Subject, painted, plain};
 use mesh::Mesh;
 use mesh::Setting;
 use mesh::ambient::defaults::{PROBE_V4, PROBE_V6};
@@ -43,16 +43,16 @@ fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &
         other => panic!("{other:?}"),
     };
     let limits = explained.limits();
-    let codes: Vec<&str> = limits.iter().map(|limit| limit.code).collect();
-    assert_eq!((ends, &codes[..]), (port, expected), "{flags:?}: {packet:?}\n{explained}");
-    let text = explained.to_string();
+    let codes: Vec<&str> = limits.iter().map(|limit| &*limit.code).collect();
+    let text = plain(&painted(&explained.report().way(), usize::MAX));
+    assert_eq!((ends, &codes[..]), (port, expected), "{flags:?}: {packet:?}\n{text}");
     for limit in &limits {
         assert!(text.contains(&format!("note: {}\n      -> {}\n", limit.text, limit.remedy)), "{text}");
         assert!(!limit.text.contains("{}") && !limit.remedy.contains("{}"), "{limit:?}");
     }
     assert_eq!(explained.report().limits, limits);
     let is_proxys = port.is_none() && packet.mark & 0xfff == 0x539;
-    assert_eq!(explained.reason().starts_with("packets with its mark, 0x"), is_proxys, "{explained}");
+    assert_eq!(explained.reason().starts_with("packets with its mark, 0x"), is_proxys, "{text}");
 }
 
 #[test]
@@ -116,21 +116,22 @@ fn what_a_question_leaves_open_is_all_that_it_may_be() {
         let subject = Subject::of_flags(raw.clone(), Vec::new(), |_| Box::new(NullHost));
         let explained = subject.explain(&rule_view, &query);
         let report = explained.report();
-        let found: Vec<(&str, &str)> = report.cases.iter().map(|case| (&*case.text, case.verdict)).collect();
+        let found: Vec<(&str, &str)> =
+            report.cases.iter().map(|case| (&*case.text, case.end.verdict.word())).collect();
         assert_eq!((explained.is_captured(), &found[..]), (captured, cases), "{rules} {question:?}");
-        assert_eq!(report.verdict == "depends", !cases.is_empty());
+        assert_eq!(report.end.verdict == VerdictKind::Depends, !cases.is_empty());
     };
     let (inbound, outbound) = ([(Setting::Destination, "8080")], [(Setting::Destination, "192.0.2.1:80")]);
     let from_ten = "-A PREROUTING -s 10.0.0.0/8 -j DROP\n";
-    let of_caller = [("from addresses other than 10.0.0.0/8", "redirect"), ("from 10.0.0.0/8", "drop")];
+    let of_caller = [("from addresses other than 10.0.0.0/8", "captured"), ("from 10.0.0.0/8", "dropped")];
     check("", &inbound, Some(true), &[]);
     check("", &outbound, Some(true), &[]);
     check(from_ten, &inbound, None, &of_caller);
     check(from_ten, &[inbound[0], (Setting::PacketSource, "192.0.2.9")], Some(true), &[]);
     check("-A PREROUTING -p tcp -m tcp --sport 1:1023 -j DROP\n", &outbound, Some(true), &[]);
-    let of_port = [("from ports other than 1-1023", "redirect"), ("from ports 1-1023", "drop")];
+    let of_port = [("from ports other than 1-1023", "captured"), ("from ports 1-1023", "dropped")];
     check("-A PREROUTING -p tcp -m tcp --sport 1:1023 -j DROP\n", &inbound, None, &of_port);
-    let of_user = [("by users other than 33", "redirect"), ("by user 33", "drop")];
+    let of_user = [("by users other than 33", "captured"), ("by user 33", "dropped")];
     let user = "-A OUTPUT -m owner --uid-owner 33 -j DROP\n";
     check(user, &outbound, None, &of_user);
     check(user, &[outbound[0], (Setting::SenderUid, "34")], Some(true), &[]);

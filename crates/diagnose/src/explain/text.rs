@@ -1,120 +1,140 @@
-//! An explanation for people: the verdict, then each rule met.
+//! An explanation for people, from its document: the verdict, then each rule met.
 
-use super::{Explanation, Limited, PacketCase, because};
-use crate::{Style, fold, plain};
+use super::{ExplainedRule, ExplanationReport, Limited, PacketCase, PacketEnd, PacketReport, TraceEntry};
+use crate::{Style, TextLine, painted};
 use mesh::visible;
-use rules::nft::Field;
-use rules::render::listed;
-use rules::simulate::{Direction, Matched, Step};
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 
 /// Where a rule's text begins in its line.
 const RULE: usize = 6;
 
-impl Display for Explanation<'_> {
-    /// As [`Explanation::text`], without colours and with lines as long as they are.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&plain(&self.text(usize::MAX)))
+impl PacketReport {
+    /// The explanation in lines of so many columns, where their words allow it.
+    pub fn text(&self, width: usize) -> String {
+        painted(&[self.head(), vec![TextLine::default()], self.explained.way()].concat(), width)
+    }
+
+    /// Why no such packet can exist, before what the rules say.
+    pub fn note(&self) -> Option<String> {
+        self.unsent.as_ref().map(|why| format!("{why}; by the rules alone:"))
+    }
+
+    /// The verdict, after the note.
+    pub fn head(&self) -> Vec<TextLine> {
+        let note = self.note().map(|note| TextLine::hanging(2).styled(Style::Dropped, note));
+        note.into_iter().chain(self.explained.head()).collect()
+    }
+
+    /// Whether a listener gets the packet; `None` if that is unknown, or no such packet can exist.
+    pub fn is_captured(&self) -> Option<bool> {
+        self.explained.end.verdict.is_captured().filter(|_| self.unsent.is_none())
     }
 }
 
-impl Explanation<'_> {
-    /// The explanation in lines of so many columns, where their words allow it. What decides is in colour, and what does
-    /// not concern the packet is dim.
-    pub fn text(&self, width: usize) -> String {
-        let mut text = String::new();
-        // A text can always be written to.
-        let _ = self.write(&mut text, width);
-        text
+impl PacketEnd {
+    /// The verdict in words, after its own.
+    pub fn words(&self) -> String {
+        format!("{}: {}", self.verdict.word(), self.summary)
     }
 
-    fn write(&self, f: &mut String, width: usize) -> fmt::Result {
-        if let Some(on) = self.depends_on() {
-            f.push_str(&fold(&format!("{}\n", Style::Strong.paint(format!("depends on {on}:"))), 2, width));
-            for PacketCase { text, verdict, summary, reason, .. } in &self.cases {
-                let words = Style::of_verdict(verdict).paint(summary);
-                f.push_str(&fold(&format!("  {text}: {words}, because {reason}\n"), 4, width));
-            }
-        } else {
-            let verdict = self.style().paint(self.verdict());
-            f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
-        }
-        writeln!(f, "\n{}", fold(&self.packet_line(), 2, width))?;
-        for Limited { text, remedy, .. } in self.limits() {
-            f.push_str(&fold(&format!("{}: {text}\n", Style::Strong.paint("note")), RULE, width));
-            f.push_str(&fold(&format!("{:RULE$}-> {remedy}\n", ""), RULE + 3, width));
-        }
-        if self.trace.0.is_empty() {
-            return writeln!(f, "It meets no rule.");
-        }
-        let mut chain = None;
-        for step in &self.trace.0 {
-            if chain != Some((step.hook, step.at.chain)) {
-                chain = Some((step.hook, step.at.chain));
-                let chain_rules = &self.view.chains()[step.at.chain];
-                let from = match chain_rules.base.is_some() {
-                    true => String::new(),
-                    false => format!(" (from {})", step.hook.name()),
-                };
-                let title = visible(&format!("{} {}{from}", chain_rules.table, chain_rules.chain));
-                writeln!(f, "\n{}", Style::Strong.paint(title))?;
-            }
-            f.push_str(&fold(&self.step(step), RULE, width));
-        }
-        Ok(())
+    /// The verdict and its reason in one sentence, without a full stop.
+    pub fn sentence(&self) -> String {
+        format!("{}, because {}", self.words(), self.reason)
     }
 
-    /// The packet in one line: protocol, ends, sender or interface, mark if it has one, state.
-    pub fn packet_line(&self) -> String {
-        let packet = self.packet;
-        let interface = self.endpoint_names.interface(packet);
-        let route = match &packet.direction {
-            Direction::Outbound { uid, gid, .. } => {
-                let by = interface.map(|name| format!(", leaving by {name}")).unwrap_or_default();
-                format!("from user {uid}{}, group {gid}{by}", self.endpoint_names.user_remark)
+    /// The sentence in a line after its title.
+    pub(crate) fn line(&self, title: TextLine) -> TextLine {
+        title.styled(self.verdict.style(), self.words()).plain(format!(", because {}", self.reason))
+    }
+}
+
+impl ExplanationReport {
+    /// The verdict and its reason in one sentence, without a full stop.
+    pub fn sentence(&self) -> String {
+        let case = |PacketCase { text, end, .. }: &PacketCase| format!("{text} {}", end.sentence());
+        visible(&match &self.depends_on {
+            Some(on) => {
+                format!("depends on {on}: {}", self.cases.iter().map(case).collect::<Vec<_>>().join("; "))
             }
-            Direction::Inbound { .. } => {
-                interface.map_or("arriving".to_owned(), |name| format!("arriving at {name}"))
-            }
-        };
-        let state = packet.state.name().to_lowercase();
-        let (from, to) = (self.endpoint_names.source(packet), self.endpoint_names.destination(packet));
-        let mark = if packet.mark == 0 { String::new() } else { format!(", mark {:#x}", packet.mark) };
-        format!("{} {from} -> {to}, {route}{mark}, {state}", packet.protocol)
+            None => self.end.sentence(),
+        })
     }
 
-    fn step(&self, step: &Step) -> String {
-        let Some(rule) = self.view.rule(step.at) else { return String::new() };
-        let decides = match self.outcome.decided_by == Some(step.at) {
-            true => format!(" {}", self.style().paint("<- decides")),
-            false => String::new(),
+    /// The verdict and its reason; of several, each in a line after their title.
+    pub fn head(&self) -> Vec<TextLine> {
+        let Some(on) = &self.depends_on else { return vec![self.end.line(TextLine::hanging(2))] };
+        let case = |PacketCase { text, end, .. }: &PacketCase| {
+            end.line(TextLine::hanging(4).plain(format!("  {text}: ")))
         };
-        let (mark, why) = match step.matched {
-            Matched::Yes => ("+", String::new()),
-            Matched::No(index) => {
-                let condition = &rule.conditions[index];
-                let instead = because::actual_value(condition, self.packet);
-                let instead = instead.filter(|_| {
-                    self.endpoint_names.interface(self.packet).is_some()
-                        || condition.field() != Some(Field::OutInterface)
-                });
-                let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
-                (" ", format!("no: {}{instead}", listed::condition(condition)))
+        let title = TextLine::hanging(2).styled(self.end.verdict.style(), format!("depends on {on}:"));
+        [title].into_iter().chain(self.cases.iter().map(case)).collect()
+    }
+
+    /// The packet, and each rule that it meets. The rule that decides is marked, and rules that do not match are dim.
+    pub fn way(&self) -> Vec<TextLine> {
+        let mut lines = vec![TextLine::hanging(2).plain(&self.example)];
+        for Limited { text, remedy, .. } in &self.limits {
+            lines.push(TextLine::hanging(RULE).styled(Style::Strong, "note").plain(format!(": {text}")));
+            lines.push(TextLine::hanging(RULE + 3).plain(format!("{:RULE$}-> {remedy}", "")));
+        }
+        if self.trace.is_empty() {
+            lines.push(TextLine::default().plain("It meets no rule."));
+        }
+        let mut before = None;
+        for entry in &self.trace {
+            let TraceEntry { rule: ExplainedRule { table, chain, .. }, hook, .. } = entry;
+            if before.replace((table, chain, hook)) != Some((table, chain, hook)) {
+                let from = hook.as_ref().map(|hook| format!(" (from {hook})")).unwrap_or_default();
+                let title = format!("{table} {chain}{from}");
+                lines.extend([TextLine::default(), TextLine::default().styled(Style::Strong, title)]);
             }
-            Matched::Unknown(index) => {
-                ("?", format!("not known: {}", listed::condition(&rule.conditions[index])))
-            }
+            lines.push(self.entry_line(entry));
+        }
+        lines
+    }
+
+    fn entry_line(&self, TraceEntry { rule, matched, unmet, .. }: &TraceEntry) -> TextLine {
+        let (mark, style, word) = match matched {
+            Some(true) => ("+", None, ""),
+            Some(false) => (" ", Some(Style::Quiet), "no: "),
+            None => ("?", None, "not known: "),
         };
-        let option = rule.origin.map(|origin| self.option_text(origin)).unwrap_or_default();
-        let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
-        let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
-        let notes = visible(&notes);
-        let line = visible(&format!("{mark} {:>3} {}", step.at.rule + 1, listed::rule(rule)));
-        match step.matched {
-            Matched::No(_) => format!("{}\n", Style::Quiet.paint(format!("{line}{notes}{decides}"))),
-            Matched::Yes | Matched::Unknown(_) => {
-                format!("{line}{}{decides}\n", Style::Quiet.paint(notes))
-            }
+        let unmet = unmet.as_ref().map(|unmet| format!("{word}{unmet}"));
+        let option = rule.option.as_ref().map(|option| match &**option {
+            "" => "always there".to_owned(),
+            option => option.to_owned(),
+        });
+        let notes: Vec<String> = unmet.into_iter().chain(option).collect();
+        let text = format!("{mark} {:>3} {}", rule.position.unwrap_or_default(), rule.text);
+        let mut line = TextLine::hanging(RULE).piece(style, text);
+        if !notes.is_empty() {
+            line = line.styled(Style::Quiet, format!("   # {}", notes.join("; ")));
+        }
+        let verdict = self.cases.first().map_or(self.end.verdict, |case| case.end.verdict);
+        match self.decided_by.as_ref() == Some(rule) {
+            true => line.plain(" ").styled(verdict.style(), "<- decides"),
+            false => line,
+        }
+    }
+}
+
+impl ExplainedRule {
+    /// The rule as the one that decides, by its place and its text.
+    pub fn decision(&self) -> String {
+        match self.position {
+            Some(_) => format!("decided by {self}: {}", visible(&self.text)),
+            None => format!("decided by {self}"),
+        }
+    }
+}
+
+/// The place of the rule, such as `rule 2 of OUTPUT in table nat`.
+impl Display for ExplainedRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (table, chain) = (visible(&self.table), visible(&self.chain));
+        match self.position {
+            Some(position) => write!(f, "rule {position} of {chain} in table {table}"),
+            None => write!(f, "the policy of {chain} in table {table}"),
         }
     }
 }
@@ -122,6 +142,7 @@ impl Explanation<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::{PodContext, Sender, explain, usual_packet};
+    use crate::painted;
     use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
     use rules::simulate::{Routing, View};
     use rules::{Action, Family, Hook, Policy, Protocol, Target};
@@ -147,8 +168,9 @@ mod tests {
         let to = "192.0.2.1:80".parse().expect("an address");
         let packet = usual_packet(Sender::App, &pod, &pod, Protocol::Tcp, to).expect("a packet");
         let explained = explain(&view, &Routing::default(), &packet);
-        let rule = explained.deciding_rule().expect("the rule");
-        for text in [explained.to_string(), explained.sentence(), rule] {
+        let report = explained.report();
+        let way = painted(&report.way(), usize::MAX);
+        for text in [painted(&report.head(), usize::MAX), way, report.sentence()] {
             let names = ["t\\u{7}", "c\\u{1b}[2J", "r\\u{1b}[2J"];
             assert!(names.iter().all(|name| text.contains(name)), "{text:?}");
         }

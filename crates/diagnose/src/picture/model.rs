@@ -155,8 +155,8 @@ impl Picture {
         self.panels[at.0].flows[at.1].shown = true;
         let sentence = explanation.sentence();
         self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
-        self.path =
-            Some(PacketPath { at, packet: explanation.packet_line(), rule: explanation.deciding_rule() });
+        let rule = explanation.deciding_rule().map(|rule| rule.decision());
+        self.path = Some(PacketPath { at, packet: explanation.packet_line(), rule });
         self
     }
 

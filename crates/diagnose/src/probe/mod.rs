@@ -15,7 +15,7 @@ mod calls;
 mod tests;
 
 pub use crate::explain::Route;
-use crate::explain::{DecidedBy, PodContext, RuleView, explain};
+use crate::explain::{ExplainedRule, PodContext, RuleView, explain};
 use crate::status;
 use calls::CallList;
 use mesh::sources::Dialect;
@@ -70,7 +70,7 @@ pub struct Call {
     /// Why, in words.
     pub because: String,
     /// The rule that decides; `None` where no rule does.
-    pub rule: Option<DecidedBy>,
+    pub rule: Option<ExplainedRule>,
 }
 
 impl Call {
@@ -193,6 +193,6 @@ fn expect(
     let packet = packet(facts, protocol, owner, from, to);
     let explained = explain(&rule_view.view, &rule_view.routing, &packet).in_words_of(&facts.dialect);
     let (expected, because) = (explained.outcome().verdict, explained.reason());
-    let rule = explained.report().decided_by;
+    let rule = explained.deciding_rule();
     Call { caller, owner, protocol, from, to, packet, expected, because, rule }
 }

@@ -1,20 +1,20 @@
 //! A packet with all that it has met, for people and for programs.
 
 use super::utc;
-use crate::{Style, fold};
-use mesh::visible;
-use serde::Serialize;
-use std::fmt::Write;
+use crate::explain::PacketEnd;
+use crate::{Style, TextLine, painted};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 /// A packet, the rules whose conditions it fulfilled, and its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
     /// The time at which the packet was sent or received, in UTC.
     pub time: String,
     /// The first hook: `PREROUTING`, `OUTPUT` or another.
-    pub hook: &'static str,
+    pub hook: Cow<'static, str>,
     /// The inbound interface.
     pub in_interface: Option<String>,
     /// The outbound interface.
@@ -40,18 +40,12 @@ pub struct Block {
     pub gid_here: Option<u32>,
     /// The rules, in order.
     pub rules: Vec<MetRule>,
-    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
-    pub verdict: &'static str,
-    /// The listener's port; absent without a listener.
-    pub port: Option<u16>,
-    /// The verdict and its reason, as text for people.
-    pub sentence: String,
-    #[serde(skip)]
-    pub(super) style: Option<Style>,
+    #[serde(flatten)]
+    pub end: PacketEnd,
 }
 
 /// A rule that a packet met.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetRule {
     /// The table; absent if the rule reports only its name.
@@ -72,56 +66,41 @@ pub struct MetRule {
 impl Block {
     /// Text of lines as wide as a terminal. Some words are in colour.
     pub fn text(&self, width: usize) -> String {
-        let mut text = fold(&format!("{}\n", self.header()), HANG, width);
+        let mut lines = vec![self.header()];
         let mut place = None;
         for rule in &self.rules {
             if let (Some(table), Some(chain)) = (&rule.table, &rule.chain) {
                 if place != Some((table, chain)) {
-                    let shown = format!("{} {}", visible(table), visible(chain));
-                    let _ = writeln!(text, "  {}", Style::Strong.paint(shown));
+                    lines.push(
+                        TextLine::default().plain("  ").styled(Style::Strong, format!("{table} {chain}")),
+                    );
                 }
                 place = Some((table, chain));
             }
-            text.push_str(&fold(&format!("{}\n", rule.line()), HANG + 4, width));
+            lines.push(rule.line());
         }
-        let (verdict, reason) = match self.sentence.split_once(", because ") {
-            Some((verdict, reason)) => (verdict, format!(", because {reason}")),
-            None => (self.sentence.as_str(), String::new()),
-        };
-        let verdict = match self.style {
-            Some(style) => style.paint(verdict).to_string(),
-            None => verdict.to_owned(),
-        };
-        text + &fold(&format!("  => {verdict}{reason}\n"), HANG + 1, width)
+        lines.push(self.end.line(TextLine::hanging(HANG + 1).plain("  => ")));
+        painted(&lines, width)
     }
 
-    fn header(&self) -> String {
-        let mut header = self.time.clone();
-        match (
-            &self.protocol,
-            end(self.source, self.source_port),
-            end(self.destination, self.destination_port),
-        ) {
-            (Some(protocol), Some(source), Some(destination)) => {
-                let ends = format!("{protocol} {source} -> {destination}");
-                let _ = write!(header, " {}", Style::Strong.paint(ends));
+    fn header(&self) -> TextLine {
+        let line = TextLine::hanging(HANG).plain(&self.time);
+        let ends = (end(self.source, self.source_port), end(self.destination, self.destination_port));
+        let line = match (&self.protocol, ends) {
+            (Some(protocol), (Some(source), Some(destination))) => {
+                line.plain(" ").styled(Style::Strong, format!("{protocol} {source} -> {destination}"))
             }
-            _ => header.push_str(" no IP packet"),
-        }
+            _ => line.plain(" no IP packet"),
+        };
+        let mut more = String::new();
         for (word, interface) in [("in", &self.in_interface), ("out", &self.out_interface)] {
-            if let Some(interface) = interface {
-                let _ = write!(header, " {word} {}", visible(interface));
-            }
+            more.extend(interface.iter().map(|name| format!(" {word} {name}")));
         }
         for (word, id, here) in [("uid", self.uid, self.uid_here), ("gid", self.gid, self.gid_here)] {
-            if let Some(id) = id {
-                let _ = write!(header, " {word} {id}");
-            }
-            if let Some(here) = here {
-                let _ = write!(header, " ({here} here)");
-            }
+            more.extend(id.iter().map(|id| format!(" {word} {id}")));
+            more.extend(here.iter().map(|here| format!(" ({here} here)")));
         }
-        header
+        line.plain(more)
     }
 
     pub(super) fn at(self, time: std::time::SystemTime) -> Self {
@@ -134,21 +113,18 @@ const HANG: usize = 4;
 
 impl MetRule {
     /// A line that shows the rule.
-    fn line(&self) -> String {
+    fn line(&self) -> TextLine {
         let options =
             if self.options.is_empty() { String::new() } else { format!(" ({})", self.options.join(", ")) };
-        let name = self.name.as_ref().map(|name| format!("{}{options}", visible(name)));
-        match (&self.text, self.rule) {
-            (Some(text), number) => {
-                // In nf_tables its name is its comment too.
-                let comment = text.rfind(" comment \"").filter(|_| name.is_some());
-                let text = &text[..comment.unwrap_or(text.len())];
-                let number = number.map_or_else(|| "   ".to_owned(), |number| format!("{number:>3}"));
-                let name = name.map(|name| Style::Quiet.paint(format!("   # {name}")).to_string());
-                format!("  {number} {}{}", visible(text), name.unwrap_or_default())
-            }
-            (None, _) => format!("    {}", name.unwrap_or_default()),
-        }
+        let name = self.name.as_ref().map(|name| format!("{name}{options}"));
+        let line = TextLine::hanging(HANG + 4);
+        let Some(text) = &self.text else { return line.plain(format!("    {}", name.unwrap_or_default())) };
+        // In nf_tables its name is its comment too.
+        let comment = text.rfind(" comment \"").filter(|_| name.is_some());
+        let text = &text[..comment.unwrap_or(text.len())];
+        let number = self.rule.map(|number| number.to_string()).unwrap_or_default();
+        let name = name.map(|name| format!("   # {name}")).unwrap_or_default();
+        line.plain(format!("  {number:>3} {text}")).styled(Style::Quiet, name)
     }
 }
 

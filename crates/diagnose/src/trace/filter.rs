@@ -1,6 +1,7 @@
 //! Which packets and rules to show.
 
 use super::Block;
+use crate::explain::VerdictKind;
 use mesh::{Mesh, RuleReason};
 use rules::Cidr;
 use std::{
@@ -17,8 +18,8 @@ pub struct Filter {
     pub rule: Option<String>,
     /// The protocol's name.
     pub protocol: Option<String>,
-    /// How the packet ends: `captured`, or another verdict as [`Block::verdict`] has it.
-    pub verdict: Option<&'static str>,
+    /// How the packet ends.
+    pub verdict: Option<VerdictKind>,
     /// Where the packet goes.
     pub destination: Option<DestinationFilter>,
 }
@@ -59,11 +60,7 @@ impl Filter {
             let mut reasons = block.rules.iter().filter_map(|rule| RuleReason::named(rule.name.as_ref()?));
             reasons.any(|reason| reason.mesh() == mesh)
         };
-        let ends_so = |verdict: &str| match block.verdict {
-            "redirect" | "tproxy" => verdict == "captured",
-            other => verdict == other,
-        };
-        self.verdict.is_none_or(ends_so)
+        self.verdict.is_none_or(|verdict| verdict == block.end.verdict)
             && self.rule.as_ref().is_none_or(has_met)
             && self.mesh.is_none_or(is_of)
             && self.protocol.as_ref().is_none_or(|protocol| block.protocol.as_ref() == Some(protocol))
@@ -75,22 +72,6 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::trace::block::MetRule;
-
-    #[test]
-    fn verdicts_are_captured_or_as_they_are() {
-        let shown = |verdict: &'static str, desired: &'static str| {
-            Filter { verdict: Some(desired), ..Filter::default() }
-                .takes(&Block { verdict, ..Block::default() })
-        };
-        for (verdict, desired) in
-            [("redirect", "captured"), ("tproxy", "captured"), ("pass", "pass"), ("drop", "drop")]
-        {
-            for other in ["captured", "pass", "drop"] {
-                assert_eq!(shown(verdict, other), other == desired, "{verdict} for {other}");
-            }
-        }
-        assert!(!shown("unknown", "captured") && !shown("unknown", "pass"));
-    }
 
     #[test]
     fn rules_and_protocols_are_those_of_the_packet() {

@@ -6,8 +6,7 @@
 use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
-use crate::Style;
-use crate::explain::{self, Explanation};
+use crate::explain::{Explanation, PacketEnd, VerdictKind};
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, has_met_nat,
@@ -33,12 +32,12 @@ pub trait Rules {
 /// As far as it is known, where the packet has met a rule that was not there when the rules were read.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
     let mut block = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
-    block.hook = hook(if walked.is_inbound { 0 } else { 3 });
+    block.hook = hook(if walked.is_inbound { 0 } else { 3 }).into();
     (block.mark, block.uid, block.gid) = (walked.mark, walked.uid, walked.gid);
     let block = block.at(walked.began);
     let headers = walked.first.as_ref().and_then(|seen| Headers::read(&seen.packet));
-    let Some(headers) = headers else { return Ok(unread(block)) };
-    let Some(rules) = rules else { return Err(Box::new(unknown(block))) };
+    let Some(headers) = headers else { return Ok(unknown(block, UNREAD)) };
+    let Some(rules) = rules else { return Err(Box::new(unknown(block, UNCERTAIN))) };
     let family = Family::of(headers.destination);
     let view = rules.view(family);
     let (mut steps, mut dropped, mut met_rules, mut is_known) = (Vec::new(), None, Vec::new(), true);
@@ -63,7 +62,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     }
     let block = Block { rules: met_rules, ..block };
     if !is_known {
-        return Err(Box::new(unknown(block)));
+        return Err(Box::new(unknown(block, UNCERTAIN)));
     }
     // What INPUT drops does not come to the chain of the trace that is named so.
     let is_local = hook == Hook::Input || walked.ended_in.as_deref() == Some("input");
@@ -83,8 +82,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
         }
     }
     if walked.is_incomplete && dropped.is_none() {
-        let sentence = "unknown: the kernel has dropped reports of the packet".to_owned();
-        return Ok(Block { sentence, ..unknown(block) });
+        return Ok(unknown(block, "the kernel has dropped reports of the packet"));
     }
     let outcome = replay(view, packet.destination, &steps, dropped);
     let is_past_nat = |later: &&Packet| {
@@ -112,19 +110,21 @@ pub fn of_reports(
         out_interface: first.out_interface,
     };
     let mut block = block(&seen).at(first.time.unwrap_or(now));
-    block.hook = hook(first.hook);
+    block.hook = hook(first.hook).into();
     (block.mark, block.uid, block.gid) = (first.mark, first.uid, first.gid);
     block.rules = reports.iter().map(|report| named(&report.prefix)).collect();
-    let Some(headers) = Headers::read(&seen.packet) else { return Ok(unread(block)) };
+    let Some(headers) = Headers::read(&seen.packet) else { return Ok(unknown(block, UNREAD)) };
     let packet = packet(&block, true, &headers);
-    let (Some(packet), Some(rules)) = (packet, rules) else { return Err(Box::new(unknown(block))) };
+    let (Some(packet), Some(rules)) = (packet, rules) else {
+        return Err(Box::new(unknown(block, UNCERTAIN)));
+    };
     let family = packet.family();
     let view = rules.view(family);
     let (outcome, trace) = simulate(view, &rules.routing(family), &packet);
     let names = chain_steps(&trace).filter_map(|at| reports_as(view.rule(at)?));
     match names.eq(reports.iter().map(|report| report.prefix.clone())) {
         true => Ok(judged(block, view, &Explanation::of_walk(view, &packet, outcome, trace), true)),
-        false => Err(Box::new(unknown(block))),
+        false => Err(Box::new(unknown(block, UNCERTAIN))),
     }
 }
 
@@ -237,8 +237,6 @@ fn chain_steps(trace: &Trace) -> impl Iterator<Item = At> {
 
 fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {
     let outcome = explained.outcome();
-    let (verdict, ports) = explain::verdict_name(outcome.verdict);
-    let port = ports.map(|ports| ports.first().number());
     let reason = match outcome.decided_by {
         None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
         // TPROXY drops what it finds no socket for; in nf_tables a rule after it does.
@@ -247,8 +245,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
         }
         _ => explained.reason(),
     };
-    let sentence = format!("{}, because {reason}", explained.verdict());
-    Block { verdict, port, sentence, style: Some(explained.style()), ..block }
+    Block { end: PacketEnd { reason, ..explained.end() }, ..block }
 }
 
 /// Whether a rule hands packets to a transparent listener, or decides about them without one.
@@ -262,27 +259,21 @@ fn hands_over(view: &View, at: At) -> bool {
 /// The report of a packet that is neither TCP nor UDP, which no capture is about.
 fn of_other_protocol(block: Block, dropped: Option<At>) -> Block {
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
-    let (verdict, sentence, style) = match dropped {
-        Some(_) => (
-            "drop",
-            "dropped: never arrives, because the last of these rules says so".to_owned(),
-            Style::Dropped,
-        ),
-        None => (
-            "pass",
-            format!("not captured: goes to {to} as it was sent, because only TCP and UDP are captured"),
-            Style::Passing,
-        ),
+    let (verdict, summary, reason) = match dropped {
+        Some(_) => (VerdictKind::Dropped, "never arrives".to_owned(), "the last of these rules says so"),
+        None => {
+            let summary = format!("goes to {to} as it was sent");
+            (VerdictKind::NotCaptured, summary, "only TCP and UDP are captured")
+        }
     };
-    Block { verdict, sentence, style: Some(style), ..block }
+    Block { end: PacketEnd { verdict, summary, reason: reason.to_owned(), ..PacketEnd::default() }, ..block }
 }
 
-fn unread(block: Block) -> Block {
-    Block { verdict: "unknown", sentence: "unknown: the packet can't be read".to_owned(), ..block }
-}
+const UNREAD: &str = "the packet can't be read";
+const UNCERTAIN: &str = "the rules that report are not all that it met, or have changed since";
 
-/// The report of a packet about whose rules not enough is known.
-fn unknown(block: Block) -> Block {
-    let sentence = "unknown: the rules that report are not all that it met, or have changed since".to_owned();
-    Block { verdict: "unknown", sentence, ..block }
+/// The report of a packet about which not enough is known, for this reason.
+fn unknown(block: Block, reason: &str) -> Block {
+    let summary = "the verdict can't be determined".to_owned();
+    Block { end: PacketEnd { summary, reason: reason.to_owned(), ..PacketEnd::default() }, ..block }
 }

@@ -14,10 +14,10 @@ fn plain(ran: &Ended) -> String {
 #[test]
 fn the_kernel_answers_through_the_nodes_agent() {
     let mut fake = Fake::with_agent();
-    fake.object("exec *", &explanation("redirect", Some(15006), REASON));
+    fake.object("exec *", &explanation("captured", Some(15006), REASON));
     let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
     let expected = "by the kernel of pod shop/web-0 on node worker-1, through agent kube-system/sidecar-node-x7k2p:\n\
-                    captured: goes to the proxy's port 15006, because -b '*' captures all other inbound ports\n\
+                    captured: goes there, because -b '*' captures all other inbound ports\n\
                     The manifest agrees.\n";
     assert!(plain(&ran).starts_with(expected), "{}", ran.stdout);
     assert!(
@@ -36,13 +36,10 @@ fn the_kernel_answers_through_the_nodes_agent() {
 #[test]
 fn both_reasons_are_shown_where_kernel_and_manifest_disagree() {
     let mut fake = Fake::with_agent();
-    fake.object("exec *", &explanation("pass", None, "no rule captures it"));
+    fake.object("exec *", &explanation("not_captured", None, "no rule captures it"));
     let ran = fake.run(&["explain", "web-0", "8080"]).with(0);
     let text = plain(&ran);
-    assert!(
-        text.contains("not captured: goes to 10.1.2.3:8080 as it was sent, because no rule captures it"),
-        "{text}"
-    );
+    assert!(text.contains("not captured: goes there, because no rule captures it"), "{text}");
     let manifest = "the manifest disagrees: captured: goes to the proxy's inbound port 15006, because -b '*' captures all \
                     other inbound ports";
     assert!(text.contains(manifest), "{text}");
@@ -52,7 +49,7 @@ fn both_reasons_are_shown_where_kernel_and_manifest_disagree() {
     assert_eq!(answer["agree"], false);
     assert_eq!(
         (&answer["kernel"]["verdict"], &answer["manifest"]["verdict"]),
-        (&json!("pass"), &json!("redirect"))
+        (&json!("not_captured"), &json!("captured"))
     );
     assert_eq!(
         (&document["version"], &document["pod"], &document["node"]),
@@ -80,8 +77,10 @@ fn an_unknown_verdict_contradicts_nothing_and_is_not_as_expected() {
 #[test]
 fn several_packets_are_explained_at_once() {
     let mut fake = Fake::with_agent();
-    let documents =
-        [explanation("redirect", Some(15006), REASON), explanation("pass", None, "-d leaves it alone")];
+    let documents = [
+        explanation("captured", Some(15006), REASON),
+        explanation("not_captured", None, "-d leaves it alone"),
+    ];
     fake.answer("exec *", &several(&documents).to_string(), "", 3);
     // The ports that the pod declares.
     let ran = fake.run(&["explain", "web-0"]).with(0);
@@ -89,18 +88,18 @@ fn several_packets_are_explained_at_once() {
     assert!(fake.calls().last().is_some_and(|call| call.ends_with("--live 8080 15090")));
 
     let mut short = Fake::with_agent();
-    short.object("exec *", &explanation("redirect", Some(15006), REASON));
+    short.object("exec *", &explanation("captured", Some(15006), REASON));
     short.run(&["explain", "web-0"]).with(1).tells("printed 1 answers to 2 questions");
 }
 
 #[test]
 fn packets_are_described_to_both() {
     let mut fake = Fake::with_agent();
-    fake.object("exec *", &explanation("pass", None, "it is the proxy's"));
+    fake.object("exec *", &explanation("not_captured", None, "it is the proxy's"));
     let call = "explain web-0 10.0.0.5:443 -o json --sender proxy --proto tcp --uid 1337 --gid 1337 \
                 --direction outbound --source 10.1.2.3";
     let document = fake.run(&call.split(' ').collect::<Vec<_>>()).with(0).json();
-    assert_eq!(document["answers"][0]["manifest"]["verdict"], "pass");
+    assert_eq!(document["answers"][0]["manifest"]["verdict"], "not_captured");
     let calls = fake.calls();
     let expected = "--live --as=proxy --direction=outbound --proto=tcp --source=10.1.2.3 --uid=1337 --gid=1337 10.0.0.5:443";
     assert!(calls[2].ends_with(expected), "{calls:?}");
@@ -114,7 +113,7 @@ fn packets_are_those_of_the_pods_own_users() {
         { "name": "b", "securityContext": { "runAsUser": 1337, "runAsGroup": 7 } }
     ));
     let mut fake = Fake::with(&pod, &[agent()]);
-    fake.object("exec *", &explanation("redirect", Some(15001), REASON));
+    fake.object("exec *", &explanation("captured", Some(15001), REASON));
     let ran = fake.run(&["explain", "web-0", "10.0.0.5:443"]).with(0);
     ran.clone().tells("its init container istio-init is not read: --bogus");
     for part in [
@@ -163,7 +162,7 @@ fn a_manifest_that_is_not_understood_is_reported_and_the_kernel_still_answers() 
     let mut broken = pod("web-0");
     broken["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "-b", "http"]);
     let mut fake = Fake::with(&broken, &[crate::fake::agent()]);
-    fake.object("exec *", &explanation("redirect", Some(15006), REASON));
+    fake.object("exec *", &explanation("captured", Some(15006), REASON));
     fake.run(&["explain", "web-0", "8080"]).with(0).prints("The manifest can't be compared: 1 problem");
     let document = fake.run(&["explain", "web-0", "8080", "-o", "json"]).with(0).json();
     assert_eq!(document["manifest_problems"].as_array().map(Vec::len), Some(1), "{document}");
@@ -175,7 +174,7 @@ fn problems_of_a_manifest_can_not_move_the_cursor() {
     let mut hostile = pod("web-0");
     hostile["spec"]["initContainers"][0]["args"] = json!(["istio-iptables", "-b", "x\u{1b}[2Jy"]);
     let mut fake = Fake::with(&hostile, &[crate::fake::agent()]);
-    fake.object("exec *", &explanation("redirect", Some(15006), REASON));
+    fake.object("exec *", &explanation("captured", Some(15006), REASON));
     fake.run(&["explain", "web-0", "8080"]).with(0).prints("\"x\\u{1b}[2Jy\"");
     fake.run(&["explain", "web-0", "8080", "--manifest"]).with(2).tells("\"x\\u{1b}[2Jy\"");
 }

@@ -32,7 +32,7 @@ fn the_manual_has_a_page_for_each_command() {
 #[test]
 fn flags_of_the_connection_reach_every_call() {
     let mut fake = Fake::with_agent();
-    fake.object("exec *", &explanation("redirect", Some(15006), "it is"));
+    fake.object("exec *", &explanation("captured", Some(15006), "it is"));
     let flags =
         ["--context=a b", "--kubeconfig=c", "--cluster=d", "--user=e", "--as=f", "--request-timeout=9s"];
     let words =
@@ -83,7 +83,7 @@ fn a_workload_is_one_of_its_pods() {
     broken["status"]["conditions"] = serde_json::json!([]);
     fake.object("get pods -l app=web -n shop -o json", &list(&[broken, pod("web-2"), pod("web-1")]));
     fake.object("get pods -l app.kubernetes.io*", &list(&[agent()]));
-    fake.object("exec *", &explanation("redirect", Some(15006), "it is"));
+    fake.object("exec *", &explanation("captured", Some(15006), "it is"));
     let ran = fake.run(&["explain", "deploy/web", "8080"]).with(0);
     let expected = "by the kernel of pod shop/web-1 on node worker-1, through agent kube-system/sidecar-node-x7k2p (one of 3 pods):";
     let basis = ran.stdout.split("captured:").next().expect("a line");

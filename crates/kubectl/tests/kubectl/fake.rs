@@ -169,8 +169,9 @@ pub(crate) fn explanation(verdict: &str, port: Option<u16>, reason: &str) -> Val
         "version": 1, "basis": { "kind": "rules", "text": "by the rules in namespace x" },
         "source": null, "destination": "10.1.2.3", "destination_port": 8080, "in_interface": "eth0",
         "out_interface": null, "unsent": null, "verdict": verdict, "port": port, "last_port": null,
+        "summary": "goes there", "reason": reason, "example": "tcp 10.9.9.9 -> 10.1.2.3:8080, arriving at eth0, new",
         "decided_by": { "table": "nat", "chain": "ISTIO_IN_REDIRECT", "position": 1, "rule": "inbound-redirect",
-            "text": "-p tcp -j REDIRECT", "option": null, "reason": reason },
+            "text": "-p tcp -j REDIRECT", "option": "-z" },
         "trace": [{ "table": "nat", "chain": "ISTIO_IN_REDIRECT", "position": 1, "rule": "inbound-redirect",
             "text": "-p tcp -j REDIRECT", "matched": true, "option": "-z" }],
     })

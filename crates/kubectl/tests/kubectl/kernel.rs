@@ -61,9 +61,9 @@ fn packets_are_shown_as_they_come() {
     let packet = json!({
         "version": 1, "time": "2026-01-01T00:00:00Z", "hook": "OUTPUT", "in_interface": null, "out_interface": "eth0",
         "protocol": "tcp", "source": "10.1.2.3", "source_port": 40000, "destination": "10.0.0.5", "destination_port": 443,
-        "mark": 0, "uid": 1000, "gid": 1000, "verdict": "redirect", "port": 15001,
+        "mark": 0, "uid": 1000, "uid_here": null, "verdict": "captured", "port": 15001,
         "rules": [{ "table": "nat", "chain": "OUTPUT", "position": 1, "text": "-j ISTIO_OUTPUT", "rule": "outbound", "options": ["-i"] }],
-        "sentence": "captured: goes to port 15001, because -i",
+        "summary": "goes to port 15001", "reason": "-i",
     });
     fake.answer("exec *sidecar-init trace *", &format!("{packet}\n{packet}\n"), "", 0);
     let call = "trace web-0 --for 30s --count 2 --enable --verdict captured --proto tcp --destination 443";
@@ -95,7 +95,8 @@ fn packets_are_shown_as_they_come() {
 #[test]
 fn packets_that_nothing_reads_are_not_waited_for() {
     let mut fake = Fake::with_agent();
-    let packet = json!({ "version": 1, "time": "2026-01-01T00:00:00Z", "rules": [], "sentence": "captured" });
+    let packet = json!({ "version": 1, "time": "2026-01-01T00:00:00Z", "hook": "OUTPUT", "mark": 0, "rules": [],
+        "verdict": "captured", "summary": "goes there", "reason": "-i" });
     fake.answer("exec *", &format!("{packet}\n"), "", 0);
     // A trace that reports the packet each second, for ever.
     fs::copy(fake.file("kubectl"), fake.file("once")).expect("copied");
@@ -118,9 +119,9 @@ fn diff(equal: bool) -> Value {
         { "side": "from", "text": "-A X -j B", "reason": "extra" },
         { "side": "to", "text": "-A X -j C", "reason": "missing" },
     ]);
-    let end = |text: &str| json!({ "text": text, "reason": "it is" });
+    let end = |verdict: &str| json!({ "verdict": verdict, "summary": "goes there", "reason": "it is" });
     let changes =
-        json!([{ "text": "inbound TCP to port 80", "old": end("captured"), "new": end("not captured") }]);
+        json!([{ "text": "inbound TCP to port 80", "old": end("captured"), "new": end("not_captured") }]);
     let parts = json!([{ "part": "ipv4 nat X (iptables-nft)", "rules": rules }]);
     let some = |what: Value| if equal { json!([]) } else { what };
     json!({
@@ -140,8 +141,8 @@ fn the_manifest_is_compared_with_the_kernel() {
     );
     let ran = fake.run(&["diff", "web-0"]).with(3);
     assert!(ran.stdout.contains("against its manifest"), "{}", ran.stdout);
-    let expected = "From the pod to its manifest, verdicts change:\ninbound TCP to port 80\n  before captured, because it is\n  \
-                    after  not captured, because it is\n\nipv4 nat X (iptables-nft)\n- -A X -j B   # extra\n+ -A X -j C   # \
+    let expected = "From the pod to its manifest, verdicts change:\ninbound TCP to port 80\n  before captured: goes there, because it is\n  \
+                    after  not captured: goes there, because it is\n\nipv4 nat X (iptables-nft)\n- -A X -j B   # extra\n+ -A X -j C   # \
                     missing\n";
     assert!(ran.stdout.ends_with(expected), "{}", ran.stdout);
     let input: Value = serde_json::from_str(&fake.input()).expect("JSON");
@@ -209,7 +210,7 @@ fn an_ephemeral_container_is_given_the_manifest_as_an_argument() {
 #[test]
 fn an_ephemeral_container_is_added_with_a_confirmation_alone() {
     let mut fake = Fake::without_agent();
-    fake.object("debug *", &explanation("redirect", Some(15006), "it is"));
+    fake.object("debug *", &explanation("captured", Some(15006), "it is"));
     let ran = fake.run(&["explain", "web-0", "8080", "--image", "registry/init:1"]).with(2);
     let expected = "--image: \"registry/init:1\" would add an ephemeral container to the pod, which needs a confirmation, and \
                     there is no terminal; add --yes";
@@ -313,11 +314,11 @@ fn questions_about_the_kernel_alone_need_a_way_to_it() {
 
 #[test]
 fn bad_output_is_an_error() {
-    let mut wrong = explanation("redirect", Some(15006), "it is");
+    let mut wrong = explanation("captured", Some(15006), "it is");
     wrong["version"] = json!(2);
     let mut old = wrong.clone();
     old["version"] = json!(0);
-    let mut formless = explanation("redirect", Some(15006), "it is");
+    let mut formless = explanation("captured", Some(15006), "it is");
     formless["trace"] = json!("none");
     for (output, expected) in [
         ("", "printed no JSON"),
@@ -332,7 +333,7 @@ fn bad_output_is_an_error() {
             &*old.to_string(),
             "printed a document of version 0, and this plugin reads version 1: the tail; update the node agents",
         ),
-        (&*formless.to_string(), "printed an explanation of another form"),
+        (&*formless.to_string(), "printed a document of another form"),
     ] {
         let mut fake = Fake::with_agent();
         fake.answer("exec *", output, "first\nthe tail\n", 0);

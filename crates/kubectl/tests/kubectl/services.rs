@@ -40,7 +40,7 @@ fn scene() -> Fake {
         "get endpointslices.discovery.k8s.io -l kubernetes.io/service-name=peers -n shop *",
         &list(&[of_ipv6, slice]),
     );
-    fake.object("exec *", &explanation("redirect", Some(15001), "it is"));
+    fake.object("exec *", &explanation("captured", Some(15001), "it is"));
     fake
 }
 
