@@ -316,8 +316,7 @@ fn no_address_is_made_up() {
     pod.stdout("iptables-nft", &["-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-j", "ACCEPT"]);
     let text = stdout(&pod, &["status"], 1);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("TCP of the application to an address in 10.0.0.0/8:"), "{text}");
-    assert!(words.contains("TCP of the application to an address outside:8443"), "{text}");
+    assert!(words.contains("tcp 10.77.0.2:40000 -> an address outside:8443"), "{text}");
     check(&text);
     assert!(stdout(&pod, &["explain", "192.0.2.7:80"], 0).contains("192.0.2.7:80"), "it is typed");
 }

@@ -32,6 +32,9 @@ pub(super) fn judge(
     has_conntrack: bool,
 ) -> Judgement {
     let seen = match outcome {
+        Ok(_) if call.expected == Verdict::Unknown => {
+            return Judgement::NoResult(format!("what is to become of it is unknown: {}", call.because));
+        }
         Ok(seen) => seen,
         Err(NoResult::NoRoute(_)) if call.is_within_pod() => {
             if call.to.is_ipv6() && namespace::lacks_ipv6("lo") {

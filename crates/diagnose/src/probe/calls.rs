@@ -1,207 +1,183 @@
-//! The list of calls: who calls whom.
+//! The list of calls: who calls whom, one for each region of the packets that processes of the pod send.
 
-use super::{Call, Caller, ProbeContext, documentation_address, expect};
+use super::{Call, Caller, ProbeContext, SOURCE_PORT, expect, packet};
 use crate::explain::RuleView;
+use crate::pod_packets::PodPackets;
 use crate::unnamed::unnamed_user;
-use mesh::settings::Setting;
-use mesh::{CapturePolicy, DNS_PORT, ListItem, Proxy, Selector, loopback};
-use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
+use mesh::istio::defaults::PASSTHROUGH_V4;
+use mesh::recognition::summary::field_condition;
+use mesh::{DNS_PORT, Proxy, loopback};
+use rules::nft::{Field, Interval, Intervals, protocol_number};
+use rules::simulate::{At, Atlas, Ending, Marks, PacketSet, Region, Verdict, Work, address, number};
+use rules::{Family, Gid, Origin, Protocol, Uid};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Rules that all packets of a family meet.
+const MAX_WORK: usize = 1_000_000;
+
+/// How many calls are tried of those that rules of one origin decide alike.
+const MAX: usize = 4;
+
+/// Addresses that no host has (RFC 5737, RFC 3849, RFC 9637).
+const NO_HOSTS: [IpAddr; 5] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
+    IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1)),
+];
+
+/// The calls of a family by the rules.
 pub(super) struct CallList<'a> {
     rule_view: &'a RuleView,
     proxy: Proxy,
-    lists: Vec<ListItem>,
     facts: &'a ProbeContext<'a>,
-    pub(super) made: Vec<Call>,
+    /// An owner that no rule names: ours, if that is so.
+    application: (Uid, Gid),
 }
 
+/// Who calls whom, and how.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct ChosenCall {
+    pub(super) caller: Caller,
+    pub(super) owner: (Uid, Gid),
+    pub(super) protocol: Protocol,
+    /// The address that it is made from, where not the kernel's choice.
+    pub(super) from: Option<IpAddr>,
+    pub(super) to: SocketAddr,
+}
+
+/// What calls share of which some show as much as all.
+type AlikeCalls = (Protocol, Verdict, Option<Origin>);
+
 impl<'a> CallList<'a> {
-    /// Calls of a family, by rules of a configuration.
-    pub(super) fn new(
-        rule_view: &'a RuleView,
-        config: &dyn CapturePolicy,
-        facts: &'a ProbeContext<'a>,
-    ) -> Self {
-        Self { rule_view, proxy: config.proxy(), lists: config.lists(), facts, made: Vec::new() }
+    pub(super) fn new(rule_view: &'a RuleView, proxy: Proxy, facts: &'a ProbeContext<'a>) -> Self {
+        Self { rule_view, proxy, facts, application: application(rule_view, facts.own) }
     }
 
-    /// The same by rules of which is known who the proxy is, and nothing else.
-    pub(super) fn by_rules(rule_view: &'a RuleView, proxy: Proxy, facts: &'a ProbeContext<'a>) -> Self {
-        Self { rule_view, proxy, lists: Vec::new(), facts, made: Vec::new() }
+    /// All calls, in the order of their callers.
+    pub(super) fn all(&self) -> Vec<Call> {
+        let [outside, within] = self.starts();
+        let mut calls = [self.calls(outside, false), self.calls(within, true)].concat();
+        // The rules for users and for groups are tried apart.
+        calls.retain(|call| call.caller != Caller::Proxy);
+        calls.sort_by_key(|call| (call.protocol == Protocol::Udp, call.caller));
+        calls
     }
 
-    /// All calls of the family.
-    pub(super) fn all(&mut self) {
-        let family = self.rule_view.family;
-        self.outbound(family);
-        self.of_proxy(family);
-        self.of_owners(family);
-        self.of_application(family);
-        self.inbound(family);
-        self.dns(family);
+    /// The proxy's calls within the pod: first as it hands connections over to the application.
+    pub(super) fn of_proxy(&self) -> Vec<Call> {
+        let (family, (uid, gid)) = (self.rule_view.family, self.facts.pod.proxy);
+        let [_, within] = self.starts();
+        let own = within
+            .with(Field::Uid, &Intervals::one(uid.number().into()))
+            .with(Field::Gid, &Intervals::one(gid.number().into()))
+            .with(Field::DestinationPort, &Intervals::one(self.facts.port.number().into()));
+        let handed = self.proxy.passthrough(family).map(|passthrough| {
+            let set = own.clone().with(Field::Source(family), &one(loopback(family)));
+            set.with(Field::Destination(family), &one(passthrough))
+        });
+        handed.into_iter().chain([own]).flat_map(|set| self.calls(set, true)).collect()
     }
 
-    fn add(&mut self, caller: Caller, protocol: Protocol, from: Option<IpAddr>, to: IpAddr, port: Port) {
+    /// The first packets of calls to others, and of TCP within the pod, with the ports and marks that processes have.
+    fn starts(&self) -> [PacketSet; 2] {
+        let Self { rule_view: RuleView { family, view, .. }, facts, application, .. } = self;
+        let starts = PodPackets::of(&[view], &facts.pod, true).starts;
+        let port = Intervals::one(SOURCE_PORT.into());
+        let plain =
+            |set: &PacketSet| set.clone().marked(Marks::one(0), Marks::one(0)).with(Field::SourcePort, &port);
+        let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
+        let (outside, within) = (plain(&starts[0].sets[0]), plain(&starts[1].sets[0]));
+        // A pod without addresses has routes all the same.
+        let to = NO_HOSTS.into_iter().find(|one| Family::of(*one) == *family).unwrap_or(loopback(*family));
+        let to = SocketAddr::new(to, facts.port.number());
+        let source = packet(facts, Protocol::Tcp, *application, None, to).source.ip();
+        let own = facts.pod.addresses.iter().copied().filter(|own| Family::of(*own) == *family);
+        let sources = own.chain([source]).map(|one| Interval::one(number(one))).collect();
+        let outside = outside.with_any(Field::Source(*family)).with(Field::Source(*family), &sources);
+        [outside, within.with(Field::Protocol, &tcp)]
+    }
+
+    /// A call of each caller that matches other rules of those that the packets of a set match. Of many that rules of one
+    /// origin decide alike, some.
+    fn calls(&self, set: PacketSet, is_within: bool) -> Vec<Call> {
+        let RuleView { view, routing, .. } = self.rule_view;
+        let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (ChosenCall, Ending)> = BTreeMap::new();
+        for Region { packets, ending, rules } in
+            Atlas::with_rules(view, routing, [set], &mut Work::new(MAX_WORK)).regions
+        {
+            let Some(choice) = self.choice(&packets, is_within) else { continue };
+            let key = (rules, choice.caller, protocol_number(choice.protocol));
+            let is_usual = |one: &ChosenCall| one.to.port() == self.usual_port(one.protocol);
+            if by_rules.get(&key).is_none_or(|(known, _)| is_usual(&choice) && !is_usual(known)) {
+                by_rules.insert(key, (choice, ending));
+            }
+        }
+        let mut kinds: Vec<(AlikeCalls, Vec<ChosenCall>)> = Vec::new();
+        for (choice, ending) in by_rules.into_values() {
+            let origin = ending.decided_by.and_then(|by| view.rule(by)?.origin);
+            let kind = (choice.protocol, ending.verdict, origin);
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, choices)) => choices.push(choice),
+                None => kinds.push((kind, vec![choice])),
+            }
+        }
+        let some = kinds.iter().flat_map(|(_, choices)| some_of(choices));
+        some.map(|choice| expect(self.rule_view, self.facts, choice)).collect()
+    }
+
+    /// The port that calls have where rules leave a choice.
+    fn usual_port(&self, protocol: Protocol) -> u16 {
+        match protocol {
+            Protocol::Tcp => self.facts.port.number(),
+            Protocol::Udp => DNS_PORT.number(),
+        }
+    }
+
+    /// A call whose packet is in the set, to where it does no harm if it is not captured. Of UDP, rules are about queries for
+    /// names alone.
+    fn choice(&self, set: &PacketSet, is_within: bool) -> Option<ChosenCall> {
+        let caller = self.caller(set, is_within)?;
         let owner = self.owner(caller);
-        let to = SocketAddr::new(to, port.number());
-        let same =
-            |call: &Call| (call.owner, call.protocol, call.from, call.to) == (owner, protocol, from, to);
-        if !self.made.iter().any(same) {
-            self.made.push(expect(self.rule_view, self.facts, caller, owner, protocol, from, to));
-        }
+        let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
+        let is_tcp = set.values(Field::Protocol)?.meets(&tcp);
+        let ports = set.values(Field::DestinationPort)?;
+        let protocol = if is_tcp { Protocol::Tcp } else { Protocol::Udp };
+        let usual = self.usual_port(protocol);
+        let port = match ports.meets(&Intervals::one(usual.into())) {
+            true => usual,
+            false => u16::try_from(ports.ranges().first().filter(|_| is_tcp)?.first).ok()?,
+        };
+        let to = SocketAddr::new(self.destination(set)?, port);
+        let source = address(set.family, set.values(Field::Source(set.family))?.ranges().first()?.first);
+        let mut ways = [None, Some(loopback(set.family)), Some(source)].into_iter();
+        let from = ways.find(|from| set.contains(&packet(self.facts, protocol, owner, *from, to)))?;
+        Some(ChosenCall { caller, owner, protocol, from, to })
     }
 
-    /// What the lists name, in the order of the settings, as far as `item` takes it; some of each list.
-    fn listed<T: Copy>(&self, item: impl Fn(&Selector) -> Option<T>) -> Vec<T> {
-        let mut by_setting: BTreeMap<Setting, Vec<T>> = BTreeMap::new();
-        for ListItem { setting, selector, .. } in &self.lists {
-            by_setting.entry(*setting).or_default().extend(item(selector));
-        }
-        by_setting.values().flat_map(|items| some_of(items)).collect()
+    /// The caller whose calls show most: others are the application's, and calls within the pod that all may make are
+    /// otherwise captured if they are the proxy's.
+    fn caller(&self, set: &PacketSet, is_within: bool) -> Option<Caller> {
+        let (uids, gids) = (set.values(Field::Uid)?, set.values(Field::Gid)?);
+        let users = self.proxy.uids.iter().copied().map(Caller::ProxyUser);
+        let groups = self.proxy.gids.iter().copied().map(Caller::ProxyGroup);
+        let first = |ids: &Intervals| u32::try_from(ids.ranges().first()?.first).ok();
+        let listed = [Uid::new(first(uids)?).map(Caller::User), Gid::new(first(gids)?).map(Caller::Group)];
+        let mut callers: Vec<Caller> = users.collect();
+        callers.insert(if is_within { callers.len() } else { 0 }, Caller::Application);
+        callers.extend(groups.chain([Caller::Proxy]).chain(listed.into_iter().flatten()));
+        callers.into_iter().find(|caller| {
+            let (uid, gid) = self.owner(*caller);
+            let has = |ids: &Intervals, id: u32| ids.meets(&Intervals::one(id.into()));
+            has(uids, uid.number()) && has(gids, gid.number())
+        })
     }
 
-    /// Networks and ports that lists name, called by the application.
-    fn outbound(&mut self, family: Family) {
-        let port = self.facts.port;
-        let networks = self.listed(|selector| match selector {
-            Selector::Destination(network) if network.family() == family => Some(*network),
-            _ => None,
-        });
-        let ports = self.listed(outbound_port);
-        let mut call = |to, port| self.add(Caller::Application, Protocol::Tcp, None, to, port);
-        call(documentation_address(family), port);
-        for to in networks.into_iter().filter_map(within) {
-            call(to, port);
-        }
-        for port in ports {
-            call(documentation_address(family), port);
-        }
-    }
-
-    /// The proxy, on its way to the application.
-    pub(super) fn of_proxy(&mut self, family: Family) {
-        let (port, from) = (self.facts.port, Some(loopback(family)));
-        let passthrough = self.proxy.passthrough(family);
-        if let Some(passthrough) = passthrough {
-            self.add(Caller::Proxy, Protocol::Tcp, from, passthrough, port);
-        }
-        if let Some(own) = self.own(family) {
-            self.add(Caller::Proxy, Protocol::Tcp, None, own, port);
-            if passthrough.is_some() {
-                self.add(Caller::Proxy, Protocol::Tcp, passthrough, own, port);
-            }
-        }
-    }
-
-    /// Excluded owners, one by one; and the proxy's calls to its own pod.
-    fn of_owners(&mut self, family: Family) {
-        let facts = self.facts;
-        // Where the application's calls are captured, theirs pass for no other reason.
-        let captured = self.made.iter().find(|call| call.caller == Caller::Application && call.is_captured());
-        let away = captured
-            .map_or(SocketAddr::new(documentation_address(family), facts.port.number()), |call| call.to);
-        let (away, port) = (away.ip(), Port::new(away.port()).unwrap_or(facts.port));
-        let left_alone = |listed: &&ListItem| !listed.captured;
-        let excluded: Vec<Port> = self
-            .lists
-            .iter()
-            .filter(left_alone)
-            .filter_map(|listed| outbound_port(&listed.selector))
-            .collect();
-        for caller in self.proxys() {
-            self.add(caller, Protocol::Tcp, None, away, port);
-            if let Some(own) = self.own(family) {
-                self.add(caller, Protocol::Tcp, None, own, facts.port);
-                if let Some(tunnel) = self.proxy.listeners.tunnel {
-                    self.add(caller, Protocol::Tcp, None, own, tunnel);
-                }
-                for port in some_of(&excluded) {
-                    self.add(caller, Protocol::Tcp, None, own, port);
-                }
-            }
-        }
-        let others = self.listed(|selector| match selector {
-            Selector::Group(gid) => Some(Caller::Group(*gid)),
-            Selector::User(users) => Some(Caller::User(users.first())),
-            _ => None,
-        });
-        for caller in others {
-            self.add(caller, Protocol::Tcp, None, away, port);
-        }
-    }
-
-    /// The application calls itself.
-    fn of_application(&mut self, family: Family) {
-        let port = self.facts.port;
-        for to in self.own(family).into_iter().chain([loopback(family)]) {
-            self.add(Caller::Application, Protocol::Tcp, None, to, port);
-        }
-        // Loopback may be captured, too.
-        let requested = self.lists.iter().any(|listed| {
-            matches!(listed.selector, Selector::Destination(network) if listed.captured && network.address().is_loopback())
-        });
-        if requested && family == Family::V4 {
-            let other = Ipv4Addr::new(127, 0, 0, 2).into();
-            self.add(Caller::Application, Protocol::Tcp, None, other, port);
-        }
-    }
-
-    /// Inbound ports. Only a proxy that hands connections over unchanged calls its own pod by way of the rules for
-    /// inbound ones; with REDIRECT, only packets from outside meet those.
-    fn inbound(&mut self, family: Family) {
-        if self.proxy.listeners.transparent.is_none() {
-            return;
-        }
-        let ports = self.listed(|selector| match selector {
-            Selector::InboundPort(ports) => Some(ports.first()),
-            _ => None,
-        });
-        for caller in some_of(&self.proxy.gids).map(Caller::ProxyGroup) {
-            if let Some(own) = self.own(family) {
-                for &port in &ports {
-                    self.add(caller, Protocol::Tcp, None, own, port);
-                }
-            }
-        }
-    }
-
-    /// Questions of the application, and those of the agent, which are the proxy's.
-    fn dns(&mut self, family: Family) {
-        if self.proxy.listeners.dns.is_none() {
-            return;
-        }
-        let any = self.lists.iter().any(|listed| matches!(listed.selector, Selector::Server(_)));
-        let servers = self.listed(|selector| match selector {
-            Selector::Server(server) if Family::of(*server) == family => Some(*server),
-            _ => None,
-        });
-        let servers = if any { servers } else { vec![documentation_address(family)] };
-        let callers = [Caller::Application].into_iter().chain(self.proxys());
-        for caller in callers.collect::<Vec<_>>() {
-            for &server in &servers {
-                for protocol in [Protocol::Udp, Protocol::Tcp] {
-                    self.add(caller, protocol, None, server, DNS_PORT);
-                }
-            }
-        }
-    }
-
-    /// Callers that count as the proxy by their user alone, and by their group alone.
-    fn proxys(&self) -> Vec<Caller> {
-        let users = some_of(&self.proxy.uids).map(Caller::ProxyUser);
-        users.chain(some_of(&self.proxy.gids).map(Caller::ProxyGroup)).collect()
-    }
-
-    /// The first of the pod's addresses, by which others call it.
-    fn own(&self, family: Family) -> Option<IpAddr> {
-        self.facts.pod.addresses.iter().copied().find(|own| Family::of(*own) == family)
-    }
-
-    /// User and group of a caller. Where a list names one of them, the other is the application's.
+    /// User and group of a caller. Where rules name one of them, the other is the application's.
     fn owner(&self, caller: Caller) -> (Uid, Gid) {
-        let (uid, gid) = self.application();
+        let (uid, gid) = self.application;
         match caller {
             Caller::Application => (uid, gid),
             Caller::Proxy => self.facts.pod.proxy,
@@ -210,42 +186,44 @@ impl<'a> CallList<'a> {
         }
     }
 
-    /// An owner that no list names: ours, if that is so.
-    fn application(&self) -> (Uid, Gid) {
-        let Self { proxy, lists, facts, .. } = self;
-        let is_named = |(uid, gid): (Uid, Gid)| {
-            let is_listed = lists.iter().any(|listed| match listed.selector {
-                Selector::Group(group) => group == gid,
-                Selector::User(users) => users.contains(uid),
-                _ => false,
-            });
-            proxy.uids.contains(&uid) || proxy.gids.contains(&gid) || is_listed
-        };
-        if !is_named(facts.own) {
-            return facts.own;
-        }
-        let listed = lists.iter().filter_map(|listed| match listed.selector {
-            Selector::Group(group) => Some(group.number()),
-            Selector::User(users) => Some(users.last().number()),
-            _ => None,
-        });
-        let proxys =
-            proxy.uids.iter().map(|uid| uid.number()).chain(proxy.gids.iter().map(|gid| gid.number()));
-        let uid = unnamed_user(listed.chain(proxys), |uid| is_named((uid, uid.into())));
-        (uid, uid.into())
+    /// An address that no host has, else one of the pod's own or of loopback, else the first of a network, which no host has by
+    /// convention unless it is the only one. `None` where that can't be called.
+    fn destination(&self, set: &PacketSet) -> Option<IpAddr> {
+        let values = set.values(Field::Destination(set.family))?;
+        let is_in = |one: &IpAddr| Family::of(*one) == set.family && values.meets(&self::one(*one));
+        let own = self.facts.pod.addresses.iter().copied();
+        let within = self.proxy.passthrough(set.family).into_iter();
+        let within = within.chain([loopback(set.family), PASSTHROUGH_V4.into()]);
+        let usual = NO_HOSTS.into_iter().chain(own).chain(within).find(is_in);
+        let firsts = values.ranges().iter().map(|range| address(set.family, range.first));
+        usual.or_else(|| firsts.into_iter().find(|one| !one.is_unspecified() && !one.is_multicast()))
     }
 }
 
-/// The first of the outbound ports that an item names.
-fn outbound_port(named: &Selector) -> Option<Port> {
-    match named {
-        Selector::OutboundPort(ports, _) => Some(ports.first()),
-        _ => None,
-    }
+fn one(address: IpAddr) -> Intervals {
+    Intervals::one(number(address))
 }
 
-/// How much of a list is tried.
-const MAX: usize = 4;
+/// Our own user and group, if no rule names them; else others of which that is true.
+fn application(rule_view: &RuleView, own: (Uid, Gid)) -> (Uid, Gid) {
+    let rules = rule_view.view.chains().iter().flat_map(|chain| &chain.rules);
+    let conditions = rules.flat_map(|rule| &rule.conditions).filter_map(field_condition);
+    let owners = conditions.filter(|condition| matches!(condition.field, Field::Uid | Field::Gid));
+    let named: Vec<(Field, Interval)> = owners
+        .flat_map(|owner| owner.values.ranges().iter().map(|ids| (owner.field, *ids)).collect::<Vec<_>>())
+        .collect();
+    let is_named = |field: Field, id: u32| {
+        named.iter().any(|(of, ids)| *of == field && (ids.first..=ids.last).contains(&id.into()))
+    };
+    let (uid, gid) = own;
+    if !is_named(Field::Uid, uid.number()) && !is_named(Field::Gid, gid.number()) {
+        return own;
+    }
+    let last = named.iter().filter_map(|(_, ids)| u32::try_from(ids.last).ok());
+    let uid =
+        unnamed_user(last, |uid| is_named(Field::Uid, uid.number()) || is_named(Field::Gid, uid.number()));
+    (uid, uid.into())
+}
 
 /// A short list, or some of a long one, from its start to its end.
 fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
@@ -253,19 +231,4 @@ fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
     let last = items.last().filter(|_| items.len() > MAX && !(items.len() - 1).is_multiple_of(step));
     let step = if items.len() > MAX { step } else { 1 };
     items.iter().step_by(step).chain(last).copied().collect::<Vec<_>>().into_iter()
-}
-
-/// An address of a network to call: one for documentation, if that lies in it, else the network's first, which no
-/// host has by convention unless it is the only one. `None` where that can't be called.
-fn within(cidr: Cidr) -> Option<IpAddr> {
-    let documented = documentation_address(cidr.family());
-    if cidr.contains(documented) {
-        return Some(documented);
-    }
-    let address = cidr.address();
-    let callable = match address {
-        IpAddr::V4(v4) => !v4.is_unspecified() && !v4.is_multicast() && !v4.is_loopback(),
-        IpAddr::V6(v6) => !v6.is_unspecified() && !v6.is_multicast() && !v6.is_loopback(),
-    };
-    callable.then_some(address)
 }

@@ -1,8 +1,7 @@
 //! Connections worth trying in a pod, and what a configuration makes of each.
 //!
-//! The list is made from the configuration: the usual calls, and one for each of its lists. What is expected of a call is
-//! the verdict of the walk of its first packet through the rules, so the list can't promise what the rules don't. Nothing is
-//! tried here.
+//! The list has a call for each region of the packets that processes of the pod send by the rules. What is expected of a call is the
+//! verdict of the walk of its first packet, so the list can't promise what the rules don't. Nothing is tried here.
 //!
 //! Where a call goes is chosen so that none does harm if it is not captured: to the pod itself, to addresses for
 //! documentation, which no host has (RFC 5737, RFC 3849), and into a network only where just that network determines what is to be
@@ -17,18 +16,18 @@ mod tests;
 pub use crate::explain::Route;
 use crate::explain::{ExplainedRule, PodContext, RuleView, explain};
 use crate::status;
-use calls::CallList;
+use calls::{CallList, ChosenCall};
+use mesh::CapturePolicy;
 use mesh::sources::Dialect;
-use mesh::{CapturePolicy, DNS_PORT, Listeners, Proxy};
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Port, Protocol, Uid};
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
 /// Who calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
     Application,
     /// An application of a group that a list names.
@@ -102,9 +101,7 @@ pub struct ProbeContext<'a> {
 pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
         let rule_view = RuleView::of_config(config, family, &facts.pod);
-        let mut calls = CallList::new(&rule_view, config, facts);
-        calls.all();
-        calls.made
+        CallList::new(&rule_view, config.proxy(), facts).all()
     };
     config.families().flat_map(of).collect()
 }
@@ -113,12 +110,8 @@ pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> 
 /// the proxy's user is known.
 pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |rule_view: &RuleView| {
-        // Queries for names are tried whether or not they are captured.
-        let listeners = Listeners { dns: Some(DNS_PORT), ..Listeners::default() };
-        let mut calls =
-            CallList::by_rules(rule_view, Proxy { listeners, ..status::proxy(&rule_view.view) }, facts);
-        calls.all();
-        if calls.made.iter().any(Call::is_captured) { calls.made } else { Vec::new() }
+        let calls = CallList::new(rule_view, status::proxy(&rule_view.view), facts).all();
+        if calls.iter().any(Call::is_captured) { calls } else { Vec::new() }
     };
     rule_views.iter().flat_map(of).collect()
 }
@@ -129,18 +122,10 @@ pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<
 pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
         let rule_view = RuleView::of_config(config, family, &facts.pod);
-        let mut calls = CallList::new(&rule_view, config, facts);
-        calls.of_proxy(family);
-        calls.made.into_iter().find(Call::is_captured)
+        let calls = CallList::new(&rule_view, config.proxy(), facts).of_proxy();
+        calls.into_iter().find(Call::is_captured)
     };
     config.families().filter_map(of).collect()
-}
-
-fn documentation_address(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::new(192, 0, 2, 1).into(),
-        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-    }
 }
 
 /// A port such as the kernel picks.
@@ -181,15 +166,8 @@ fn packet(
 }
 
 /// What the rules are to do with a call.
-fn expect(
-    rule_view: &RuleView,
-    facts: &ProbeContext<'_>,
-    caller: Caller,
-    owner: (Uid, Gid),
-    protocol: Protocol,
-    from: Option<IpAddr>,
-    to: SocketAddr,
-) -> Call {
+fn expect(rule_view: &RuleView, facts: &ProbeContext<'_>, choice: ChosenCall) -> Call {
+    let ChosenCall { caller, owner, protocol, from, to } = choice;
     let packet = packet(facts, protocol, owner, from, to);
     let explained = explain(&rule_view.view, &rule_view.routing, &packet).in_words_of(&facts.dialect);
     let (expected, because) = (explained.outcome().verdict, explained.reason());

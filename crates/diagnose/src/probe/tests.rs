@@ -42,33 +42,31 @@ fn everything_is_captured_but_what_the_lists_exclude() {
         ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "5,1000"),
     ];
     let expected = "\
-application (1001:1001) tcp to 192.0.2.1:8888: 15001
-application (1001:1001) tcp to 10.1.0.0:8888: Pass
 application (1001:1001) tcp to 192.0.2.1:80: Pass
 application (1001:1001) tcp to 192.0.2.1:443: Pass
-proxy (1337:1337) tcp from 127.0.0.1 to 127.0.0.6:8888: 15006
-proxy (1337:1337) tcp to 10.1.0.9:8888: 15006
-proxy (1337:1337) tcp from 127.0.0.6 to 10.1.0.9:8888: Pass
+application (1001:1001) tcp to 10.1.0.0:8888: Pass
+application (1001:1001) tcp to 192.0.2.1:8888: 15001
+application (1001:1001) tcp to 192.0.2.1:53: 15053
+application (1001:1001) tcp to 10.1.0.9:8888: Pass
+application (1001:1001) tcp to 10.1.0.9:53: 15053
+group 5 (1001:5) tcp to 192.0.2.1:8888: Pass
+group 5 (1001:5) tcp to 10.1.0.9:53: Pass
+group 1000 (1001:1000) tcp to 192.0.2.1:8888: Pass
+group 1000 (1001:1000) tcp to 10.1.0.9:53: Pass
 proxy user 1337 (1337:1001) tcp to 192.0.2.1:8888: Pass
-proxy user 1337 (1337:1001) tcp to 10.1.0.9:8888: 15006
-proxy user 1337 (1337:1001) tcp to 10.1.0.9:15008: Pass
 proxy user 1337 (1337:1001) tcp to 10.1.0.9:80: Pass
 proxy user 1337 (1337:1001) tcp to 10.1.0.9:443: Pass
+proxy user 1337 (1337:1001) tcp from 127.0.0.6 to 10.1.0.9:8888: Pass
+proxy user 1337 (1337:1001) tcp to 10.1.0.9:8888: 15006
+proxy user 1337 (1337:1001) tcp to 127.0.0.1:8888: Pass
 proxy group 1337 (1001:1337) tcp to 192.0.2.1:8888: Pass
-proxy group 1337 (1001:1337) tcp to 10.1.0.9:8888: Pass
-proxy group 1337 (1001:1337) tcp to 10.1.0.9:15008: Pass
-proxy group 1337 (1001:1337) tcp to 10.1.0.9:80: Pass
-proxy group 1337 (1001:1337) tcp to 10.1.0.9:443: Pass
-group 5 (1001:5) tcp to 192.0.2.1:8888: Pass
-group 1000 (1001:1000) tcp to 192.0.2.1:8888: Pass
-application (1001:1001) tcp to 10.1.0.9:8888: Pass
-application (1001:1001) tcp to 127.0.0.1:8888: Pass
+proxy group 1337 (1001:1337) tcp to 10.1.0.9:53: 15006
+proxy group 1337 (1001:1337) tcp to 127.0.0.1:53: Pass
 application (1001:1001) udp to 192.0.2.1:53: 15053
-application (1001:1001) tcp to 192.0.2.1:53: 15053
+group 5 (1001:5) udp to 192.0.2.1:53: Pass
+group 1000 (1001:1000) udp to 192.0.2.1:53: Pass
 proxy user 1337 (1337:1001) udp to 192.0.2.1:53: Pass
-proxy user 1337 (1337:1001) tcp to 192.0.2.1:53: Pass
 proxy group 1337 (1001:1337) udp to 192.0.2.1:53: Pass
-proxy group 1337 (1001:1337) tcp to 192.0.2.1:53: Pass
 ";
     assert_eq!(listed(Mesh::Istio, &flags), expected);
 }
