@@ -5,9 +5,9 @@ use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
 use super::run;
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
-use diagnose::finding::serialize_findings;
+use diagnose::finding::{FindingReport, reports};
 use diagnose::lint::annotate::{self, FindingLocation};
-use diagnose::lint::{Finding, Level, all, lint, of_subject, text};
+use diagnose::lint::{Level, all, lint, of_subject, text};
 use diagnose::{Basis, basis};
 use mesh::sources::SettingReader;
 use mesh::{Problems, Setting};
@@ -40,7 +40,7 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
         Ok(findings) => findings,
         Err(failure) => return Ok(report::failure(&failure, Exit::Failed)),
     };
-    let is_denied = deny && findings.iter().any(is_denied);
+    let is_denied = deny && findings.iter().any(|finding| is_denied(finding.level));
     let basis = Basis::Rules { namespace: subject.namespace() };
     let mut answer = LintAnswer::new(form);
     answer.add(None, &basis, true, &findings, &FindingLocation::default());
@@ -75,18 +75,18 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         };
         findings.extend(of_subject(subject, &call.capture));
         let mut findings = all(subject, &call.warnings, findings);
-        findings.retain(|finding| *notes || is_denied(finding));
-        denies |= *deny && findings.iter().any(is_denied);
+        findings.retain(|finding| *notes || is_denied(finding.level));
+        denies |= *deny && findings.iter().any(|finding| is_denied(finding.level));
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
         let place = FindingLocation { file, text: &text, title: subject.title.as_deref() };
-        answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &findings, &place);
+        answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &reports(&findings), &place);
     }
     Ok(answer.print(denies))
 }
 
 /// Whether `--deny` fails for it.
-fn is_denied(finding: &Finding) -> bool {
-    finding.level <= Level::Warning
+fn is_denied(level: Level) -> bool {
+    level <= Level::Warning
 }
 
 /// How findings are printed.
@@ -123,7 +123,7 @@ impl LintAnswer {
         title: Option<&str>,
         basis: &Basis,
         is_alone: bool,
-        findings: &[Finding],
+        findings: &[FindingReport],
         place: &FindingLocation<'_>,
     ) {
         let body = match self.form {
@@ -166,7 +166,5 @@ pub(super) struct LintReport<'a> {
     /// The basis of the findings.
     basis: basis::BasisReport,
     /// The findings, warnings first; notes are among them with `--notes` alone.
-    #[serde(serialize_with = "serialize_findings")]
-    #[cfg_attr(test, schemars(with = "Vec<diagnose::finding::FindingReport<'static>>"))]
-    findings: &'a [Finding],
+    findings: &'a [FindingReport],
 }

@@ -5,11 +5,11 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use command_line::columns;
-use diagnose::finding::serialize_findings;
+use diagnose::finding::{FindingReport, reports};
 use diagnose::status::CaptureStatus;
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{Problems, Setting};
-use rules::finding::{Finding, Level};
+use rules::finding::Level;
 use screen::Screen;
 use serde::Serialize;
 use sidecar_init::{
@@ -86,7 +86,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
 }
 
 /// The findings about the existing rules.
-pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, StatusFailure> {
+pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
     Ok(NamespaceObserver::open(&view(run))?.look()?.findings)
 }
 
@@ -115,7 +115,7 @@ fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
 
 /// Shows what the kernel and its programs support.
 fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
-    let findings = engine::support(&run.open_for(run.every_owner())?);
+    let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
     let printed = match run.format {
         Format::Text => report::text(&diagnose::lint::text(&findings, columns::of_terminal())),
         Format::Data(encoding) => report::data(encoding, &KernelReport { findings: &findings }),
@@ -128,9 +128,7 @@ fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct KernelReport<'a> {
     /// All results.
-    #[serde(serialize_with = "serialize_findings")]
-    #[cfg_attr(test, schemars(with = "Vec<diagnose::finding::FindingReport<'static>>"))]
-    findings: &'a [Finding],
+    findings: &'a [FindingReport],
 }
 
 fn all_once(run: &Run) -> Result<Exit, StatusFailure> {

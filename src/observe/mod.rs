@@ -191,10 +191,10 @@ fn rules_of(held: &OwnRules) -> status::InstalledRules {
         true => program,
         false => format!("{program}, for {}", owner.name),
     };
-    let families = families.iter().copied().map(Family::word).collect();
+    let families = families.iter().map(|family| family.word().into()).collect();
     let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
     status::InstalledRules {
-        mesh: owner.mesh,
+        mesh: owner.mesh.into(),
         backend: place.clone(),
         families,
         rules: *rules,

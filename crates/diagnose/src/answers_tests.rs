@@ -11,6 +11,7 @@ use crate::explain::{
     Arrival, IncomingPacket, OutgoingPacket, PodContext, Route, Routes, RuleView, Sender, explain, matrix,
     usual_cases, usual_packet, written,
 };
+use crate::finding::reports;
 use crate::lint;
 use crate::probe::{Call, ProbeContext, calls, proofs};
 use crate::random::configured;
@@ -202,7 +203,8 @@ impl Example {
 
     fn lint(&self) -> String {
         let subject = Subject::of_flags(self.raw.clone(), Vec::new(), |_| Box::new(NullHost));
-        lint::text(&lint::all(&subject, &[], lint::lint(&self.raw, &self.capture, &[])), WIDTH)
+        let findings = lint::all(&subject, &[], lint::lint(&self.raw, &self.capture, &[]));
+        lint::text(&reports(&findings), WIDTH)
     }
 
     fn probe(&self) -> String {
@@ -252,7 +254,7 @@ impl Example {
             process: Some((42, "envoy".to_owned())),
             is_transparent: Some(false),
         };
-        let held = InstalledRules { mesh: self.capture.mesh().name(), ..held() };
+        let held = InstalledRules { mesh: self.capture.mesh().name().into(), ..held() };
         status::status(Observation {
             views: &views,
             routing: &routing,
@@ -336,9 +338,9 @@ pub(crate) fn record() -> Record {
 /// Istio's rules in nf_tables, with that note.
 pub(crate) fn held() -> InstalledRules {
     InstalledRules {
-        mesh: "istio",
+        mesh: "istio".into(),
         backend: "nftables".to_owned(),
-        families: vec!["ipv4"],
+        families: vec!["ipv4".into()],
         rules: 9,
         program: "sidecar-init".to_owned(),
         made: Some(record()),

@@ -1,61 +1,72 @@
 //! Findings in their forms for people and for programs, which all commands share.
 
-use crate::{Style, fold};
-use mesh::visible;
-use rules::finding::{Finding, Level};
-use serde::{Serialize, Serializer};
+use crate::{Style, TextLine};
+use rules::finding::{Code, Finding, Level};
+use serde::{Deserialize, Serialize};
 
 /// A finding.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FindingReport<'a> {
+pub struct FindingReport {
     /// The level: failure (capture cannot work, or traffic bypasses the proxy), warning, note, or ok.
-    #[serde(serialize_with = "serialize_level")]
+    #[serde(with = "LevelName")]
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
-    level: Level,
+    pub level: Level,
     /// The code of the finding.
-    code: &'static str,
+    pub code: String,
     /// The option, or the part of the network namespace; null if the text names it.
-    subject: Option<&'a str>,
+    pub subject: Option<String>,
     /// The text for people.
-    text: &'a str,
+    pub text: String,
     /// The remedy; null if the text includes it, or nothing has to be done.
-    remedy: Option<&'a str>,
+    pub remedy: Option<String>,
 }
 
-fn serialize_level<S: Serializer>(level: &Level, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(level.name())
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Level", rename_all = "lowercase")]
+enum LevelName {
+    Failure,
+    Warning,
+    Note,
+    Ok,
 }
 
-/// Writes findings, for `serialize_with`.
-///
-/// # Errors
-/// Those of the serializer.
-pub fn serialize_findings<S: Serializer>(findings: &[Finding], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(findings.iter().map(FindingReport::from))
-}
-
-impl<'a> From<&'a Finding> for FindingReport<'a> {
-    fn from(Finding { level, code, subject, text, remedy, edit: _ }: &'a Finding) -> Self {
-        let given = |text: &'a String| Some(text.as_str()).filter(|text| !text.is_empty());
-        Self { level: *level, code: code.name(), subject: given(subject), text, remedy: given(remedy) }
+impl From<Finding> for FindingReport {
+    fn from(Finding { level, code, subject, text, remedy, edit: _ }: Finding) -> Self {
+        let given = |text: String| Some(text).filter(|text| !text.is_empty());
+        Self { level, code: code.name().to_owned(), subject: given(subject), text, remedy: given(remedy) }
     }
 }
 
-/// A finding in lines of at most `width` columns, except where a word is longer.
-pub fn line(finding: &Finding, width: usize) -> String {
-    // The column behind `warning  SI001 `.
-    const TEXT: usize = 15;
-    let FindingReport { level, code, subject, text, remedy } = FindingReport::from(finding);
-    let style = match level {
-        Level::Failure => Style::Dropped,
-        Level::Warning => Style::Passing,
-        Level::Note => Style::Quiet,
-        Level::Ok => Style::Captured,
-    };
-    let subject = subject.map(|subject| format!("{}: ", Style::Strong.paint(visible(subject))));
-    let (subject, text) = (subject.unwrap_or_default(), visible(text));
-    let line = format!("{:8} {code} {subject}{text}\n", style.paint(level.name()));
-    let remedy = remedy.map(|remedy| format!("{:TEXT$}-> {}\n", "", visible(remedy)));
-    fold(&line, TEXT, width) + &fold(&remedy.unwrap_or_default(), TEXT + 3, width)
+impl FindingReport {
+    pub fn is(&self, code: Code) -> bool {
+        self.code == code.name()
+    }
+
+    /// The finding, and in a second line its remedy.
+    pub fn lines(&self) -> Vec<TextLine> {
+        // The column behind `warning  SI001 `.
+        const TEXT: usize = 15;
+        let Self { level, code, subject, text, remedy } = self;
+        let style = match level {
+            Level::Failure => Style::Dropped,
+            Level::Warning => Style::Passing,
+            Level::Note => Style::Quiet,
+            Level::Ok => Style::Captured,
+        };
+        let line = TextLine::hanging(TEXT).styled(style, format!("{:8}", level.name()));
+        let line = line.plain(format!(" {code} "));
+        let line = match subject {
+            Some(subject) => line.styled(Style::Strong, subject).plain(": "),
+            None => line,
+        };
+        let remedy = remedy.iter().map(|remedy| format!("{:TEXT$}-> {remedy}", ""));
+        let remedy = remedy.map(|remedy| TextLine::hanging(TEXT + 3).plain(remedy));
+        [line.plain(text)].into_iter().chain(remedy).collect()
+    }
+}
+
+/// Findings in the form for programs.
+pub fn reports(findings: &[Finding]) -> Vec<FindingReport> {
+    findings.iter().cloned().map(FindingReport::from).collect()
 }

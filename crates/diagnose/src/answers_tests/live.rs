@@ -2,6 +2,7 @@
 
 use super::{ADDRESSES, Example, ExampleFlags, WIDTH, address, check, held, record};
 use crate::explain::{PodContext, RuleView, Sender, explain};
+use crate::finding::reports;
 use crate::probe::{ProbeContext, calls_by_rules};
 use crate::status::{CaptureStatus, InstalledRules, Observation, Record, status};
 use crate::{Basis, compare, lint, plain};
@@ -165,7 +166,7 @@ fn rules_are_told_with_how_they_were_made() {
     };
     let held = |backend: &str, made: Option<Record>| InstalledRules {
         backend: backend.to_owned(),
-        families: vec!["ipv4", "ipv6"],
+        families: vec!["ipv4".into(), "ipv6".into()],
         made,
         ..held()
     };
@@ -200,7 +201,7 @@ fn packets_a_second_are_counted_from_an_earlier_reading() {
     rated.rate(&earlier, 4.0);
     timeless.rate(&earlier, 0.0);
     let rate_of = |hit: &crate::status::Hit| {
-        let same = |other: &&crate::status::Hit| (other.reason, &other.text) == (hit.reason, &hit.text);
+        let same = |other: &&crate::status::Hit| (&other.reason, &other.text) == (&hit.reason, &hit.text);
         rated.hits.iter().find(same).expect("the same rules").per_second
     };
     assert_eq!((later.hits[0].packets, rated.hits[0].per_second), (1, Some(0.3)), "it is new");
@@ -259,11 +260,11 @@ fn a_quick_check_finds_what_needs_no_packet() {
             lint::quick_check(&example.raw, &example.capture, &held),
             lint::brief(&example.raw, &example.capture, &held),
         ] {
-            let _ = writeln!(text, "{}--", plain(&lint::text(&findings, WIDTH)));
+            let _ = writeln!(text, "{}--", plain(&lint::text(&reports(&findings), WIDTH)));
         }
     }
     let finding = Finding::failure(Code::Overruled, "", "a rule is in the way", "remove it");
-    text += &plain(&lint::text(&[finding], WIDTH));
+    text += &plain(&lint::text(&[finding.into()], WIDTH));
     check("quick.txt", &text);
 }
 

@@ -1,6 +1,7 @@
 //! What is said of the pods of a manifest, with flags over their settings.
 
 use super::{WIDTH, check, raw};
+use crate::finding::reports;
 use crate::lint::annotate::{FindingLocation, github, sarif, sarif_results};
 use crate::lint::{self, of_subject};
 use crate::subject::each;
@@ -107,7 +108,7 @@ fn answer(subject: &Subject) -> String {
     let mut findings = lint::lint(&subject.raw, &resolved.capture, &[]);
     findings.extend(of_subject(subject, &resolved.capture));
     let findings: Vec<_> = findings.into_iter().map(|finding| subject.dialect().name_in(finding)).collect();
-    let items = lint::all(subject, &resolved.warnings, findings);
+    let items = reports(&lint::all(subject, &resolved.warnings, findings));
     text += &plain(&lint::text(&items, WIDTH));
     let place =
         FindingLocation { file: Some("a b/shop.yaml"), text: MANIFEST, title: subject.title.as_deref() };

@@ -1,10 +1,12 @@
 //! The namespaces of a node, of every state.
 
 use super::{CASES, Example, WIDTH, check, record};
+use crate::finding::reports;
 use crate::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
 use crate::plain;
 use crate::status::{CaptureStatus, InstalledRules, Listening, Record};
 use rules::finding::{Code, Finding};
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 fn label(name: &str) -> NamespaceLabel {
@@ -15,20 +17,20 @@ fn label(name: &str) -> NamespaceLabel {
 fn held(mesh: &'static str, command: &str, minute: u32, changed_since: bool) -> InstalledRules {
     let at = format!("2026-03-01T10:{minute:02}:00Z");
     let made = Record { command: command.to_owned(), at, changed_since, ..record() };
-    InstalledRules { mesh, made: Some(made), ..super::held() }
+    InstalledRules { mesh: mesh.into(), made: Some(made), ..super::held() }
 }
 
 fn listening(missing: Option<Vec<&'static str>>, fault: Option<Code>) -> Listening {
     Listening {
-        meshes: vec!["istio"],
+        meshes: vec!["istio".into()],
         port: 15006,
-        protocol: "tcp",
-        purposes: vec!["inbound"],
-        families: vec!["ipv4", "ipv6"],
-        missing,
+        protocol: "tcp".into(),
+        purposes: vec!["inbound".into()],
+        families: vec!["ipv4".into(), "ipv6".into()],
+        missing: missing.map(|families| families.into_iter().map(Cow::from).collect()),
         by: Vec::new(),
         text: String::new(),
-        fault,
+        code: fault.map(|code| code.name().to_owned()),
     }
 }
 
@@ -38,13 +40,13 @@ fn captured(directions: &[&'static str]) -> CaptureStatus {
     let whole = Example::of(mesh, flags).observed();
     let part = |direction: &&'static str| {
         let mut part = whole.captured[0].clone();
-        part.direction = direction;
+        part.direction = (*direction).into();
         part
     };
     CaptureStatus {
         capturing: Some(!directions.is_empty()),
-        directions: directions.to_vec(),
-        meshes: if directions.is_empty() { Vec::new() } else { vec!["istio"] },
+        directions: directions.iter().map(|one| (*one).into()).collect(),
+        meshes: if directions.is_empty() { Vec::new() } else { vec!["istio".into()] },
         held_by: Vec::new(),
         made: None,
         captured: directions.iter().map(part).collect(),
@@ -63,7 +65,7 @@ fn namespaces_of_every_state_are_told_apart() {
     let whole = || captured(&["outbound", "inbound"]);
     let fail = |code| Finding::failure(code, "", "it is wrong", "mend it");
     let warn = |code| Finding::warning(code, "", "it is suspicious", "look at it");
-    let with = |findings: Vec<Finding>| CaptureStatus { findings, ..whole() };
+    let with = |findings: Vec<Finding>| CaptureStatus { findings: reports(&findings), ..whole() };
     let by = |held_by: Vec<InstalledRules>| CaptureStatus { held_by, ..whole() };
     let heard = |listeners: Vec<Listening>| CaptureStatus { listeners, ..whole() };
     let up = || listening(Some(Vec::new()), None);
@@ -75,10 +77,13 @@ fn namespaces_of_every_state_are_told_apart() {
         row("outbound", captured(&["outbound"])),
         row("inbound", captured(&["inbound"])),
         row("not-captured", captured(&[])),
-        row("not-captured-foreign", CaptureStatus { findings: vec![fail(Code::Overruled)], ..captured(&[]) }),
+        row(
+            "not-captured-foreign",
+            CaptureStatus { findings: vec![fail(Code::Overruled).into()], ..captured(&[]) },
+        ),
         row(
             "unread",
-            CaptureStatus { capturing: None, findings: vec![fail(Code::Unreadable)], ..captured(&[]) },
+            CaptureStatus { capturing: None, findings: vec![fail(Code::Unreadable).into()], ..captured(&[]) },
         ),
         row("drifted", with(vec![warn(Code::OthersFirst), warn(Code::Changed)])),
         row("overruled", with(vec![fail(Code::NothingListens), fail(Code::Overruled)])),

@@ -1,6 +1,7 @@
 //! Findings in the forms that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
 
-use super::{Code, Finding, Level};
+use super::{Code, Level};
+use crate::finding::FindingReport;
 use serde_json::{Value, json};
 
 /// Where the findings' settings are written.
@@ -15,8 +16,8 @@ pub struct FindingLocation<'a> {
 }
 
 /// One line for each finding, such as `::warning file=pod.yaml,line=7,title=SI007::TEXT`.
-pub fn github(findings: &[Finding], place: &FindingLocation<'_>) -> String {
-    let line = |finding: &Finding| {
+pub fn github(findings: &[FindingReport], place: &FindingLocation<'_>) -> String {
+    let line = |finding: &FindingReport| {
         let command = match finding.level {
             Level::Failure => "error",
             Level::Warning => "warning",
@@ -31,10 +32,10 @@ pub fn github(findings: &[Finding], place: &FindingLocation<'_>) -> String {
 }
 
 /// The findings about one object as results of SARIF.
-pub fn sarif_results(findings: &[Finding], place: &FindingLocation<'_>) -> Vec<Value> {
-    let result = |finding: &Finding| {
+pub fn sarif_results(findings: &[FindingReport], place: &FindingLocation<'_>) -> Vec<Value> {
+    let result = |finding: &FindingReport| {
         let mut result = json!({
-            "ruleId": finding.code.name(),
+            "ruleId": finding.code,
             "level": if finding.level == Level::Failure { "error" } else { finding.level.name() },
             "message": { "text": place.message(finding) },
         });
@@ -78,16 +79,16 @@ fn rule(id: &str) -> Value {
 }
 
 impl FindingLocation<'_> {
-    fn message(&self, finding: &Finding) -> String {
+    fn message(&self, finding: &FindingReport) -> String {
         let title = self.title.map(|title| format!("{title}: ")).unwrap_or_default();
-        let Finding { subject, text, remedy, .. } = finding;
-        let subject = if subject.is_empty() { String::new() } else { format!("{subject}: ") };
-        let remedy = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
+        let FindingReport { subject, text, remedy, .. } = finding;
+        let subject = subject.as_ref().map(|subject| format!("{subject}: ")).unwrap_or_default();
+        let remedy = remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         format!("{title}{subject}{text}{remedy}")
     }
 
     /// The line that names what the finding names, of the document that the object is in; else the first of that document.
-    fn line(&self, finding: &Finding) -> usize {
+    fn line(&self, finding: &FindingReport) -> usize {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut documents = vec![0];
         documents.extend((0..lines.len()).filter(|at| lines[*at].starts_with("---")).map(|at| at + 1));
@@ -103,7 +104,7 @@ impl FindingLocation<'_> {
         };
         let of_object = (0..documents.len()).find(|at| lines[range(*at)].iter().any(&names_it));
         let range = range(of_object.unwrap_or_default());
-        let words = [finding.subject.as_str()].into_iter().chain(finding.text.split_whitespace());
+        let words = finding.subject.as_deref().into_iter().chain(finding.text.split_whitespace());
         let words = words.map(|word| word.trim_matches([',', ':', '"', '\'', ';'])).filter(|word| {
             // Annotations, variables, long flags and fields; other words are found anywhere.
             word.len() > 4

@@ -1,8 +1,8 @@
 //! The report of findings, with the remarks of reading the settings.
 
 use super::{Code, Finding, Level};
-use crate::Subject;
-use crate::finding::line;
+use crate::finding::FindingReport;
+use crate::{Subject, painted};
 
 /// All findings about a subject, the worst first: remarks about its form, the `warnings` of reading it, and `findings`.
 pub fn all(subject: &Subject, warnings: &[String], findings: Vec<Finding>) -> Vec<Finding> {
@@ -15,9 +15,9 @@ pub fn all(subject: &Subject, warnings: &[String], findings: Vec<Finding>) -> Ve
 }
 
 /// The findings in lines of at most `width` columns; `No findings` where there are none.
-pub fn text(findings: &[Finding], width: usize) -> String {
+pub fn text(findings: &[FindingReport], width: usize) -> String {
     match findings {
         [] => "No findings\n".to_owned(),
-        findings => findings.iter().map(|finding| line(finding, width)).collect(),
+        findings => findings.iter().map(|finding| painted(&finding.lines(), width)).collect(),
     }
 }

@@ -4,9 +4,11 @@
 
 mod text;
 
+use crate::finding::FindingReport;
 use crate::status::{CaptureStatus, InstalledRules, Listening};
 use rules::finding::{Code, Finding, Level};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// The state of a network namespace, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,10 +31,10 @@ pub enum NamespaceState {
 
 impl NamespaceState {
     fn of(status: &CaptureStatus) -> Self {
-        let has = |code: Code| status.findings.iter().any(|finding| finding.code == code);
+        let has = |code: Code| status.findings.iter().any(|finding| finding.is(code));
         let fails =
-            |code: Code| status.findings.iter().any(|one| one.code == code && one.level == Level::Failure);
-        let captures = |direction: &str| status.directions.contains(&direction);
+            |code: Code| status.findings.iter().any(|one| one.is(code) && one.level == Level::Failure);
+        let captures = |direction: &str| status.directions.iter().any(|one| one == direction);
         match status.capturing {
             _ if status.has_changed() => Self::Drifted,
             None => Self::Unknown,
@@ -96,17 +98,15 @@ pub struct NamespaceRow {
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state: NamespaceState,
     /// The meshes that capture traffic, values of `--mesh`.
-    pub meshes: Vec<&'static str>,
+    pub meshes: Vec<Cow<'static, str>>,
     /// The families with captured traffic.
-    pub families: Vec<&'static str>,
+    pub families: Vec<Cow<'static, str>>,
     /// The rules that are installed.
     pub held_by: Vec<InstalledRules>,
     /// The ports to which rules send packets.
     pub listeners: Vec<Listening>,
     /// Warnings and failures; why it could not be read, where it is unknown.
-    #[serde(serialize_with = "crate::finding::serialize_findings")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::finding::FindingReport<'static>>"))]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingReport>,
 }
 
 impl NamespaceRow {
@@ -120,7 +120,7 @@ impl NamespaceRow {
     pub fn unknown(label: NamespaceLabel, why: String) -> Self {
         let finding =
             Finding::failure(Code::Unreadable, "", why, "look at it alone with --network-namespace");
-        Self { findings: vec![finding], ..Self::empty(label) }
+        Self { findings: vec![finding.into()], ..Self::empty(label) }
     }
 
     fn empty(NamespaceLabel { name, pod, container, is_named }: NamespaceLabel) -> Self {
@@ -139,7 +139,7 @@ impl NamespaceRow {
     }
 
     /// The finding that its state comes from; none where it comes from what is captured.
-    pub fn reason(&self) -> Option<&Finding> {
+    pub fn reason(&self) -> Option<&FindingReport> {
         let codes: &[Code] = match self.state {
             NamespaceState::Drifted => &[Code::Changed],
             NamespaceState::Overruled => &[Code::Overruled],
@@ -147,7 +147,7 @@ impl NamespaceRow {
             NamespaceState::Partial => &[Code::Ipv4Uncaptured, Code::Ipv6Uncaptured],
             NamespaceState::Captured | NamespaceState::NotCaptured => return None,
         };
-        let is_reason = |one: &&Finding| codes.is_empty() || codes.contains(&one.code);
+        let is_reason = |one: &&FindingReport| codes.is_empty() || codes.iter().any(|code| one.is(*code));
         self.findings.iter().filter(is_reason).min_by_key(|one| one.level)
     }
 
@@ -155,7 +155,7 @@ impl NamespaceRow {
     pub fn mesh(&self) -> String {
         let mut meshes = self.meshes.clone();
         if meshes.is_empty() {
-            meshes = self.held_by.iter().map(|held| held.mesh).collect();
+            meshes = self.held_by.iter().map(|held| held.mesh.clone()).collect();
             meshes.dedup();
         }
         meshes.join(",")

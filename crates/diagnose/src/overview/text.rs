@@ -1,10 +1,11 @@
 //! The overview for people: how many namespaces there are of each state, a line for each, and below it what is wrong.
 
 use super::{NamespaceRow, NamespaceState, Overview};
+use crate::finding::FindingReport;
 use crate::status::Listening;
 use crate::{Style, columns, fold, trace};
 use mesh::visible;
-use rules::finding::{Code, Finding};
+use rules::finding::Code;
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -42,8 +43,8 @@ impl Overview {
             text.push_str(&line(cells, &widths, Some(style(row.state))));
             text.push('\n');
             if let Some(finding) = row.reason() {
-                let Finding { code, subject, .. } = finding;
-                let subject = if subject.is_empty() { String::new() } else { format!("{subject}: ") };
+                let FindingReport { code, subject, .. } = finding;
+                let subject = subject.as_ref().map(|subject| format!("{subject}: ")).unwrap_or_default();
                 let finding = visible(&format!("{code} {subject}{}", finding.text));
                 text.push_str(&fold(&format!("{:hang$}{finding}\n", ""), hang, width));
             }
@@ -123,7 +124,12 @@ fn listening(listeners: &[Listening]) -> &'static str {
     match listeners {
         [] => "",
         all if all.iter().any(|one| one.missing.is_none()) => "unknown",
-        all if all.iter().all(|one| one.fault.is_none_or(|code| code == Code::NotTheProxy)) => "up",
+        all if all
+            .iter()
+            .all(|one| one.code.as_deref().is_none_or(|code| code == Code::NotTheProxy.name())) =>
+        {
+            "up"
+        }
         all if all.iter().all(is_down) => "down",
         _ => "partly",
     }
@@ -175,6 +181,7 @@ mod tests {
     use super::*;
     use crate::answers_tests::{held, record};
     use crate::status::{InstalledRules, Record};
+    use rules::finding::Finding;
 
     fn row(name: &str, state: NamespaceState) -> NamespaceRow {
         let label = NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: true };
@@ -183,7 +190,8 @@ mod tests {
 
     #[test]
     fn partial_capture_has_no_finding_as_its_reason() {
-        let finding = || Finding::warning(Code::Unreadable, "", "addresses can't be listed", "look as root");
+        let finding =
+            || Finding::warning(Code::Unreadable, "", "addresses can't be listed", "look as root").into();
         let of = |state| NamespaceRow { findings: vec![finding()], ..row("web", state) };
         assert_eq!(of(NamespaceState::Partial).reason(), None);
         assert_eq!(of(NamespaceState::Unknown).reason(), Some(&finding()));
@@ -194,7 +202,7 @@ mod tests {
         let made = Record { command: "a\u{1b}[2J".to_owned(), ..record() };
         let mut row = row("e\u{1b}[2J", NamespaceState::Unknown);
         row.held_by.push(InstalledRules { made: Some(made), ..held() });
-        row.findings.push(Finding::failure(Code::Unreadable, "", "c\u{1b}[2J can't be read", "look"));
+        row.findings.push(Finding::failure(Code::Unreadable, "", "c\u{1b}[2J can't be read", "look").into());
         let text = crate::plain(&Overview::new(vec![row]).text(200, SystemTime::UNIX_EPOCH));
         assert!(["e", "a", "c"].iter().all(|name| text.contains(&format!("{name}\\u{{1b}}[2J"))), "{text:?}");
     }

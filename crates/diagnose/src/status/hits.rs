@@ -5,19 +5,20 @@ use mesh::reason::{Meaning, Phrase};
 use mesh::recognition::RecognizedRule;
 use rules::field::Field;
 use rules::{ByFamily, Hits};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Rules of one meaning and the sum of their counters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hit {
     /// The mesh of the rules, a value of `--mesh`.
-    pub mesh: &'static str,
+    pub mesh: Cow<'static, str>,
     /// The name of the rules, as in comments and log lines.
     #[serde(rename = "rule")]
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// `captured`, `left_alone`, `dropped`, or `led_on` to other rules.
-    pub fate: &'static str,
+    pub fate: Cow<'static, str>,
     /// The text for people.
     pub text: String,
     pub option: Option<String>,
@@ -30,10 +31,10 @@ pub struct Hit {
 }
 
 /// A rule and its counters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counted {
-    pub family: &'static str,
+    pub family: Cow<'static, str>,
     pub table: String,
     pub chain: String,
     /// Its number in the chain, from 1.
@@ -53,7 +54,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
             let Some(Hits { packets, bytes }) = recognized.rule.hits else { continue };
             let (fate, text) = (meaning.row().effect.word(), counted_as(meaning, recognized));
             let rule = Counted {
-                family: family.word(),
+                family: family.word().into(),
                 table: recognized.chain.table.to_string(),
                 chain: recognized.chain.chain.clone(),
                 rule: recognized.at.rule + 1,
@@ -63,7 +64,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
             };
             let option = recognized.setting.map(|setting| setting.row().short_option());
             let same = |group: &&mut Hit| {
-                (group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
+                (&*group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
             };
             let at = groups.iter_mut().find(same);
             // A rule for packets of both families is in the views of both.
@@ -81,9 +82,9 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
                     group.rules.push(rule);
                 }
                 None => groups.push(Hit {
-                    mesh: reason.mesh().name(),
-                    reason: reason.name(),
-                    fate,
+                    mesh: reason.mesh().name().into(),
+                    reason: reason.name().into(),
+                    fate: fate.into(),
                     text,
                     option,
                     packets,

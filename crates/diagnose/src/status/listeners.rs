@@ -9,35 +9,35 @@ use mesh::recognition::{RecognizedRule, recognized};
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol, TrafficEffect};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// A port to which rules send packets, and its listeners.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listening {
     /// The meshes of the rules, values of `--mesh`.
-    pub meshes: Vec<&'static str>,
+    pub meshes: Vec<Cow<'static, str>>,
     pub port: u16,
     /// `tcp` or `udp`.
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
     /// `outbound`, `inbound` or `dns`.
-    pub purposes: Vec<&'static str>,
+    pub purposes: Vec<Cow<'static, str>>,
     /// The families of the packets.
-    pub families: Vec<&'static str>,
+    pub families: Vec<Cow<'static, str>>,
     /// The families without a listener; null if listeners cannot be read.
-    pub missing: Option<Vec<&'static str>>,
+    pub missing: Option<Vec<Cow<'static, str>>>,
     pub by: Vec<Process>,
     /// The meaning, as text for people.
     pub text: String,
-    /// The kind of what is wrong with it.
-    #[serde(skip)]
-    pub(crate) fault: Option<Code>,
+    /// The code of the finding about it; null if it is as it should be, or if unknown.
+    pub code: Option<String>,
 }
 
 /// The listening process.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     pub uid: u32,
@@ -178,15 +178,15 @@ fn listening_at(
         }
     };
     Listening {
-        meshes: sent.meshes.iter().map(|mesh| mesh.name()).collect(),
+        meshes: sent.meshes.iter().map(|mesh| mesh.name().into()).collect(),
         port,
-        protocol,
-        purposes: sent.purposes.iter().copied().collect(),
-        families: sent.families.iter().copied().map(Family::word).collect(),
-        missing: sockets.is_some().then(|| missing.into_iter().map(Family::word).collect()),
+        protocol: protocol.into(),
+        purposes: sent.purposes.iter().map(|purpose| (*purpose).into()).collect(),
+        families: sent.families.iter().map(|family| family.word().into()).collect(),
+        missing: sockets.is_some().then(|| missing.iter().map(|family| family.word().into()).collect()),
         by,
         text,
-        fault,
+        code: fault.map(|code| code.name().to_owned()),
     }
 }
 
@@ -237,7 +237,8 @@ fn process_words(name: &str, id: u32, uid: u32) -> String {
 pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
     let finding = |one: &Listening| {
         let Listening { port, protocol, text, .. } = one;
-        let (level, remedy) = match one.fault? {
+        let code = Code::named(one.code.as_ref()?)?;
+        let (level, remedy) = match code {
             Code::NotTheProxy => (Level::Warning, "run the proxy as its own user"),
             _ if one.by.is_empty() => {
                 (Level::Failure, "see whether the proxy is up, and on which ports it listens")
@@ -245,7 +246,7 @@ pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
             _ => (Level::Failure, "see how the proxy's listener is set up"),
         };
         let subject = format!("port {port} ({protocol})");
-        Some(Finding { level, ..Finding::failure(one.fault?, &subject, text, remedy) })
+        Some(Finding { level, ..Finding::failure(code, &subject, text, remedy) })
     };
     listening.iter().filter_map(finding).collect()
 }

@@ -21,16 +21,18 @@ pub use listeners::{Listening, ports};
 pub use observation::{InstalledRules, Observation, Record, Socket, UserProcess};
 pub use parts::StatusPart;
 
+use crate::finding::{FindingReport, reports};
 use mesh::reason::Meaning;
 use mesh::recognition;
 use mesh::{Mesh, RuleReason};
 use rules::finding::{Code, Finding, Level};
 use rules::{ByFamily, Family};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::{collections::BTreeSet, net::IpAddr};
 
 /// The report, in its order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaptureStatus {
     /// Whether any traffic is captured; null if a part of the rules cannot be read and no other captures.
@@ -38,11 +40,11 @@ pub struct CaptureStatus {
     /// The summary in a sentence.
     pub summary: String,
     /// The captured directions: `outbound`, `inbound`, `dns`.
-    pub directions: Vec<&'static str>,
+    pub directions: Vec<Cow<'static, str>>,
     /// The meshes that capture traffic, values of `--mesh`.
-    pub meshes: Vec<&'static str>,
+    pub meshes: Vec<Cow<'static, str>>,
     /// The families with captured traffic.
-    pub families: Vec<&'static str>,
+    pub families: Vec<Cow<'static, str>>,
     pub held_by: Vec<InstalledRules>,
     /// The first of those in `held_by`.
     pub made: Option<Record>,
@@ -51,9 +53,7 @@ pub struct CaptureStatus {
     pub dropped: Vec<StatusPart>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
-    #[serde(serialize_with = "crate::finding::serialize_findings")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::finding::FindingReport<'static>>"))]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingReport>,
 }
 
 /// Reports what was read.
@@ -75,14 +75,14 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
     let parts = parts::of_rules(&seen, &recognized);
     // Calls of the proxy to its own pod are no traffic of the pod.
     let is_of_pod = |part: &&StatusPart| {
-        let reason = part.reason.and_then(RuleReason::named);
+        let reason = part.reason.as_deref().and_then(RuleReason::named);
         reason.is_none_or(|reason| reason.meaning() != Meaning::ProxyCallsOwnPod)
     };
     let captured: Vec<&StatusPart> = parts.captured.iter().filter(is_of_pod).collect();
     let captured_in = |family: Family| captured.iter().any(|part| part.is_of(family));
     let directions: Vec<&'static str> = ["outbound", "inbound", "dns"]
         .into_iter()
-        .filter(|direction| captured.iter().any(|part| [*direction, "both"].contains(&part.direction)))
+        .filter(|direction| captured.iter().any(|part| [*direction, "both"].contains(&&*part.direction)))
         .collect();
     let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
     let listeners = listeners::listening(&seen, &recognized);
@@ -124,9 +124,9 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
     CaptureStatus {
         capturing: (is_complete || !families.is_empty()).then_some(!families.is_empty()),
         summary,
-        directions,
-        meshes: meshes.into_iter().map(Mesh::name).collect(),
-        families: families.iter().copied().map(Family::word).collect(),
+        directions: directions.into_iter().map(Cow::from).collect(),
+        meshes: meshes.into_iter().map(|mesh| mesh.name().into()).collect(),
+        families: families.iter().map(|family| family.word().into()).collect(),
         made: held.iter().find_map(|held| held.made.clone()),
         held_by: held,
         captured: parts.captured,
@@ -134,14 +134,14 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
         dropped: parts.dropped,
         listeners,
         hits: hits::counted(&recognized),
-        findings,
+        findings: reports(&findings),
     }
 }
 
 impl CaptureStatus {
     /// Whether rules were changed since they were made.
     pub fn has_changed(&self) -> bool {
-        self.findings.iter().any(|finding| finding.code == Code::Changed)
+        self.findings.iter().any(|finding| finding.is(Code::Changed))
     }
 
     /// Whether capture can't work, or is unknown.
@@ -154,7 +154,7 @@ impl CaptureStatus {
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
         for hit in &mut self.hits {
             let same = |other: &&Hit| {
-                (other.reason, &other.text, &other.option) == (hit.reason, &hit.text, &hit.option)
+                (&other.reason, &other.text, &other.option) == (&hit.reason, &hit.text, &hit.option)
             };
             let before = earlier.hits.iter().find(same).map_or(0, |other| other.packets);
             let more = hit.packets.checked_sub(before).unwrap_or(hit.packets);

@@ -4,7 +4,8 @@ use mesh::Mesh;
 use rules::finding::Finding;
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Protocol};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// What was read of a namespace.
@@ -29,13 +30,13 @@ pub struct Observation<'a> {
 }
 
 /// Rules of a mesh in one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstalledRules {
     /// The mesh, a value of `--mesh`.
-    pub mesh: &'static str,
+    pub mesh: Cow<'static, str>,
     pub backend: String,
-    pub families: Vec<&'static str>,
+    pub families: Vec<Cow<'static, str>>,
     #[serde(rename = "rule_count")]
     pub rules: usize,
     /// The program that made the rules, as far as they show it.
@@ -45,7 +46,7 @@ pub struct InstalledRules {
 }
 
 /// How our table was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     pub program_version: String,

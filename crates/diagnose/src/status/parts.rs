@@ -6,17 +6,18 @@ use mesh::Mesh;
 use mesh::reason::{Meaning, MeaningRow, Phrase};
 use mesh::recognition::RecognizedRule;
 use rules::{ByFamily, Family, PortRange, TrafficEffect};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// A part of the traffic and its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatusPart {
     /// The mesh whose rules decide, a value of `--mesh`.
-    pub mesh: &'static str,
+    pub mesh: Cow<'static, str>,
     /// `outbound`, `inbound`, `dns` or `both`.
-    pub direction: &'static str,
+    pub direction: Cow<'static, str>,
     /// The text for people, with the first items of a long list.
     pub text: String,
     /// All items of the list: ports, networks, users.
@@ -25,7 +26,7 @@ pub struct StatusPart {
     pub option: Option<String>,
     /// The name of the rules, as in comments and log lines; null without a rule.
     #[serde(rename = "rule")]
-    pub reason: Option<&'static str>,
+    pub reason: Option<Cow<'static, str>>,
     /// The port of the listener, the first of a range.
     pub port: Option<u16>,
     /// The last port of a range.
@@ -33,7 +34,7 @@ pub struct StatusPart {
     /// Whether the listener receives the original packets (TPROXY) and not redirected ones (REDIRECT).
     #[serde(rename = "transparent")]
     pub is_transparent: Option<bool>,
-    pub families: Vec<&'static str>,
+    pub families: Vec<Cow<'static, str>>,
     #[serde(skip)]
     sentence: Phrase,
 }
@@ -43,12 +44,12 @@ const SHOWN: usize = 6;
 
 impl StatusPart {
     pub(super) fn is_of(&self, family: Family) -> bool {
-        self.families.contains(&family.word())
+        self.families.iter().any(|one| one == family.word())
     }
 
     /// Whether a reader learns nothing new from the other part, whichever rule or option it comes from.
     fn includes(&self, other: &Self) -> bool {
-        (self.mesh, self.direction, self.sentence) == (other.mesh, other.direction, other.sentence)
+        (&self.mesh, &self.direction, self.sentence) == (&other.mesh, &other.direction, other.sentence)
             && other.items.iter().all(|item| self.items.contains(item))
             && other.families.iter().all(|family| self.families.contains(family))
     }
@@ -83,7 +84,7 @@ pub(super) fn of_rules(
         }
         let mesh = |part: &StatusPart| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
         // Stable: within a direction in the order of the rules, and what no rule is about last.
-        list.sort_by_key(|part| (mesh(part), place(part.direction), part.reason.is_none()));
+        list.sort_by_key(|part| (mesh(part), place(&part.direction), part.reason.is_none()));
     }
     parts
 }
@@ -149,8 +150,8 @@ fn rests(captured: &[&Claim]) -> [(&'static str, Phrase); 2] {
 /// A part that no rule is about.
 fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -> StatusPart {
     StatusPart {
-        mesh: mesh.name(),
-        direction,
+        mesh: mesh.name().into(),
+        direction: direction.into(),
         text: String::new(),
         items: Vec::new(),
         option: None,
@@ -158,7 +159,7 @@ fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -
         port: None,
         last_port: None,
         is_transparent: None,
-        families: vec![family.word()],
+        families: vec![family.word().into()],
         sentence,
     }
 }
@@ -169,7 +170,7 @@ fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
     StatusPart {
         items: claim.items.clone(),
         option: claim.setting.map(|setting| setting.row().short_option()),
-        reason: Some(claim.reason.name()),
+        reason: Some(claim.reason.name().into()),
         port,
         last_port: last_port.filter(|last| Some(*last) != port),
         is_transparent: claim.listener.map(|listener| listener.is_transparent),
@@ -180,7 +181,7 @@ fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
 /// Adds a part to an equal one, of whatever family; if it is shared, whichever option made it.
 fn add(list: &mut Vec<StatusPart>, new: StatusPart, is_shared: bool) {
     let same = |part: &&mut StatusPart| {
-        let is_same = (part.mesh, part.sentence, part.reason) == (new.mesh, new.sentence, new.reason);
+        let is_same = (&part.mesh, part.sentence, &part.reason) == (&new.mesh, new.sentence, &new.reason);
         let to = |part: &StatusPart| (part.port, part.last_port, part.is_transparent);
         let joins = part.items.is_empty() == new.items.is_empty() && (is_shared || part.option == new.option);
         is_same && to(part) == to(&new) && joins

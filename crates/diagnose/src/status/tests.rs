@@ -1,6 +1,7 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
 use super::{CaptureStatus, Observation, StatusPart, status};
+use crate::finding::FindingReport;
 use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
 use mesh::linkerd::Linkerd;
@@ -162,7 +163,7 @@ fn a_family_that_others_drop_bypasses_no_proxy() {
         let text = format!("*filter\n{rules}COMMIT\n");
         let views = ByFamily { v4: listed(&captured, Family::V4), v6: listed(&text, Family::V6) };
         let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
-        let found = status.findings.iter().any(|finding| finding.code == Code::Ipv6Uncaptured);
+        let found = status.findings.iter().any(|finding| finding.is(Code::Ipv6Uncaptured));
         assert_eq!(found, bypasses, "{rules}: {:#?}", status.findings);
     }
 }
@@ -172,7 +173,9 @@ fn a_family_that_others_drop_bypasses_no_proxy() {
 fn names_of_others_move_no_cursor() {
     let views = ByFamily { v4: View::empty(Family::V4), v6: View::empty(Family::V6) };
     let mut status = seen(&views, &[]);
-    status.findings.push(Finding::warning(Code::OthersFirst, "", "chain c\u{1b}[2J decides", "see c\u{7}"));
+    status
+        .findings
+        .push(Finding::warning(Code::OthersFirst, "", "chain c\u{1b}[2J decides", "see c\u{7}").into());
     let text = crate::plain(&status.text(80, true));
     assert!(text.contains("chain c\\u{1b}[2J decides") && text.contains("-> see c\\u{7}"), "{text:?}");
 }
@@ -217,7 +220,7 @@ fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
              -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n"
         );
         let findings = status_of(&rules).findings;
-        let is_expected = |finding: &Finding| finding.code == code && finding.text.contains(text);
+        let is_expected = |finding: &FindingReport| finding.is(code) && finding.text.contains(text);
         assert!(findings.iter().any(is_expected), "{jumps}: {findings:#?}");
     };
     check("", Code::IncompleteRules, "ISTIO_OUTPUT in IPv4 table nat");
@@ -252,7 +255,7 @@ fn nothing_is_said_twice() {
             let CaptureStatus { captured, left_alone, dropped, .. } =
                 seen(views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
             for parts in [captured, left_alone, dropped] {
-                let mut printed: Vec<_> = parts.iter().map(|part| (part.direction, &part.text)).collect();
+                let mut printed: Vec<_> = parts.iter().map(|part| (&*part.direction, &part.text)).collect();
                 let count = printed.len();
                 printed.sort_unstable();
                 printed.dedup();
@@ -488,9 +491,9 @@ fn older_rules_for_dns_are_the_agents() {
     let excluded = texts(&status.left_alone);
     assert!(excluded.contains(&"istio inbound: port 22 (-d)".into()), "{excluded:?}");
     assert!(excluded.contains(&"istio outbound: all but TCP and DNS".into()), "{excluded:?}");
-    let listeners: Vec<_> = status.listeners.iter().map(|one| (one.port, one.protocol)).collect();
+    let listeners: Vec<_> = status.listeners.iter().map(|one| (one.port, &*one.protocol)).collect();
     assert_eq!(listeners, [(15001, "tcp"), (15006, "tcp"), (15053, "tcp"), (15053, "udp")]);
-    assert!(!status.findings.iter().any(|finding| finding.code == Code::Overruled), "{:?}", status.findings);
+    assert!(!status.findings.iter().any(|finding| finding.is(Code::Overruled)), "{:?}", status.findings);
 }
 
 #[test]
@@ -515,6 +518,6 @@ fn two_meshes_at_once_are_told_apart() {
     };
     assert_eq!((of("istio"), of("linkerd")), (vec![15001], vec![4140, 4143]));
     let hits: Vec<_> =
-        status.hits.iter().filter(|hit| hit.packets > 0).map(|hit| (hit.mesh, hit.packets)).collect();
+        status.hits.iter().filter(|hit| hit.packets > 0).map(|hit| (&*hit.mesh, hit.packets)).collect();
     assert_eq!(hits, [("linkerd", 5), ("linkerd", 7)]);
 }

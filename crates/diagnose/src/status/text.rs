@@ -1,13 +1,9 @@
-//! The status for people, as wide as their terminal.
+//! The status for people, as wide as their terminal: from its document.
 
 use super::{CaptureStatus, Hit, InstalledRules, Record, StatusPart};
-use crate::Style;
-use crate::finding::line;
+use crate::{Style, TextLine, painted};
 use mesh::Mesh;
-use mesh::visible;
-use rules::finding::Finding;
 use std::cmp::Reverse;
-use std::fmt::{self, Display, Write};
 use std::net::IpAddr;
 
 /// Sections whose lines follow a word of this width.
@@ -18,38 +14,40 @@ const LEAST: usize = 24;
 impl CaptureStatus {
     /// The text for people, for as many columns: all of it, or what is captured, what is wrong, and what was met.
     pub fn text(&self, width: usize, all: bool) -> String {
-        text(self, width, all)
+        let mut page = Page { out: String::new(), width };
+        let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
+        page.line(0, "", style, &capitalised(&self.summary));
+        if self.held_by.is_empty() && self.capturing == Some(false) {
+            page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
+        }
+        if !self.findings.is_empty() {
+            page.title(Style::Strong, "Findings");
+            self.findings.iter().for_each(|finding| page.push(0, &finding.lines()));
+        }
+        for mesh in &self.meshes {
+            let title = |word: &str| match (self.meshes.len(), mesh.parse::<Mesh>()) {
+                (1, _) => word.to_owned(),
+                (_, Ok(mesh)) => format!("{word} for {}", mesh.ownership().name),
+                (_, Err(_)) => format!("{word} for {mesh}"),
+            };
+            for (word, style, parts) in [
+                ("Captured", Style::Captured, &self.captured),
+                ("Excluded", Style::Passing, &self.left_alone),
+                ("Dropped", Style::Dropped, &self.dropped),
+            ] {
+                let parts: Vec<&StatusPart> = parts.iter().filter(|part| part.mesh == *mesh).collect();
+                page.parts(&title(word), style, &parts);
+            }
+        }
+        if all {
+            page.listeners(self);
+        }
+        page.hits(&self.hits, all);
+        if all {
+            page.made(self);
+        }
+        page.out
     }
-}
-
-fn text(status: &CaptureStatus, width: usize, all: bool) -> String {
-    let mut page = Page { out: String::new(), width };
-    let style = if status.capturing == Some(true) { Style::Captured } else { Style::Passing };
-    page.line(0, "", style, &capitalised(&status.summary));
-    if status.held_by.is_empty() && status.capturing == Some(false) {
-        page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
-    }
-    page.findings(&status.findings);
-    for mesh in Mesh::ALL.iter().filter(|mesh| status.meshes.contains(&mesh.name())) {
-        let title = |word: &str| match status.meshes.len() {
-            1 => word.to_owned(),
-            _ => format!("{word} for {}", mesh.ownership().name),
-        };
-        let of_mesh = |parts: &[StatusPart]| -> Vec<StatusPart> {
-            parts.iter().filter(|part| part.mesh == mesh.name()).cloned().collect()
-        };
-        page.parts(&title("Captured"), Style::Captured, &of_mesh(&status.captured));
-        page.parts(&title("Excluded"), Style::Passing, &of_mesh(&status.left_alone));
-        page.parts(&title("Dropped"), Style::Dropped, &of_mesh(&status.dropped));
-    }
-    if all {
-        page.listeners(status);
-    }
-    page.hits(&status.hits, all);
-    if all {
-        page.made(status);
-    }
-    page.out
 }
 
 fn capitalised(text: &str) -> String {
@@ -64,50 +62,39 @@ struct Page {
 }
 
 impl Page {
-    fn title(&mut self, text: impl Display) {
-        self.put(format_args!("\n{}\n", Style::Strong.paint(text)));
+    fn title(&mut self, style: Style, text: &str) {
+        self.push(0, &[TextLine::default(), TextLine::default().styled(style, text)]);
     }
 
-    fn put(&mut self, text: fmt::Arguments<'_>) {
-        self.out.write_fmt(text).expect("a string grows");
+    /// Lines that are indented so far.
+    fn push(&mut self, indent: usize, lines: &[TextLine]) {
+        self.out.push_str(&painted(lines, self.width.max(indent + LEAST)));
     }
 
-    /// A line after a word, broken where it gets too long.
+    /// A line after a word.
     fn line(&mut self, indent: usize, word: &str, style: impl Into<Option<Style>>, text: &str) {
-        let style = style.into();
-        let paint = |line: String| style.map_or(line.clone(), |style| style.paint(line).to_string());
-        let room = self.width.saturating_sub(indent).max(LEAST);
-        let mut lines = wrapped(&visible(text), room).into_iter();
-        let first = lines.next().unwrap_or_default();
-        let head = match indent {
-            0 => String::new(),
-            _ => format!("  {word:<0$}", indent - 2),
-        };
-        self.put(format_args!("{head}{}\n", paint(first)));
-        for line in lines {
-            self.put(format_args!("{:indent$}{}\n", "", paint(line)));
-        }
+        let word = if indent == 0 { String::new() } else { format!("  {word:<0$}", indent - 2) };
+        self.push(indent, &[TextLine::hanging(indent).plain(word).piece(style.into(), text)]);
     }
 
-    fn parts(&mut self, title: &str, style: Style, parts: &[StatusPart]) {
+    fn parts(&mut self, title: &str, style: Style, parts: &[&StatusPart]) {
         if parts.is_empty() {
             return;
         }
-        self.title(style.paint(title));
-        let both = parts.iter().flat_map(|part| &part.families).any(|family| *family == "ipv4")
-            && parts.iter().flat_map(|part| &part.families).any(|family| *family == "ipv6");
+        self.title(style, title);
+        let is_of = |family: &str| parts.iter().flat_map(|part| &part.families).any(|one| one == family);
+        let both = is_of("ipv4") && is_of("ipv6");
         let mut before = "";
         for part in parts {
-            let word = if part.direction == before { "" } else { part.direction };
-            before = part.direction;
+            let word = if part.direction == before { "" } else { &*part.direction };
+            before = &part.direction;
             let mut notes: Vec<&str> = part.option.iter().map(String::as_str).collect();
             // Addresses, networks and ranges of addresses show their family.
             let is_of_addresses = part.items.iter().any(|item| {
                 item.split(['/', '-']).next().is_some_and(|first| first.parse::<IpAddr>().is_ok())
             });
             match part.families.as_slice() {
-                ["ipv4"] if both && !is_of_addresses => notes.push("IPv4"),
-                ["ipv6"] if both && !is_of_addresses => notes.push("IPv6"),
+                [family] if both && !is_of_addresses => notes.push(family_name(family)),
                 _ => {}
             }
             let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
@@ -119,10 +106,10 @@ impl Page {
         if status.listeners.is_empty() {
             return;
         }
-        self.title("Listeners");
+        self.title(Style::Strong, "Listeners");
         for one in &status.listeners {
             let word = format!("{}/{}", one.port, one.protocol);
-            let style = one.fault.map(|_| Style::Dropped);
+            let style = one.code.as_ref().map(|_| Style::Dropped);
             self.line(2 + WORD, &word, style, &one.text);
         }
     }
@@ -133,7 +120,7 @@ impl Page {
         if !hits.iter().any(|hit| all || hit.packets > 0) {
             return;
         }
-        self.title("Hits");
+        self.title(Style::Strong, "Hits");
         let counts = |packets: &str, per_second: Option<f64>| match per_second {
             Some(rate) => format!("{packets:>9} {:>9}", format!("{rate:.1}/s")),
             None if is_watched => format!("{packets:>9} {:>9}", ""),
@@ -151,7 +138,7 @@ impl Page {
             }
             let counts = counts(&hit.packets.to_string(), hit.per_second);
             let option = hit.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-            let style = match (hit.fate, hit.packets) {
+            let style = match (&*hit.fate, hit.packets) {
                 (_, 0) => Some(Style::Quiet),
                 ("captured", _) => Some(Style::Captured),
                 ("left_alone", _) => Some(Style::Passing),
@@ -175,7 +162,7 @@ impl Page {
         if status.held_by.is_empty() {
             return;
         }
-        self.title("Made");
+        self.title(Style::Strong, "Made");
         for held in &status.held_by {
             self.held(held);
         }
@@ -189,8 +176,7 @@ impl Page {
     /// The rules in one place, and how they were made.
     fn held(&mut self, held: &InstalledRules) {
         let InstalledRules { backend, families, rules, program, made, .. } = held;
-        let names = families.iter().map(|family| if *family == "ipv4" { "IPv4" } else { "IPv6" });
-        let names = names.collect::<Vec<_>>().join(" and ");
+        let names = families.iter().map(|family| family_name(family)).collect::<Vec<_>>().join(" and ");
         self.line(4, "", None, &format!("{rules} rules in {backend}, {names}, by {program}"));
         let Some(Record { program_version, command, at, settings, settings_digest, changed_since, .. }) =
             made
@@ -216,29 +202,12 @@ impl Page {
             false => self.line(4, "", Style::Quiet, "unchanged since"),
         }
     }
-
-    fn findings(&mut self, findings: &[Finding]) {
-        if findings.is_empty() {
-            return;
-        }
-        self.title("Findings");
-        for finding in findings {
-            self.out.push_str(&line(finding, self.width.max(LEAST)));
-        }
-    }
 }
 
-/// Lines of at most so many columns, broken at spaces.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
+fn family_name(word: &str) -> &str {
+    match word {
+        "ipv4" => "IPv4",
+        "ipv6" => "IPv6",
+        other => other,
     }
-    lines
 }

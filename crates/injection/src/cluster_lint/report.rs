@@ -28,7 +28,7 @@ pub struct ClusterLintReport<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterItem<'a> {
     #[serde(flatten)]
-    pub finding: FindingReport<'a>,
+    pub finding: FindingReport,
     /// The objects that the finding is about: workloads in place of their pods.
     pub objects: Vec<ItemObject<'a>>,
 }
@@ -59,7 +59,7 @@ pub fn report(found: &ClusterFindings) -> ClusterLintReport<'_> {
                 line: place.map(|place| place.line),
             }
         });
-        ClusterItem { finding: FindingReport::from(&finding.finding), objects: objects.collect() }
+        ClusterItem { finding: finding.finding.clone().into(), objects: objects.collect() }
     });
     ClusterLintReport {
         version: VERSION,

@@ -28,7 +28,7 @@ fn result(finding: &Finding, object: &ConcernedObject, seen: &mut BTreeMap<Strin
         text: place.map_or("", |place| &place.text),
         title: Some(&title),
     };
-    let mut result = annotate::sarif_results(std::slice::from_ref(finding), &location).remove(0);
+    let mut result = annotate::sarif_results(&[finding.clone().into()], &location).remove(0);
     if let Some(place) = place {
         let line = &mut result["locations"][0]["physicalLocation"]["region"]["startLine"];
         // It was counted within the object's own text.

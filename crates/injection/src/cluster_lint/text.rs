@@ -1,22 +1,21 @@
 //! Findings in lines for people.
 
 use super::findings::{ClusterFinding, ClusterFindings, ConcernedObject};
-use diagnose::finding::line;
-use diagnose::{Style, fold};
-use mesh::visible;
+use diagnose::finding::FindingReport;
+use diagnose::{Style, TextLine, painted};
 
 /// Under the text of a finding.
 const HANG: usize = 15;
 
 /// Findings in lines of so many columns, and what was not judged.
 pub fn text(found: &ClusterFindings, width: usize) -> String {
-    let mut out = String::new();
+    let mut lines = Vec::new();
     for finding in &found.findings {
-        out += &line(&finding.finding, width);
-        out += &fold(&format!("{:HANG$}{}\n", "", objects(finding)), HANG, width);
+        lines.extend(FindingReport::from(finding.finding.clone()).lines());
+        lines.push(objects(finding));
     }
     for sentence in &found.not_judged {
-        out += &fold(&format!("{} {}\n", Style::Quiet.paint("not judged:"), visible(sentence)), 4, width);
+        lines.push(TextLine::hanging(4).styled(Style::Quiet, "not judged:").plain(format!(" {sentence}")));
     }
     let count =
         |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
@@ -26,12 +25,14 @@ pub fn text(found: &ClusterFindings, width: usize) -> String {
     };
     let pods = count(found.pods, "pod", "pods");
     let templates = count(found.templates, "workload", "workloads");
-    out + &format!("{findings} in {pods} and {templates}\n")
+    lines.push(TextLine::hanging(2).plain(format!("{findings} in {pods} and {templates}")));
+    painted(&lines, width)
 }
 
 /// `Deployment shop/web and 11 more (34 pods)`.
-fn objects(finding: &ClusterFinding) -> String {
-    let Some(ConcernedObject { name, .. }) = finding.objects.first() else { return String::new() };
+fn objects(finding: &ClusterFinding) -> TextLine {
+    let line = TextLine::hanging(HANG).plain(" ".repeat(HANG));
+    let Some(ConcernedObject { name, .. }) = finding.objects.first() else { return line };
     let more = match finding.objects.len() - 1 {
         0 => String::new(),
         others => format!(" and {others} more"),
@@ -42,5 +43,5 @@ fn objects(finding: &ClusterFinding) -> String {
         1 => " (1 pod)".to_owned(),
         pods => format!(" ({pods} pods)"),
     };
-    format!("{}{more}{pods}", Style::Strong.paint(visible(&name.to_string())))
+    line.styled(Style::Strong, name.to_string()).plain(more + &pods)
 }
