@@ -111,42 +111,39 @@ impl<'a> LintComparison<'a> {
     /// Whether any of the packets is captured that are selected of all. True, if there is not enough work left.
     pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
         let Self { baseline, pod, work, .. } = self;
-        baseline.rule_views.iter().any(|rule_view| {
-            let packets = PodPackets::of(&[&rule_view.view], pod, false);
-            let selected = packets.sets().cloned().filter_map(&select);
-            let atlas = Atlas::of(&rule_view.view, &rule_view.routing, selected, work);
-            let ends = |region: &Region| !matches!(region.ending.verdict, Verdict::Pass | Verdict::Drop);
-            !atlas.is_complete() || atlas.regions.iter().any(ends)
+        (0..baseline.rules.len()).any(|at| {
+            let atlas = baseline.atlas(at, pod, work);
+            let mut captured = atlas
+                .regions
+                .iter()
+                .filter(|region| !matches!(region.ending.verdict, Verdict::Pass | Verdict::Drop));
+            let is_selected =
+                |region: &Region| select(region.packets.clone()).is_some_and(|set| !set.is_empty());
+            !atlas.is_complete() || captured.any(is_selected)
         })
     }
 
     /// The limits of the mesh's rules that some packet reaches, in the mesh's order, each with the values of the rules that it
     /// meets then; incomplete if the work is spent.
-    pub(super) fn limits_reached(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
-        let limits = self.capture.mesh().reasons().limits();
+    pub(super) fn limits_reached(&mut self) -> Vec<(&'static Limit, Vec<String>)> {
+        let Self { baseline, pod, work, capture, .. } = self;
+        let limits = capture.mesh().reasons().limits();
         if limits.is_empty() {
             return Vec::new();
         }
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
-        for rule_view in &self.baseline.rule_views {
-            let packets = PodPackets::of(&[&rule_view.view], &self.pod, false);
-            let atlas = Atlas::of(&rule_view.view, &rule_view.routing, packets.sets().cloned(), &mut work);
+        for (at, rule_view) in baseline.rule_views.iter().enumerate() {
+            let packets = PodPackets::of(&[&rule_view.view], pod, false);
             // Limits are about queries and about marks, whether or not a rule asks for them.
             let query = Intervals::one(DNS_PORT.number().into());
-            let marked = self.capture.proxy().mark.map_or(0, |mark| mark.value);
-            let some = |region: Region| {
-                let marks = (Marks::one(marked), region.packets.connmark().clone());
-                let is_marked = region.packets.mark().contains(marked);
-                let marked = is_marked.then(|| region.packets.clone().marked(marks.0, marks.1));
-                [
-                    Some(region.packets.clone().with(Field::DestinationPort, &query)),
-                    marked,
-                    Some(region.packets),
-                ]
+            let mark = Marks::one(capture.proxy().mark.map_or(0, |mark| mark.value));
+            let some = |Region { packets: set, .. }: &Region| {
+                let is_marked = mark.sample().is_some_and(|mark| set.mark().contains(mark));
+                let marked = is_marked.then(|| set.clone().marked(mark.clone(), set.connmark().clone()));
+                [Some(set.clone().with(Field::DestinationPort, &query)), marked, Some(set.clone())]
             };
-            for packet in
-                atlas.regions.into_iter().flat_map(some).flatten().filter_map(|set| packets.example(&set))
-            {
+            let sets = baseline.atlas(at, pod, work).regions.iter().flat_map(some).flatten();
+            for packet in sets.filter_map(|set| packets.example(&set)) {
                 let mut trace = Trace::default();
                 walk(&rule_view.view, &rule_view.routing, &packet, &mut trace);
                 for step in &trace.0 {
@@ -181,8 +178,8 @@ struct Baseline {
     configured: Configured,
     rules: Vec<Checked>,
     rule_views: Vec<RuleView>,
-    /// The regions of each family, from the first time that they are asked for: most configurations give no cause.
-    regions: Vec<OnceCell<Option<Vec<Region>>>>,
+    /// How all packets of each family end, with the rules that they match, once that was asked for.
+    atlases: Vec<OnceCell<Atlas>>,
 }
 
 impl Baseline {
@@ -191,8 +188,17 @@ impl Baseline {
         let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
         let rule_views: Vec<RuleView> =
             rules.iter().map(|rules| RuleView::of_rules(rules, &**capture, pod)).collect();
-        let regions = rules.iter().map(|_| OnceCell::new()).collect();
-        Self { configured, rules, rule_views, regions }
+        let atlases = rules.iter().map(|_| OnceCell::new()).collect();
+        Self { configured, rules, rule_views, atlases }
+    }
+
+    /// All packets of a pod by how they end, as far as there is work left the first time.
+    fn atlas(&self, at: usize, pod: &PodContext, work: &mut Work) -> &Atlas {
+        self.atlases[at].get_or_init(|| {
+            let RuleView { view, routing, .. } = &self.rule_views[at];
+            let packets = PodPackets::of(&[view], pod, false);
+            Atlas::with_rules(view, routing, packets.sets().cloned(), work)
+        })
     }
 
     /// Whether every packet ends by the other's rules as by these. False, where there is not enough work left.
@@ -220,21 +226,14 @@ impl Baseline {
                 && atlas.regions.iter().all(|one| verdict(&one.ending) == verdict(&region.ending))
         };
         let mut all = |of: &Self, places: &KeptRules<'_>, by: &RuleView| {
-            let regions = of.regions[at].get_or_init(|| regions(&of.rule_views[at], pod, work)).as_ref();
+            let atlas = of.atlas(at, pod, work);
             let may_change =
                 |region: &&Region| !is_local || region.rules.iter().any(|at| places.gone.contains(at));
-            regions
-                .is_some_and(|regions| regions.iter().filter(may_change).all(|region| ends(region, by, work)))
+            let mut changed = atlas.regions.iter().filter(may_change);
+            atlas.is_complete() && changed.all(|region| ends(region, by, work))
         };
         all(self, &own, after) && (!is_local || others.gone.is_empty() || all(other, &others, before))
     }
-}
-
-/// All packets of a pod by how they end, with the rules that they match; `None` where there is not enough work left.
-fn regions(rule_view: &RuleView, pod: &PodContext, work: &mut Work) -> Option<Vec<Region>> {
-    let packets = PodPackets::of(&[&rule_view.view], pod, false);
-    let atlas = Atlas::with_rules(&rule_view.view, &rule_view.routing, packets.sets().cloned(), work);
-    atlas.is_complete().then_some(atlas.regions)
 }
 
 type StatementKey<'a> = (Table, &'a Chain, &'a Rule);

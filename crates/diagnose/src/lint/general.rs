@@ -14,7 +14,7 @@ use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Raw, Source};
 use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Proxy, Selector};
 use rules::nft::{Condition, Field, Interval};
-use rules::simulate::{PacketSet, Work, loopback_interface};
+use rules::simulate::{PacketSet, loopback_interface};
 use rules::{Family, Origin, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -307,12 +307,9 @@ fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> 
     lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
 }
 
-/// How many rules packets meet, in all, while limits are looked for. Longer lists only bring more of the same limits.
-const MAX_LIMITS_WORK: usize = 4_000_000;
-
 /// A note for each limit of the mesh's own rules that packets can run into. It names what all rules with that limit match.
-pub(super) fn limits(comparison: &LintComparison<'_>) -> Vec<Finding> {
-    let met = comparison.limits_reached(Work::new(MAX_LIMITS_WORK));
+pub(super) fn limits(comparison: &mut LintComparison<'_>) -> Vec<Finding> {
+    let met = comparison.limits_reached();
     met.into_iter()
         .map(|(limit, about)| {
             let (text, remedy) = limit.about_items(&about.join(" and "));

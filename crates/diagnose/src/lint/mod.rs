@@ -81,7 +81,7 @@ fn lint_within(
         general::check_with_packets(&mut comparison, interface_addresses, scope);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding_with_edit(raw)));
     if max_rules.is_none() {
-        findings.extend(general::limits(&comparison));
+        findings.extend(general::limits(&mut comparison));
     }
     if comparison.work.is_spent() || comparison.is_cut {
         findings.push(Finding::warning(
