@@ -28,6 +28,7 @@ pub(crate) use lists::item_texts;
 pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};
 pub(crate) use pod::declared_addresses;
 pub use pod::{ApplicationUser, PodContext, Sender};
+pub(crate) use question::default_source;
 #[cfg(test)]
 pub(crate) use question::usual_packet;
 pub use question::{EndpointNames, PacketQuery, QuestionContext, packet};

@@ -381,7 +381,7 @@ pub(super) fn outsider(to: IpAddr) -> IpAddr {
 
 /// The source address of packets that the pod sends, and whether it is known. `None` where the pod has no address of the
 /// family.
-pub(super) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
+pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
         // The route of all of 127.0.0.0/8 names this source.
         IpAddr::V4(to) if to.is_loopback() => Some((Ipv4Addr::LOCALHOST.into(), true)),

@@ -1,6 +1,6 @@
 //! The list of calls: who calls whom, one for each region of the packets that processes of the pod send.
 
-use super::{Call, Caller, ProbeContext, SOURCE_PORT, expect, packet};
+use super::{Call, Caller, ProbeContext, SOURCE_PORT, explained, packet};
 use crate::explain::RuleView;
 use crate::pod_packets::PodPackets;
 use crate::unnamed::unnamed_user;
@@ -35,17 +35,6 @@ pub(super) struct CallList<'a> {
     facts: &'a ProbeContext<'a>,
     /// An owner that no rule names: ours, if that is so.
     application: (Uid, Gid),
-}
-
-/// Who calls whom, and how.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) struct ChosenCall {
-    pub(super) caller: Caller,
-    pub(super) owner: (Uid, Gid),
-    pub(super) protocol: Protocol,
-    /// The address that it is made from, where not the kernel's choice.
-    pub(super) from: Option<IpAddr>,
-    pub(super) to: SocketAddr,
 }
 
 /// What calls share of which some show as much as all.
@@ -104,28 +93,27 @@ impl<'a> CallList<'a> {
     /// origin decide alike, some.
     fn calls(&self, set: PacketSet, is_within: bool) -> Vec<Call> {
         let RuleView { view, routing, .. } = self.rule_view;
-        let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (ChosenCall, Ending)> = BTreeMap::new();
+        let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (AlikeCalls, Call)> = BTreeMap::new();
         for Region { packets, ending, rules } in
             Atlas::with_rules(view, routing, [set], &mut Work::new(MAX_WORK)).regions
         {
-            let Some(choice) = self.choice(&packets, is_within) else { continue };
-            let key = (rules, choice.caller, protocol_number(choice.protocol));
-            let is_usual = |one: &ChosenCall| one.to.port() == self.usual_port(one.protocol);
-            if by_rules.get(&key).is_none_or(|(known, _)| is_usual(&choice) && !is_usual(known)) {
-                by_rules.insert(key, (choice, ending));
+            let Some(call) = self.call(&packets, ending, is_within) else { continue };
+            let key = (rules, call.caller, protocol_number(call.protocol));
+            let is_usual = |one: &Call| one.to.port() == self.usual_port(one.protocol);
+            if by_rules.get(&key).is_none_or(|(_, known)| is_usual(&call) && !is_usual(known)) {
+                let origin = ending.decided_by.and_then(|by| view.rule(by)?.origin);
+                by_rules.insert(key, ((call.protocol, call.expected, origin), call));
             }
         }
-        let mut kinds: Vec<(AlikeCalls, Vec<ChosenCall>)> = Vec::new();
-        for (choice, ending) in by_rules.into_values() {
-            let origin = ending.decided_by.and_then(|by| view.rule(by)?.origin);
-            let kind = (choice.protocol, ending.verdict, origin);
-            match kinds.iter_mut().find(|(known, _)| *known == kind) {
-                Some((_, choices)) => choices.push(choice),
-                None => kinds.push((kind, vec![choice])),
+        let mut alike: Vec<(AlikeCalls, Vec<Call>)> = Vec::new();
+        for (kind, call) in by_rules.into_values() {
+            match alike.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, calls)) => calls.push(call),
+                None => alike.push((kind, vec![call])),
             }
         }
-        let some = kinds.iter().flat_map(|(_, choices)| some_of(choices));
-        some.map(|choice| expect(self.rule_view, self.facts, choice)).collect()
+        let some = alike.iter().flat_map(|(_, calls)| some_of(calls));
+        some.map(|call| explained(self.rule_view, self.facts, call)).collect()
     }
 
     /// The port that calls have where rules leave a choice.
@@ -138,7 +126,7 @@ impl<'a> CallList<'a> {
 
     /// A call whose packet is in the set, to where it does no harm if it is not captured. Of UDP, rules are about queries for
     /// names alone.
-    fn choice(&self, set: &PacketSet, is_within: bool) -> Option<ChosenCall> {
+    fn call(&self, set: &PacketSet, ending: Ending, is_within: bool) -> Option<Call> {
         let caller = self.caller(set, is_within)?;
         let owner = self.owner(caller);
         let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
@@ -152,9 +140,11 @@ impl<'a> CallList<'a> {
         };
         let to = SocketAddr::new(self.destination(set)?, port);
         let source = address(set.family, set.values(Field::Source(set.family))?.ranges().first()?.first);
-        let mut ways = [None, Some(loopback(set.family)), Some(source)].into_iter();
-        let from = ways.find(|from| set.contains(&packet(self.facts, protocol, owner, *from, to)))?;
-        Some(ChosenCall { caller, owner, protocol, from, to })
+        let ways = [None, Some(loopback(set.family)), Some(source)].into_iter();
+        let mut ways = ways.map(|from| (from, packet(self.facts, protocol, owner, from, to)));
+        let (from, packet) = ways.find(|(_, packet)| set.contains(packet))?;
+        let (expected, because, rule) = (ending.of(&packet).verdict, String::new(), None);
+        Some(Call { caller, owner, protocol, from, to, packet, expected, because, rule })
     }
 
     /// The caller whose calls show most: others are the application's, and calls within the pod that all may make are
@@ -226,9 +216,9 @@ fn application(rule_view: &RuleView, own: (Uid, Gid)) -> (Uid, Gid) {
 }
 
 /// A short list, or some of a long one, from its start to its end.
-fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
+fn some_of<T>(items: &[T]) -> impl Iterator<Item = &T> {
     let step = items.len().div_ceil(MAX - 1).max(1);
     let last = items.last().filter(|_| items.len() > MAX && !(items.len() - 1).is_multiple_of(step));
     let step = if items.len() > MAX { step } else { 1 };
-    items.iter().step_by(step).chain(last).copied().collect::<Vec<_>>().into_iter()
+    items.iter().step_by(step).chain(last)
 }

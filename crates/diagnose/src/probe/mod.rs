@@ -14,16 +14,16 @@ mod calls;
 mod tests;
 
 pub use crate::explain::Route;
-use crate::explain::{ExplainedRule, PodContext, RuleView, explain};
+use crate::explain::{ExplainedRule, PodContext, RuleView, default_source, explain};
 use crate::status;
-use calls::{CallList, ChosenCall};
+use calls::CallList;
 use mesh::CapturePolicy;
 use mesh::sources::Dialect;
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Port, Protocol, Uid};
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
 };
 
 /// Who calls.
@@ -143,16 +143,9 @@ fn packet(
 ) -> Packet {
     let stays = facts.pod.route(to.ip()) == LOOPBACK;
     let route = if stays { None } else { (facts.route)(to.ip()) };
-    let interface =
-        route.as_ref().map_or_else(|| facts.pod.route(to.ip()).to_owned(), |route| route.interface.clone());
-    let own = facts.pod.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4());
-    let source = match to.ip() {
-        _ if from.is_some() => from,
-        // The route of all of 127.0.0.0/8 names this source.
-        IpAddr::V4(to) if to.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
-        to if stays => Some(to),
-        _ => route.and_then(|route| route.source).or(own),
-    };
+    let interface = route.as_ref().map_or(facts.pod.route(to.ip()), |route| &route.interface).to_owned();
+    let by_route = from.or(route.and_then(|route| route.source));
+    let source = by_route.or_else(|| Some(default_source(&facts.pod, to.ip())?.0));
     let (uid, gid) = owner;
     Packet {
         direction: Direction::Outbound { interface, uid, gid },
@@ -165,12 +158,8 @@ fn packet(
     }
 }
 
-/// What the rules are to do with a call.
-fn expect(rule_view: &RuleView, facts: &ProbeContext<'_>, choice: ChosenCall) -> Call {
-    let ChosenCall { caller, owner, protocol, from, to } = choice;
-    let packet = packet(facts, protocol, owner, from, to);
-    let explained = explain(&rule_view.view, &rule_view.routing, &packet).in_words_of(&facts.dialect);
-    let (expected, because) = (explained.outcome().verdict, explained.reason());
-    let rule = explained.deciding_rule();
-    Call { caller, owner, protocol, from, to, packet, expected, because, rule }
+/// The same call with the reason of what is expected.
+fn explained(rule_view: &RuleView, facts: &ProbeContext<'_>, call: &Call) -> Call {
+    let explained = explain(&rule_view.view, &rule_view.routing, &call.packet).in_words_of(&facts.dialect);
+    Call { because: explained.reason(), rule: explained.deciding_rule(), ..call.clone() }
 }
