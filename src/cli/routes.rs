@@ -3,15 +3,13 @@
 use diagnose::explain::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes, RuleView};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
+use rules::simulate::LOOPBACK;
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
     address,
     route_lookup::{self, RouteQuery},
 };
 use std::{io, net::IpAddr};
-
-/// The interface through which a machine talks to itself.
-const LOOPBACK: &str = "lo";
 
 /// Route lookups in one network namespace.
 pub(super) struct KernelRoutes {

@@ -27,7 +27,7 @@ mod walk;
 pub use atlas::{Atlas, Region, Work, walk};
 pub use facts::Binding;
 pub use marks::Marks;
-pub use packet::{Direction, Packet, Routing};
+pub use packet::{Direction, LOOPBACK, Packet, Routing};
 pub use replay::{has_met_nat, is_untracked, replay};
 pub use set::{PacketSet, Way, address, interface_name, loopback_interface, number};
 pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};

@@ -64,4 +64,4 @@ impl Routing {
 }
 
 /// The interface through which a machine talks to itself.
-pub(super) const LOOPBACK: &str = "lo";
+pub const LOOPBACK: &str = "lo";

@@ -103,11 +103,6 @@ impl ViewRule {
         self.first.iter().chain([&self.action]).any(such)
     }
 
-    /// Whether it does anything before its action.
-    pub fn acts_first(&self) -> bool {
-        !self.first.is_empty()
-    }
-
     /// Whether it makes a difference to a packet that fulfils it.
     pub(super) fn has_effect(&self) -> bool {
         self.does(|action| !action.surely_continues() || action.sets_tos())
@@ -120,18 +115,6 @@ impl ViewRule {
             Action::Notrack | Action::UnknownMark(_) | Action::UnknownZone(_) | Action::Continue(_) => false,
             _ => true,
         }
-    }
-
-    /// Whether rules after it may see another packet than rules before it: another mark, or no connection.
-    pub fn changes_packet(&self) -> bool {
-        self.first.iter().chain([&self.action]).any(|action| match action {
-            Action::UnknownMark(_) | Action::Notrack => true,
-            Action::Target(target) => {
-                let writes = target.writes();
-                target.disposition() == Disposition::Continues && (writes.mark || writes.connmark)
-            }
-            _ => false,
-        })
     }
 }
 

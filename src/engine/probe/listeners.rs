@@ -7,6 +7,7 @@ use crate::sys::{
     dial::{self, NoCall},
     route_lookup,
 };
+use rules::simulate::LOOPBACK;
 use rules::{Family, Protocol};
 use std::{
     collections::BTreeMap,
@@ -17,7 +18,6 @@ use std::{
 
 /// At most so many ports of a range get a listener; for the others conntrack is queried.
 const MAX_LISTENERS: usize = 64;
-const LOOPBACK: &str = "lo";
 
 /// Whether calls to an address end on this machine, and whether we listen there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

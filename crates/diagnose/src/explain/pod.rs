@@ -5,6 +5,7 @@ use mesh::pod::Application;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw, STAND_IN};
 use mesh::{CapturePolicy, OWNERS, Proxy};
+use rules::simulate::LOOPBACK;
 use rules::{Family, Gid, Uid};
 use std::fmt;
 use std::net::IpAddr;
@@ -185,7 +186,7 @@ impl PodContext {
         let own = destination.is_loopback()
             || destination == IpAddr::V6(PASSTHROUGH_V6)
             || self.addresses.contains(&destination);
-        if own { "lo" } else { OUTSIDE }
+        if own { LOOPBACK } else { OUTSIDE }
     }
 }
 

@@ -3,17 +3,14 @@
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::routes::{IncomingPacket, OutgoingPacket, Routes};
-use crate::pod_packets::{PodPackets, local_addresses, without_owners};
+use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, without_owners};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval};
-use rules::simulate::{Direction, Outcome, Packet, PacketSet, Verdict};
+use rules::simulate::{Direction, LOOPBACK, Outcome, Packet, PacketSet, Verdict};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
-pub(super) const SOURCE_PORT: u16 = 40_000;
 
 /// Where a question about a packet applies.
 pub struct QuestionContext<'a> {
@@ -393,9 +390,6 @@ pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bo
         }
     }
 }
-
-/// The interface through which a machine talks to itself.
-const LOOPBACK: &str = "lo";
 
 /// The user and the group that send the packet.
 fn owner(

@@ -1,7 +1,8 @@
 //! A packet as the words that ask about it, so that a front end can offer it.
 
 use super::pod::{OUTSIDE, PodContext, Sender};
-use super::question::{SOURCE_PORT, default_source, outsider};
+use super::question::{default_source, outsider};
+use crate::pod_packets::SOURCE_PORT;
 use mesh::settings::Setting;
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Protocol};

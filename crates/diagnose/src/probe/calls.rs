@@ -1,8 +1,8 @@
 //! The list of calls: who calls whom, one for each region of the packets that processes of the pod send.
 
-use super::{Call, Caller, ProbeContext, SOURCE_PORT, explained, packet};
+use super::{Call, Caller, ProbeContext, explained, packet};
 use crate::explain::RuleView;
-use crate::pod_packets::PodPackets;
+use crate::pod_packets::{PodPackets, SOURCE_PORT};
 use crate::unnamed::unnamed_user;
 use mesh::istio::defaults::PASSTHROUGH_V4;
 use mesh::recognition::summary::field_condition;

@@ -15,11 +15,12 @@ mod tests;
 
 pub use crate::explain::Route;
 use crate::explain::{ExplainedRule, PodContext, RuleView, default_source, explain};
+use crate::pod_packets::SOURCE_PORT;
 use crate::status;
 use calls::CallList;
 use mesh::CapturePolicy;
 use mesh::sources::Dialect;
-use rules::simulate::{Direction, Packet, Verdict};
+use rules::simulate::{Direction, LOOPBACK, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Port, Protocol, Uid};
 use std::{
     fmt,
@@ -127,11 +128,6 @@ pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call>
     };
     config.families().filter_map(of).collect()
 }
-
-/// A port such as the kernel picks.
-const SOURCE_PORT: u16 = 40_000;
-/// The interface through which a machine talks to itself.
-const LOOPBACK: &str = "lo";
 
 /// The first packet of a call.
 fn packet(

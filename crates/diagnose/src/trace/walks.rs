@@ -5,6 +5,7 @@
 //! are one walk.
 
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
+use rules::simulate::LOOPBACK;
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -15,9 +16,6 @@ const WALK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// So many walks are kept open at most. Where so many packets are under way, the oldest have ended.
 const MAX_OPEN: usize = 4_096;
-
-/// The interface through which a machine talks to itself.
-const LOOPBACK: &str = "lo";
 
 /// The chains of the trace itself.
 #[derive(Clone, Copy, Debug)]
