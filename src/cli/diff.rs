@@ -309,23 +309,17 @@ impl DiffReport {
         }
         let mut session = run.session(owner)?;
         let compared = session.check(&capture.desired())?;
-        let mut before = change::warned(session.preceding_rules()?);
+        let before = change::warned(session.preceding_rules()?);
         let others: Vec<Other> = compared.live.others(&owner, OWNERS).map(Other::of).collect();
         for Other { text, remedy, .. } in &others {
             tracing::warn!(target: "iptables", "{text}; {remedy}");
         }
-        let mut comparison = self.comparison;
-        // Where no rule differs, others decide about usual packets at most.
-        if compared.differences.is_empty() && others.is_empty() {
-            let decided = rule_views::decided_by_others(run, capture)?.into_iter();
-            before.extend(decided.inspect(|text| {
-                tracing::warn!(target: "iptables", "rules of others decide: {text}");
-            }));
-        } else {
-            comparison = rule_views::changed_verdicts(run, capture, desired)?;
-        }
+        let comparison = rule_views::changed_verdicts(run, capture, desired)?;
+        // Where no rule differs, rules of other programs may decide about usual packets.
+        let is_overruled = compared.differences.is_empty() && comparison.has_known_change();
         let (backend, also) = (Some(compared.backend.to_string()), also(&compared, &owner));
-        let equal = compared.differences.is_empty() && before.is_empty() && others.is_empty();
+        let is_alone = before.is_empty() && others.is_empty() && !is_overruled;
+        let equal = compared.differences.is_empty() && is_alone;
         Ok(Self { equal, comparison, backend, before, others, also, ..self }
             .with_rules(&compared.differences, prints_rules))
     }

@@ -7,10 +7,7 @@ use super::rule_views::{from_kernel, from_save};
 use super::run::{self, Logging, Run};
 use super::{Exit, host::System, logging::Stdout, render, report, routes::KernelRoutes};
 use command_line::columns;
-use diagnose::explain::{
-    self, Case, Explanation, PacketReport, PodContext, QuestionContext, Routes, RuleView, matrix, packet,
-    usual_cases,
-};
+use diagnose::explain::{self, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, SubjectPacket, status};
 use mesh::settings::Topic;
@@ -32,7 +29,8 @@ enum ExplainFormat {
 /// The packets to explain.
 enum ExplainQuestion {
     Packet(Box<explain::PacketQuery>),
-    Matrix(Vec<Case>),
+    /// All traffic.
+    All,
 }
 
 /// A cache of resolved names, so that a name has the same addresses throughout a call.
@@ -66,6 +64,8 @@ struct ExplainRequest {
     file: Option<String>,
     form: ExplainFormat,
     expected: Expected,
+    /// Whether a picture of all traffic shows only its main paths.
+    is_summary: bool,
     pod: PodContext,
     names: NameCache,
     question: ExplainQuestion,
@@ -126,6 +126,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
     let form = form(&mut reader);
     let expected = run::one_of(&mut reader, Setting::Expect, &[true, false]);
+    let is_summary = run::one_of(&mut reader, Setting::PictureOf, &[false, true]);
     let contradictions = [
         (live, file.is_some(), Setting::Live, "--from-save"),
         (live, subject.title.is_some(), Setting::Live, "--filename"),
@@ -150,12 +151,25 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let is_live = !of_words && file.is_none();
     let routes: &dyn Routes = if is_live { &kernel } else { &pod };
     let place = QuestionContext { pod: &pod, routes, names: &|name| Some(names.of(name)) };
-    let question = question(&mut reader, &place, policy, form);
+    let question = question(&mut reader, &place, form);
     let warnings = reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
     // Warnings about a configuration matter only where its rules are walked.
     let warnings = if of_words { warnings } else { Vec::new() };
-    Ok(ExplainRequest { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
+    Ok(ExplainRequest {
+        run,
+        logging,
+        warnings,
+        basis,
+        capture,
+        file,
+        form,
+        expected,
+        is_summary: is_summary == Some(true),
+        pod,
+        names,
+        question,
+    })
 }
 
 impl ExplainRequest {
@@ -173,7 +187,7 @@ impl ExplainRequest {
         let place = QuestionContext { pod: &pod, routes, names: &|name| Some(self.names.of(name)) };
         // The settings were valid before, so this only resolves the packet again.
         let mut reader = SettingReader::new(&subject.raw, Vec::new());
-        let question = question(&mut reader, &place, None, self.form).unwrap_or(self.question);
+        let question = question(&mut reader, &place, self.form).unwrap_or(self.question);
         Self { pod, question, ..self }
     }
 }
@@ -205,21 +219,22 @@ fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
 fn question(
     reader: &mut SettingReader<'_>,
     place: &QuestionContext<'_>,
-    config: Option<&dyn CapturePolicy>,
     form: ExplainFormat,
 ) -> Option<ExplainQuestion> {
-    if !reader.switch(Setting::Matrix) {
+    let raw = reader.raw;
+    if raw.iter().any(|(setting, _)| setting.row().topic == Topic::Packet) {
         return packet(reader, place).map(|question| ExplainQuestion::Packet(Box::new(question)));
     }
-    if form != ExplainFormat::Text {
-        reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
+    let of_one = [(Setting::Expect, true), (Setting::ExplainFormat, matches!(form, ExplainFormat::Data(_)))];
+    for (setting, is_of_one) in of_one {
+        if let Some(given) = raw.get(setting).filter(|_| is_of_one) {
+            reader.whole(
+                &given.source,
+                "is about a packet; name its destination, such as 8080 or 10.0.0.5:443",
+            );
+        }
     }
-    let raw = reader.raw;
-    let is_of_one = |setting: Setting| setting == Setting::Expect || setting.row().topic == Topic::Packet;
-    for (_, given) in raw.iter().filter(|(setting, _)| is_of_one(*setting)) {
-        reader.whole(&given.source, "is about one packet; leave --matrix out");
-    }
-    Some(ExplainQuestion::Matrix(usual_cases(place.pod, place.routes, config)))
+    Some(ExplainQuestion::All)
 }
 
 impl ExplainQuestion {
@@ -227,21 +242,14 @@ impl ExplainQuestion {
     fn packet(&self) -> Option<&Packet> {
         match self {
             Self::Packet(question) => Some(&question.packet),
-            Self::Matrix(_) => None,
+            Self::All => None,
         }
-    }
-
-    fn families(&self) -> impl Iterator<Item = Family> {
-        let packets: Vec<&Packet> = match self {
-            Self::Packet(question) => vec![&question.packet],
-            Self::Matrix(cases) => cases.iter().filter_map(|case| case.packet.as_ref()).collect(),
-        };
-        Family::BOTH.into_iter().filter(move |family| packets.iter().any(|p| p.family() == *family))
     }
 }
 
 fn warn_of_ipv6(raw: &Raw, question: &ExplainQuestion, config: &dyn CapturePolicy) {
-    if question.families().any(|family| !config.families().any(|captured| captured == family)) {
+    let family = question.packet().map(Packet::family);
+    if family.is_some_and(|family| !config.families().any(|captured| captured == family)) {
         tracing::warn!(target: "config", "{}", config.without_ipv6(raw, false).why);
     }
 }
@@ -254,12 +262,9 @@ fn answer(
     is_alone: bool,
 ) -> (String, Option<bool>) {
     let ExplainRequest { question, form, basis, capture, file, .. } = request;
-    let families: Vec<Family> = question.families().collect();
     let is_live = capture.is_none() && file.is_none();
     let is_empty =
         is_live && all.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
-    let rule_views: Vec<&RuleView> =
-        all.iter().filter(|rule_view| families.contains(&rule_view.family)).collect();
     // One of several subjects has a title instead.
     let head = match form {
         _ if !is_alone => String::new(),
@@ -269,12 +274,17 @@ fn answer(
     };
     let question = match question {
         ExplainQuestion::Packet(question) => question,
-        ExplainQuestion::Matrix(cases) => {
-            let tables = matrix(&rule_views, cases, &subject.dialect(), columns::of_terminal());
-            return (head + &tables, None);
+        ExplainQuestion::All => {
+            let traffic = traffic(all, subject, request);
+            return match form {
+                ExplainFormat::Svg => (head + &traffic.svg(), None),
+                _ => (head + &traffic.text(columns::of_terminal()), None),
+            };
         }
     };
-    let rule_view = rule_views.first().expect("every source of rules has a view of each family");
+    let family = question.packet.family();
+    let rule_view = all.iter().find(|rule_view| rule_view.family == family);
+    let rule_view = rule_view.expect("every source of rules has a view of each family");
     let explained = subject.explain(rule_view, question).of_empty(is_empty);
     // NAT in PREROUTING may give it another destination, to which there is a route.
     let kernel = KernelRoutes::of(if question.no_route.is_some() && is_live { all } else { &[] });
@@ -285,18 +295,22 @@ fn answer(
     let body = match form {
         ExplainFormat::Text => report.text(report::line_width()),
         ExplainFormat::Picture => {
-            note(str::to_owned) + &path(subject, request, &explained).text(columns::of_terminal())
+            note(str::to_owned)
+                + &traffic(all, subject, request).with_path(&explained).text(columns::of_terminal())
         }
-        ExplainFormat::Svg => note(render::as_comment) + &path(subject, request, &explained).svg(),
+        ExplainFormat::Svg => {
+            note(render::as_comment) + &traffic(all, subject, request).with_path(&explained).svg()
+        }
         ExplainFormat::Data(_) => data::document(Encoding::Json, &report),
     };
     (head + &body, is_captured)
 }
 
-/// The packet's path: within the picture of all described traffic, or alone where existing rules are explained.
-fn path(subject: &Subject, request: &ExplainRequest, explained: &Explanation<'_>) -> Picture {
-    match &request.capture {
-        Some(capture) => subject.traffic(capture).with_path(explained),
-        None => picture::of_path(explained),
-    }
+/// The picture of all traffic: that of the described pod, or by existing rules.
+fn traffic(all: &[RuleView], subject: &Subject, request: &ExplainRequest) -> Picture {
+    let traffic = match &request.capture {
+        Some(capture) => subject.traffic(capture, &request.pod),
+        None => picture::of_rules(all, &request.pod),
+    };
+    if request.is_summary { traffic.summary() } else { traffic }
 }

@@ -4,8 +4,7 @@ use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
 use super::run::{self, Preview, ResolvedCall, Run};
 use super::{Exit, logging::Stdout, report};
-use command_line::columns;
-use mesh::sources::{SettingReader, Source};
+use mesh::sources::SettingReader;
 use mesh::{Capture, CapturePolicy};
 use mesh::{
     Problems, Setting,
@@ -20,29 +19,25 @@ enum Language {
     Commands,
     Nft,
     Data(Encoding),
-    Picture,
-    Svg,
 }
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, prepare)?;
-    let Some((language, _, first)) = prepared.first() else { return Ok(Exit::Done) };
-    let warnings = prepared.iter().map(|(_, _, call)| &call.warnings);
+    let Some((language, first)) = prepared.first() else { return Ok(Exit::Done) };
+    let warnings = prepared.iter().map(|(_, call)| &call.warnings);
     manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let sections: Vec<SubjectSection> = subjects
         .iter()
         .zip(&prepared)
-        .map(|(subject, (language, is_summary, call))| SubjectSection {
+        .map(|(subject, (language, call))| SubjectSection {
             title: subject.title.clone(),
-            body: body(subject, &call.capture, *language, *is_summary),
+            body: body(&call.capture, *language),
         })
         .collect();
     Ok(match *language {
         Language::Data(encoding) => manifest::print_data(encoding, &sections),
         Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
-        Language::Picture => manifest::print(&sections, |title| format!("== {title}")),
-        Language::Svg => manifest::print(&sections, as_comment),
     })
 }
 
@@ -56,7 +51,7 @@ fn comment(title: &str) -> String {
     format!("# {title}")
 }
 
-fn prepare(subject: &Subject) -> Result<(Language, bool, ResolvedCall), Problems> {
+fn prepare(subject: &Subject) -> Result<(Language, ResolvedCall), Problems> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let languages = [
         Language::Iptables,
@@ -64,37 +59,18 @@ fn prepare(subject: &Subject) -> Result<(Language, bool, ResolvedCall), Problems
         Language::Nft,
         Language::Data(Encoding::Json),
         Language::Data(Encoding::Yaml),
-        Language::Picture,
-        Language::Svg,
     ];
     let language = run::one_of(&mut reader, Setting::RenderFormat, &languages).unwrap_or(Language::Iptables);
-    let is_summary = is_summary(&mut reader, language);
     let call = run::finish(reader, &*subject.host())?;
-    Ok((language, is_summary, call))
+    Ok((language, call))
 }
 
-/// Whether a picture shows only the main paths of the traffic.
-fn is_summary(reader: &mut SettingReader<'_>, language: Language) -> bool {
-    let is_summary = run::one_of(reader, Setting::PictureOf, &[false, true]);
-    if is_summary.is_some() && !matches!(language, Language::Picture | Language::Svg) {
-        let text = "is about pictures; drop it, or give --format picture or svg";
-        reader.whole(&Source::Flag(Setting::PictureOf.row().long), text);
-    }
-    is_summary.unwrap_or_default()
-}
-
-fn body(subject: &Subject, config: &Capture, language: Language, is_summary: bool) -> String {
-    let traffic = || {
-        let traffic = subject.traffic(config);
-        if is_summary { traffic.summary() } else { traffic }
-    };
+fn body(config: &Capture, language: Language) -> String {
     match language {
         Language::Iptables => text(&**config, Preview::Restore),
         Language::Commands => text(&**config, Preview::Commands),
         Language::Nft => text(&**config, Preview::Nft),
         Language::Data(_) => data::document(Encoding::Json, &RenderedRules::of(&**config)),
-        Language::Picture => traffic().text(columns::of_terminal()),
-        Language::Svg => traffic().svg(),
     }
 }
 

@@ -1,16 +1,15 @@
-//! Rules to walk through, from the kernel of a network namespace or from a listing, and what those of other programs do.
+//! Rules to walk through, from the kernel of a network namespace or from a listing.
 
-use super::routes::KernelRoutes;
 use super::run::Run;
 use diagnose::compare::{self, ComparedSide};
-use diagnose::explain::{Explanation, PodContext, RuleView, explain, usual_cases};
+use diagnose::explain::{PodContext, RuleView};
 use mesh::Capture;
 use mesh::recognition::named;
 use mesh::visible;
 use rules::Family;
 use rules::routing::Object;
 use rules::saved::{Saved, saved};
-use rules::simulate::{Routing, Verdict};
+use rules::simulate::Routing;
 use sidecar_init::{backend, engine, observe::local_marks, sys::address};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
@@ -73,38 +72,4 @@ pub(super) fn changed_verdicts(
     let pod = compare::pod(&[pod_here(capture)?]);
     let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
     Ok(compare::compare(&live, &desired(&pod), &pod))
-}
-
-/// What rules of other programs do to the mesh's usual packets: those whose verdict differs from that of the mesh's rules
-/// alone. Packets of unknown verdict are ignored.
-pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
-    let pod = pod_here(capture)?;
-    let rule_views = from_kernel(run, &pod)?;
-    let cases = usual_cases(&pod, &KernelRoutes::of(&rule_views), Some(&**capture));
-    let (mut texts, mut deciding) = (Vec::new(), BTreeSet::new());
-    for RuleView { family, view, routing } in &rule_views {
-        let alone = RuleView::of_config(&**capture, *family, &pod);
-        let packets =
-            cases.iter().filter(|case| case.family == *family).filter_map(|case| case.packet.as_ref());
-        for packet in packets {
-            let expected = explain(&alone.view, &alone.routing, packet);
-            let live = explain(view, routing, packet);
-            let end = |of: &Explanation<'_>| (of.outcome().verdict, of.outcome().translated);
-            if live.outcome().verdict == Verdict::Unknown || end(&live) == end(&expected) {
-                continue;
-            }
-            // Each rule once, with the first packet that shows what it does.
-            if deciding
-                .insert(live.deciding_rule().map_or_else(|| live.end().words(), |rule| rule.decision()))
-            {
-                texts.push(format!(
-                    "{} is {}; by the rules of the mesh alone it is {}",
-                    live.packet_line(),
-                    live.sentence(),
-                    expected.end().words()
-                ));
-            }
-        }
-    }
-    Ok(texts)
 }

@@ -16,7 +16,7 @@ const CALLS: [(&[&str], &str); 3] = [
         &["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "10.0.0.5:443"],
         "\u{1b}[1m\u{1b}[34mcaptured: ",
     ),
-    (&["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "--matrix"], "\u{1b}[33mpasses"),
+    (&["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*"], "\u{1b}[33mpasses"),
     (&["lint", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "80,443", "-d", "15090"], "\u{1b}[33mwarning"),
 ];
 
@@ -83,7 +83,7 @@ fn lines_fit_the_terminal_and_hang_below_their_heads() {
             let too_long = shown.lines().find(|line| line.chars().count() > width);
             assert_eq!(too_long, None, "{call:?} at {columns}");
             let piped = piped(call, &[]).stdout;
-            if !call.contains(&"--matrix") {
+            if call.last() != Some(&"*") {
                 let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
                 assert_eq!(words(&shown), words(&piped));
                 assert!(shown.lines().count() > piped.lines().count(), "nothing was folded: {shown}");

@@ -64,13 +64,13 @@ fn which_list_lacks_it() {
 }
 
 #[test]
-fn a_matrix_takes_no_packet() {
-    let call =
-        ["explain", "--pod-ips", "10.44.0.7", "--matrix", "--uid", "5", "--expect", "captured", "8080"];
-    let text = bare(&call).outcome().with(2, "two ways to ask").stderr;
-    for option in ["--uid", "--expect", "--destination"] {
-        let expected = format!("{option}: is about one packet; leave --matrix out");
-        assert!(text.contains(&expected), "{text}");
+fn all_traffic_is_no_packet() {
+    let call = ["explain", "--pod-ips", "10.44.0.7", "--format", "json", "--expect", "captured"];
+    let text = bare(&call).outcome().with(2, "no packet").stderr;
+    for option in ["--format", "--expect"] {
+        let problem =
+            format!("\"{option}\",\"value\":null,\"message\":\"is about a packet; name its destination");
+        assert!(text.contains(&problem), "{text}");
     }
     let alone = bare(&["explain", "-b", "*", "--as", "proxy", "8080"]).outcome().with(2, "no address").stderr;
     assert!(
@@ -154,8 +154,8 @@ fn a_pod_is_asked_about_as_its_own_users() {
     assert!(none.code == Some(0) && !none.stdout.contains("user"), "{}", none.stdout);
     let unset = explain("{name: a}", "192.0.2.1:80").stdout;
     assert!(unset.contains("from user 1000 (assumed: the manifest sets no runAsUser)"), "{unset}");
-    let matrix = bare(&["explain", "-f", "-", "--matrix"]).write_stdin(pod("{name: a}")).outcome().stdout;
-    assert!(matrix.contains("app is user 1000 (assumed: the manifest sets no runAsUser)"), "{matrix}");
+    let all = bare(&["explain", "-f", "-"]).write_stdin(pod("{name: a}")).outcome().stdout;
+    assert!(all.contains("app is user 1000 (assumed: the manifest sets no runAsUser)"), "{all}");
 }
 
 #[test]

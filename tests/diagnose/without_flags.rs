@@ -247,11 +247,6 @@ fn the_kernel_says_which_way_a_packet_takes() {
         for expected in ["captured", "not-captured"] {
             stdout(&pod, &["explain", "--expect", expected, "10.66.0.1:80"], 3);
         }
-        // Of a matrix, each packet's way.
-        pod.ip("route replace default via 10.88.0.1");
-        let matrix = ask(&["--matrix"]);
-        let row = matrix.lines().find(|line| line.starts_with("anywhere else")).expect("the row");
-        assert_eq!(row.matches("passes").count(), 4, "{maker}: {matrix}");
     }
 }
 
@@ -300,10 +295,10 @@ fn no_address_is_made_up() {
     for words in [
         &["explain", "-f", manifest, "15090"][..],
         &["explain", "-f", manifest, "10.0.0.5:443"],
-        &["explain", "-f", manifest, "--matrix"],
+        &["explain", "-f", manifest],
         &["explain", "-f", manifest, "--format", "picture", "8080"],
         &["explain", "[fd00::5]:443"],
-        &["explain", "--matrix"],
+        &["explain"],
     ] {
         check(&stdout(&pod, words, 0));
     }

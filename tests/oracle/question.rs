@@ -8,7 +8,8 @@ use crate::support::pod::APP;
 use crate::support::setting::Family;
 use crate::support::traffic::{Identity, Protocol};
 use diagnose::explain::{self, PodContext};
-use mesh::sources::SettingReader;
+use diagnose::picture::{self, Panel};
+use mesh::sources::{Dialect, SettingReader};
 use mesh::{Capture, Mesh};
 use rules::simulate::Direction;
 use std::net::{IpAddr, SocketAddr};
@@ -45,8 +46,8 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -
 pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
     let pod = PodContext::new(addresses, Some(&**capture));
-    let packets =
-        explain::usual_cases(&pod, &pod, Some(&**capture)).into_iter().filter_map(|case| case.packet);
+    let traffic = picture::of(capture, &Dialect::default(), &pod);
+    let packets = traffic.panels().iter().flat_map(Panel::examples).cloned();
     let reachable = |to: SocketAddr| {
         let answers = |ip: IpAddr| {
             let all = Family::BOTH.into_iter().flat_map(|family| destinations(family, false));

@@ -8,8 +8,8 @@ mod questions;
 mod trace;
 
 use crate::explain::{
-    Arrival, IncomingPacket, OutgoingPacket, PodContext, Route, Routes, RuleView, Sender, explain, matrix,
-    usual_cases, usual_packet, written,
+    Arrival, IncomingPacket, OutgoingPacket, PodContext, Route, Routes, RuleView, Sender, explain,
+    usual_packet, written,
 };
 use crate::finding::reports;
 use crate::lint;
@@ -152,11 +152,10 @@ impl Example {
     fn answers(&self) -> String {
         let dialect = Dialect::of(&self.raw);
         let sections = [
-            ("matrix", self.matrix(&dialect)),
             ("explain", self.explanations(&dialect)),
             ("lint", self.lint()),
-            ("picture", picture::of(&self.capture, &dialect).text(WIDTH)),
-            ("summary", picture::of(&self.capture, &dialect).summary().text(WIDTH)),
+            ("picture", self.picture(&dialect).text(WIDTH)),
+            ("summary", self.picture(&dialect).summary().text(WIDTH)),
             ("probe", self.probe()),
             ("status", self.status()),
             ("trace", trace::ways_of(self)),
@@ -165,19 +164,18 @@ impl Example {
         sections.iter().map(|(title, text)| format!("==== {title}\n{}\n", plain(text))).collect()
     }
 
-    fn matrix(&self, dialect: &Dialect) -> String {
-        let rule_views: Vec<&RuleView> = self.rule_views.iter().collect();
-        let cases = usual_cases(&self.pod, &OneInterface(&self.pod), Some(&*self.capture));
-        matrix(&rule_views, &cases, dialect, WIDTH)
+    fn picture(&self, dialect: &Dialect) -> picture::Picture {
+        picture::of(&self.capture, dialect, &self.pod)
     }
 
     /// A packet for each reason that is given; the first of each verdict with all rules that it meets.
     fn explanations(&self, dialect: &Dialect) -> String {
         let (mut known, mut verdicts, mut text) = (BTreeSet::new(), BTreeSet::new(), String::new());
-        for case in usual_cases(&self.pod, &self.pod, Some(&*self.capture)) {
-            let (Some(rule_view), Some(packet)) = (self.rule_view(case.family), &case.packet) else {
-                continue;
-            };
+        let drawn = self.picture(dialect);
+        for (part, packet) in
+            drawn.panels().iter().flat_map(|panel| panel.examples().iter().map(|one| (panel.part(), one)))
+        {
+            let Some(rule_view) = self.rule_view(packet.family()) else { continue };
             let explained = explain(&rule_view.view, &rule_view.routing, packet).in_words_of(dialect);
             if !known.insert((explained.end().words(), explained.reason())) {
                 continue;
@@ -188,7 +186,7 @@ impl Example {
                 report.end.verdict.word(),
                 report.end.transparent,
                 report.end.port,
-                case.direction,
+                part.title(),
             )) {
                 let decided_by = serde_json::to_string(&report.decided_by).expect("JSON");
                 let (head, way) = (painted(&report.head(), WIDTH), painted(&report.way(), WIDTH));
@@ -302,19 +300,18 @@ impl Example {
         let decision = explained.deciding_rule().map(|rule| rule.decision());
         let verdict = (explained.is_captured(), explained.end().verdict.style(), decision);
         let _ = writeln!(text, "{verdict:?}");
-        text += &picture::of_path(&explained).text(WIDTH);
-        let drawn = picture::of(&self.capture, &Dialect::of(&self.raw));
+        let drawn = self.picture(&Dialect::of(&self.raw));
         for panel in drawn.panels() {
             let _ = writeln!(
                 text,
                 "{:?} {}: {} of {}",
                 panel.part(),
                 panel.part().title(),
-                panel.shown().count(),
+                panel.flows().len(),
                 panel.flows().len()
             );
         }
-        let _ = writeln!(text, "{:?} of {}: {:?}", drawn.row_of(&packet), drawn.proxy(), drawn.notes());
+        let _ = writeln!(text, "{:?} of {}: {:?}", drawn.at(&packet), drawn.proxy(), drawn.notes());
         let rows = drawn.with_path(&explained).of_object("Pod web").rows();
         let _ = writeln!(text, "{} x {}", rows.width, rows.height);
         rows.rows.iter().for_each(|row| text += &format!("{row:?}\n"));
@@ -375,7 +372,7 @@ fn the_first_line_names_the_basis() {
 fn drawings_are_as_written() {
     for (name, mesh, flags) in &CASES[1..2] {
         let example = Example::of(*mesh, flags);
-        check(&format!("{name}.svg"), &picture::of(&example.capture, &Dialect::of(&example.raw)).svg());
+        check(&format!("{name}.svg"), &example.picture(&Dialect::of(&example.raw)).svg());
     }
 }
 

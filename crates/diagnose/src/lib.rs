@@ -14,8 +14,10 @@ pub mod compare;
 pub mod explain;
 pub mod finding;
 mod fold;
+mod groups;
 pub mod lint;
 pub mod overview;
+mod packets;
 pub mod picture;
 mod pod_packets;
 pub mod probe;
@@ -26,6 +28,7 @@ pub mod style;
 pub mod subject;
 mod subject_packet;
 pub mod trace;
+mod traffic;
 mod unnamed;
 
 pub use basis::Basis;

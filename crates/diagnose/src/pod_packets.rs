@@ -1,10 +1,12 @@
 //! All packets of a pod: what it sends to others and to itself, and what arrives for it or for machines behind it.
 
-use crate::explain::{PodContext, RuleView};
+use crate::explain::PodContext;
+#[cfg(test)]
+use crate::explain::RuleView;
 use rules::nft::{Field, Interval, Intervals, interface_number, protocol_number, state_bit};
-use rules::simulate::{
-    Atlas, Direction, Marks, Packet, PacketSet, Region, View, ViewRule, Way, Work, loopback_interface, number,
-};
+#[cfg(test)]
+use rules::simulate::{Atlas, Work};
+use rules::simulate::{Direction, Marks, Packet, PacketSet, View, ViewRule, Way, loopback_interface, number};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -102,10 +104,14 @@ impl PodPackets {
         Self { starts, ..empty }
     }
 
-    /// One set alone, of a pod with these addresses.
-    pub(crate) fn alone(set: PacketSet, addresses: &[IpAddr]) -> Self {
-        let empty = Self::without_starts(set.family, addresses);
-        Self { starts: vec![Start { way: set.way, is_within: false, sets: vec![set] }], ..empty }
+    /// One set alone, of a pod with these addresses. `is_within` is whether the packets stay within the pod.
+    pub(crate) fn alone(set: PacketSet, is_within: bool, addresses: &[IpAddr]) -> Self {
+        let mut packets = Self::without_starts(set.family, addresses);
+        if let Some(called) = set.values(Field::Destination(set.family)).filter(|_| is_within) {
+            packets.local = called.clone();
+        }
+        packets.starts.push(Start { way: set.way, is_within, sets: vec![set] });
+        packets
     }
 
     fn without_starts(family: Family, addresses: &[IpAddr]) -> Self {
@@ -244,7 +250,7 @@ pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals
 }
 
 /// The addresses of loopback, and the one from which Istio's proxy hands calls to the application.
-fn loopback(family: Family) -> Intervals {
+pub(crate) fn loopback(family: Family) -> Intervals {
     match family {
         Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
         Family::V6 => [1, 6].map(Interval::one).into_iter().collect(),
@@ -255,27 +261,17 @@ fn loopback(family: Family) -> Intervals {
 /// that are not.
 fn outside_addresses(family: Family) -> [IpAddr; 3] {
     match family {
-        Family::V4 => [[192, 0, 2, 10], [203, 0, 113, 10], [198, 51, 100, 10]].map(IpAddr::from),
+        Family::V4 => [[192, 0, 2, 1], [203, 0, 113, 1], [198, 51, 100, 1]].map(IpAddr::from),
         Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]
-            .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
+            .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 1).into()),
     }
 }
 
-/// Packets of which one at least ends in each way that the rules know, as the rules of `rule_view` tell packets apart, also where
-/// they arrive by one of these interfaces.
-pub(crate) fn samples(rule_view: &RuleView, pod: &PodContext, interfaces: &[Intervals]) -> Vec<Packet> {
+/// Packets of which one at least ends in each way that the rules know.
+#[cfg(test)]
+pub(crate) fn samples(rule_view: &RuleView, pod: &PodContext) -> Vec<Packet> {
     let packets = PodPackets::of(&[&rule_view.view], pod, false);
-    let sets = packets.sets().cloned();
-    let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut Work::new(MAX_SAMPLES_WORK));
-    let of_region = |region: &Region| {
-        let set = &region.packets;
-        let by =
-            |interface| (set.way != Way::Outbound).then(|| set.clone().with(Field::InInterface, interface));
-        let examples = interfaces.iter().filter_map(by).chain([set.clone()]);
-        examples.filter_map(|set| packets.example(&set)).collect::<Vec<_>>()
-    };
-    atlas.regions.iter().flat_map(of_region).collect()
+    let (sets, mut work) = (packets.sets().cloned(), Work::new(1_000_000));
+    let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sets, &mut work);
+    atlas.regions.iter().filter_map(|region| packets.example(&region.packets)).collect()
 }
-
-/// Rules that packets meet, in all, while samples are looked for.
-const MAX_SAMPLES_WORK: usize = 1_000_000;

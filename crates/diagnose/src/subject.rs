@@ -1,6 +1,7 @@
 //! The subject of a question: what flags configure, or each pod of a manifest with the flags over it.
 
 use crate::basis::Basis;
+use crate::explain::PodContext;
 use crate::picture::{self, Picture};
 use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Skip};
 use mesh::settings::{Setting, counterpart::counterparts};
@@ -108,10 +109,10 @@ impl Subject {
     }
 
     /// What becomes of the traffic of the pod, or of one with these flags.
-    pub fn traffic(&self, config: &Capture) -> Picture {
+    pub fn traffic(&self, config: &Capture, pod: &PodContext) -> Picture {
         let picture = match self.skip() {
             Some(reason) => picture::of_skipped(&reason.to_string()),
-            None => picture::of(config, &self.dialect()),
+            None => picture::of(config, &self.dialect(), pod),
         };
         match &self.title {
             Some(title) => picture.of_object(title),

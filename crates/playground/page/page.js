@@ -210,7 +210,7 @@ function showTaken(into, what, packets) {
   const asks = [...new Map(packets.map((packet) => [packet.ask, packet])).values()];
   const few = asks.slice(0, MOST_TAKEN).map(({ ask, kind }) => button(`packet ${kind}`, ask, () => askAbout(ask)));
   const more = asks.length > MOST_TAKEN ? ` and ${asks.length - MOST_TAKEN} more` : "";
-  const said = asks.length === 0 ? `None of the common packets takes ${what}.` : `Packets that take ${what}:`;
+  const said = asks.length === 0 ? `No usual packet takes ${what}.` : `Packets that take ${what}:`;
   into.replaceChildren(piece("p", "", said), piece("div", "buttons", "", ...few, more));
 }
 
@@ -236,28 +236,6 @@ function showArrows(article, { width, height, rows }, packets, notes) {
   article.querySelector(".drawn-list").replaceChildren(...items);
   const image = canvas.querySelector("img");
   [image.width, image.height] = [width, height];
-}
-
-function cellOf({ text, kind, packet }, packets) {
-  const cell = piece("td", kind ?? "");
-  if (packet === null) cell.textContent = text;
-  else cell.append(button("cell", text, () => askAbout(packets[packet].ask)));
-  return cell;
-}
-
-function showCases(article, { tables, legend, packets }) {
-  const head = (text, scope) => Object.assign(piece("th", "", text), { scope });
-  const made = tables.map(({ family, title, heads, rows }) => {
-    const body = rows.map(({ label, cells }) =>
-      piece("tr", "", "", head(label, "row"), ...cells.map((cell) => cellOf(cell, packets))));
-    return piece("table", "", "",
-      piece("caption", "unseen", `${title} … ${family ?? ""}`),
-      piece("thead", "", "", piece("tr", "", "", head(family ? `${title} (${family})` : title, "col"), ...heads.map((text) => head(text, "col")))),
-      piece("tbody", "", "", ...body));
-  });
-  article.querySelector(".usual").replaceChildren(...made);
-  const meanings = legend.flatMap(({ word, kind, meaning }) => [piece("dt", kind ?? "", word), piece("dd", "", meaning)]);
-  article.querySelector(".legend").replaceChildren(...meanings);
 }
 
 function showFindings(article, findings) {
@@ -318,7 +296,7 @@ const MESHES = { istio: "Istio sidecar", linkerd: "Linkerd", kuma: "Kuma", ambie
 
 function showPart(article, part) {
   const find = (selector) => article.querySelector(selector);
-  const { verdict, cases, findings } = part;
+  const { verdict, packets, findings } = part;
   const title = part.title ?? `${MESHES[part.mesh]}: a pod with these flags`;
   const asked = verdict !== null;
   // What has not changed stays as it is: what was shown of it, and where it was scrolled to.
@@ -341,21 +319,17 @@ function showPart(article, part) {
   image.src = SVG + encodeURIComponent(part.picture);
   image.alt = asked
     ? `The path of the packet: ${plain(verdict)}`
-    : "Captured and excluded traffic; the common cases are listed below as a table";
-  showArrows(article, part.arrows, cases.packets, part.picture_notes);
+    : "Captured and excluded traffic, also listed below";
+  showArrows(article, part.arrows, packets, part.picture_notes);
   find(".count").textContent = findings.length === 0 ? "No findings" : counted(findings.length, "finding");
   showFindings(article, findings);
-  const verdicts = cases.tables.flatMap(({ rows }) => rows.flatMap(({ cells }) => cells.filter(({ kind }) => kind)));
-  const captured = verdicts.filter(({ kind }) => kind === "captured").length;
-  find(".balance").textContent = `${captured} of ${verdicts.length} common cases are captured`;
-  showCases(article, cases);
   find(".rules").textContent = counted(part.iptables.split("\n").filter(isRule).length, "rule");
-  showRules(article, part.iptables, cases.packets);
+  showRules(article, part.iptables, packets);
   find(".nft").textContent = part.nft;
   for (const taken of article.querySelectorAll(".taken")) taken.replaceChildren();
   const regions = {
     ".picture": "Picture of the traffic", ".way": "Rules evaluated for the packet",
-    ".usual": "Common cases", ".iptables": "Rules for iptables-restore", ".nft": "Rules for nft",
+    ".iptables": "Rules for iptables-restore", ".nft": "Rules for nft",
   };
   for (const [selector, name] of Object.entries(regions)) {
     find(selector).setAttribute("aria-label", part.title ? `${name}: ${part.title}` : name);

@@ -4,8 +4,8 @@ use crate::compared::{PodChanges, compared};
 use crate::fields::{FieldProblems, PageField};
 use crate::findings::{self, PageFinding};
 use crate::link::{Link, link};
+use crate::packets::{PagePacket, packets};
 use crate::request::{MANIFEST, PageRequest, prepare};
-use crate::tables::{PageCases, cases};
 use crate::words::FieldSettings;
 use diagnose::explain::{ApplicationUser, ExplanationReport, PacketQuery, RuleView, VerdictKind};
 use diagnose::lint::{Level, all, lint, of_subject};
@@ -46,8 +46,8 @@ pub struct PodSection {
     pub picture_notes: Vec<String>,
     /// The arrows of the picture, in pixels of its own.
     pub arrows: Arrows,
-    /// The common packets at a glance.
-    pub cases: PageCases,
+    /// Packets that can be asked about.
+    pub packets: Vec<PagePacket>,
     /// The warnings of lint.
     pub findings: Vec<PageFinding>,
     /// The text for iptables-restore and ip6tables-restore.
@@ -184,7 +184,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
     let explained = packet.as_ref().zip(rule_view.as_ref());
     let explained = explained.map(|(requested, rule_view)| subject.explain(rule_view, requested));
-    let picture = subject.traffic(capture);
+    let picture = subject.traffic(capture, pod);
     let picture = match &explained {
         Some(explained) => picture.with_path(explained),
         None => picture,
@@ -196,7 +196,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         verdict: explained.as_ref().map(|explained| verdict(&explained.report())),
         picture: picture.svg(),
         picture_notes: picture.notes().to_vec(),
-        cases: cases(capture, pod, &picture, &iptables.text, &subject.dialect()),
+        packets: packets(capture, pod, &picture, &iptables.text),
         arrows: arrows(&picture),
         findings: findings::shown(request, subject, &findings),
         iptables: iptables.text,
@@ -396,8 +396,8 @@ mod tests {
             let part = of("");
             let lines: Vec<&str> = part.iptables.lines().collect();
             let arrows: Vec<(usize, usize)> = part.arrows.rows.iter().map(|row| row.at).collect();
-            assert!(!part.cases.packets.is_empty() && !arrows.is_empty(), "{flags}");
-            for packet in &part.cases.packets {
+            assert!(!part.packets.is_empty() && !arrows.is_empty(), "{flags}");
+            for packet in &part.packets {
                 let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
                 // Some questions are about more packets, of which the one that is offered is the usual one.
                 let is_same = [packet.kind, VerdictKind::Depends].contains(&again.kind);

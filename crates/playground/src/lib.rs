@@ -11,8 +11,8 @@ mod fields;
 mod findings;
 mod interface;
 mod link;
+mod packets;
 mod request;
-mod tables;
 mod words;
 
 pub use answer::{Arrows, PageAnswer, PageArrow, PageVerdict, PodSection, answer};
@@ -20,5 +20,5 @@ pub use compared::{ChangeEnd, PodChanges, VerdictChange};
 pub use fields::FieldProblems;
 pub use findings::{FieldFix, PageFinding};
 pub use link::Link;
+pub use packets::PagePacket;
 pub use request::PageRequest;
-pub use tables::{LegendEntry, PageCases, PageCell, PagePacket, PageRow, PageTable};

@@ -32,6 +32,11 @@ impl Marks {
         Self { within: Mark::whole(mark), without: Vec::new() }
     }
 
+    /// The marks that have these bits.
+    pub const fn of(bits: Mark) -> Self {
+        Self { within: bits, without: Vec::new() }
+    }
+
     /// The only mark in the set, if it has no other by its fixed bits.
     pub(super) fn single(&self) -> Option<u32> {
         self.within.is_whole().then_some(self.within.value)
@@ -78,6 +83,25 @@ impl Marks {
             None if keeps => self.without.push(self.within),
             None => {}
         }
+    }
+
+    /// The marks that are in both sets; `None` if there are none.
+    pub fn common(&self, other: &Self) -> Option<Self> {
+        let mut both = self.clone();
+        both.narrow(other.within, true);
+        other.without.iter().for_each(|hole| both.narrow(*hole, false));
+        both.sample().map(|_| both)
+    }
+
+    /// The marks that are not in the other set, in sets that share none where the other's holes do not.
+    pub fn minus(&self, other: &Self) -> Vec<Self> {
+        let mut outside = self.clone();
+        outside.narrow(other.within, false);
+        let holes = other
+            .without
+            .iter()
+            .filter_map(|hole| common(other.within, *hole).and_then(|hole| self.common(&Self::of(hole))));
+        holes.chain([outside]).filter(|marks| marks.sample().is_some()).collect()
     }
 
     /// The same marks in fewer sets: one that fills what another leaves out goes.
@@ -182,6 +206,17 @@ mod tests {
             prop_assert_eq!(marks.sample().is_none(), plain.is_empty());
             prop_assert!(marks.sample().is_none_or(|mark| plain.contains(&mark)));
             prop_assert!((0..8).all(|mark| marks.contains(mark) == plain.contains(&mark)));
+            let (mut all, mut other) = (Marks::any(), Marks::any());
+            all.narrow(Mark { value: 0, mask: !7 }, true);
+            other.narrow(asked, true);
+            for (one, other) in [(&all, &marks), (&marks, &other), (&other, &marks)] {
+                let left = one.minus(other);
+                let is_left = |mark: &u32| left.iter().any(|marks| marks.contains(*mark));
+                let is_common = |mark: &u32| one.common(other).is_some_and(|marks| marks.contains(*mark));
+                for mark in (0..8).filter(|mark| one.contains(*mark)) {
+                    prop_assert!(is_left(&mark) != other.contains(mark) && is_common(&mark) == other.contains(mark));
+                }
+            }
             if !plain.is_empty() {
                 let part = match plain.iter().filter(|mark| asked.covers(**mark)).count() {
                     0 => SetPart::None,

@@ -204,13 +204,8 @@ impl PacketSet {
         for (own, others) in both.values.iter_mut().zip(&other.values) {
             *own = own.common(others);
         }
-        for (own, others) in [(&mut both.mark, &other.mark), (&mut both.connmark, &other.connmark)] {
-            own.narrow(others.within(), true);
-            others.without().iter().for_each(|hole| own.narrow(*hole, false));
-            if own.part(others.within()) == SetPart::None {
-                return None;
-            }
-        }
+        both.mark = both.mark.common(&other.mark)?;
+        both.connmark = both.connmark.common(&other.connmark)?;
         (!both.is_empty()).then_some(both)
     }
 

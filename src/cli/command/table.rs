@@ -100,17 +100,18 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
     CommandEntry {
         command: Command::Explain,
         name: "explain",
-        about: "Show whether a packet is captured, and why",
+        about: "Show whether a packet is captured and why, or all traffic",
         long_about: "Walks packets through the rules of the network namespace, and shows where each ends and which \
             rule decided. Where capture flags or a manifest (-f) describe other rules, those are used (unless \
             --live is given), or those of a listing (--from-save); the first line names the source. Variables \
             describe none. For a namespace, the kernel is asked which route the packet takes, by its destination, \
-            user and mark. Names are resolved on this machine.\n\nEvery rule that the packet meets is shown: + for \
+            user and mark. Names are resolved on this machine. Without a destination, all traffic is shown.\n\nEvery rule that the packet meets is shown: + for \
             those it matches, with the condition that failed for the others, and with the option that made the \
             rule.\n\nWhere a rule of another program is not understood and could decide, the verdict is unknown. \
             Changes nothing. Accepts all flags of istio-iptables, so that a manifest's arguments can be pasted; those \
             of another mesh with --mesh.",
         examples: &[
+            "sidecar-init explain",
             "sidecar-init explain 8080",
             "sidecar-init explain --network-namespace web --uid 1337 https://example.com/",
             "sidecar-init explain -i '*' 10.0.0.5:443 10.0.0.5:53",
@@ -219,11 +220,10 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
     CommandEntry {
         command: Command::Render,
         name: "render",
-        about: "Print the rules as text, data or a picture",
+        about: "Print the rules as text or data",
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
-            commands, or as JSON. Or draws a picture of what happens to the pod's traffic and by which option, in \
-            the terminal (picture) or as svg. Touches nothing.",
-        examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format picture"],
+commands, or as JSON. Touches nothing.",
+        examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format nft"],
         exits: &[("0", "printed"), ("2", "invalid input")],
         topics: &[&[Topic::Render], CAPTURE, ANY],
         also: &[&[Setting::NetworkNamespace, Setting::CniMode]],

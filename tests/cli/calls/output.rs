@@ -52,7 +52,7 @@ fn each_rule_has_its_log_rule_right_before_it() {
 #[test]
 fn whoever_has_read_enough_is_no_failure() {
     let mut child = Command::new(BINARY)
-        .args(["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "--matrix"])
+        .args(["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

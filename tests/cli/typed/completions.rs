@@ -13,7 +13,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init cni uninstall --envoy", &[]),
     ("sidecar-init explain --format ", &["json", "picture", "svg", "text", "yaml"]),
     ("sidecar-init explain --format=j", &["json"]),
-    ("sidecar-init render --format ", &["iptables", "commands", "nft", "json", "yaml", "picture", "svg"]),
+    ("sidecar-init render --format ", &["iptables", "commands", "nft", "json", "yaml"]),
     ("sidecar-init apply -m ", &["REDIRECT", "TPROXY", "NONE"]),
     ("sidecar-init apply --backend ipt", &["iptables", "iptables-nft", "iptables-legacy"]),
     ("sidecar-init apply -b '*' --istio-service-", &["--istio-service-cidr", "--istio-service-exclude-cidr"]),

@@ -76,8 +76,8 @@ fn the_native_table_answers_without_flags() {
         let text = explained_live(&pod, question);
         assert_eq!(text.lines().next(), Some(expected), "{text}");
     }
-    let matrix = explained_live(&pod, &["--matrix"]);
-    assert!(matrix.contains("captured by 15001") && !matrix.contains("unknown"), "{matrix}");
+    let all = explained_live(&pod, &[]);
+    assert!(all.contains("captured ==> Envoy 15001") && !all.contains("unknown"), "{all}");
     let report: Value =
         serde_json::from_str(&explained_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
     assert_eq!(report["verdict"], "captured");

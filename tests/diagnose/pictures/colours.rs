@@ -90,7 +90,7 @@ const APART: f64 = 20.0;
 
 #[test]
 fn colours_of_arrows_are_told_apart_by_all_eyes() {
-    let arguments = ["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
+    let arguments = ["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
     let svg = stdout_of(&arguments);
     for theme in [Theme::Light, Theme::Dark] {
         let colour = |verdict: &str| style(&svg, &format!("t-{verdict}-line"), "stroke", theme);
@@ -113,7 +113,7 @@ fn colours_of_arrows_are_told_apart_by_all_eyes() {
 /// WCAG 2, success criterion 1.4.3. What passes by is never named within the proxy.
 #[test]
 fn text_is_read_on_all_that_lies_behind_it() {
-    let svg = stdout_of(&["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
+    let svg = stdout_of(&["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
     let grounds = ["t-page", "t-pod", "t-place", "t-lit", "t-proxy"];
     for theme in [Theme::Light, Theme::Dark] {
         for ink in ["t-plain", "t-quiet", "t-captured", "t-dropped", "t-passing"] {

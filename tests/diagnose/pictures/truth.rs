@@ -3,7 +3,7 @@
 
 use crate::support::catalogue::{Case, scenarios};
 use diagnose::explain::{PodContext, RuleView};
-use diagnose::picture::{self, FlowDisposition, Panel, PictureFlow, TrafficPart};
+use diagnose::picture::{self, FlowDisposition, Panel, PictureFlow};
 use mesh::Setting;
 use mesh::settings::{self, Topic};
 use mesh::sources::pflag::{Flags, PflagWord, word};
@@ -127,6 +127,7 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
     requested.addresses.extend(own.iter().filter(|address| Family::of(**address) == family));
     requested.addresses.extend(of_family(&["127.0.0.1", "127.0.0.6", "127.9.9.9", "::1", "::6"]));
     requested.addresses.extend(of_family(&OUTSIDE));
+    requested.sources.extend(own.iter().filter(|address| Family::of(**address) == family));
     requested.sources.extend(of_family(&["127.0.0.6", "::6", "192.0.2.1", "2001:db8::1"]));
     requested.ports.extend([DNS_PORT.number(), 80, USUAL_PORT]);
     requested.ports.extend(proxy.listeners.tunnel.map(|port| port.number()));
@@ -155,10 +156,12 @@ fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
             };
             for interface in &requested.interfaces {
                 if interface != "lo" {
-                    let local = own.contains(&address);
-                    let inbound = Direction::Inbound { interface: interface.clone(), local };
-                    found.push(packet(inbound.clone(), ConnState::New, 0));
-                    found.push(packet(inbound, ConnState::Invalid, 0));
+                    // Those for others come from virtual machines.
+                    for local in [own.is_empty() || own.contains(&address), false] {
+                        let inbound = Direction::Inbound { interface: interface.clone(), local };
+                        found.push(packet(inbound.clone(), ConnState::New, 0));
+                        found.push(packet(inbound, ConnState::Invalid, 0));
+                    }
                 }
                 for (&(uid, gid), &mark) in
                     senders.iter().flat_map(|one| marks.iter().map(move |mark| (one, mark)))
@@ -178,12 +181,15 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
     for case in scenarios(|_| true) {
         let (config, own) = configuration(&case);
         met.insert(config.mesh());
-        let picture = picture::of(&config, &Dialect::default());
-        let pod = PodContext::new(own.clone(), Some(&*config));
+        let mut pod = PodContext::with_placeholders(own.clone(), Some(&*config));
+        pod.is_known = !own.is_empty();
+        let picture = picture::of(&config, &Dialect::default(), &pod);
         let mut taken: Vec<&PictureFlow> = Vec::new();
         for family in config.families() {
             let scene = RuleView::of_config(&*config, family, &pod);
-            for packet in &packets(&config, &own, family) {
+            let examples = picture.panels().iter().flat_map(Panel::examples).cloned();
+            let examples = examples.filter(|packet| packet.family() == family);
+            for packet in &packets(&config, &own, family).into_iter().chain(examples).collect::<Vec<_>>() {
                 let Some(flow) = picture.flow_of(packet) else { continue };
                 let verdict =
                     FlowDisposition::from(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
@@ -191,12 +197,8 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
                 assert_eq!(flow.disposition(), verdict, "{place}: {packet:?}\n{flow:?}");
                 let is_of = |panel: &&Panel| panel.flows().iter().any(|other| std::ptr::eq(other, flow));
                 let panel = picture.panels().iter().find(is_of).expect("an arrow is of a panel");
-                // Of traffic within the pod, usual calls alone have a row.
-                if panel.part() == TrafficPart::Within && picture.row_of(packet).is_none() {
-                    continue;
-                }
                 // As a reader walks: only what is shown, from the top.
-                let mut fitting = panel.shown().filter(|flow| flow.fits(packet));
+                let mut fitting = panel.flows().iter().filter(|flow| flow.fits(packet));
                 let first = fitting.next().unwrap_or_else(|| panic!("{place}: no row for {packet:?}"));
                 assert_eq!(first.disposition(), verdict, "{place}: {packet:?}\n{first:?}");
                 let is_decided_by_order = fitting.any(|later| later.disposition() != verdict);
@@ -206,7 +208,7 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
                 }
             }
         }
-        for flow in picture.panels().iter().flat_map(Panel::shown) {
+        for flow in picture.panels().iter().flat_map(Panel::flows) {
             let is_taken = taken.iter().any(|known| std::ptr::eq(*known, flow));
             assert!(is_taken, "{}: no packet takes {flow:?}", case.name());
         }

@@ -1,6 +1,7 @@
 //! What is said of the pods of a manifest, with flags over their settings.
 
 use super::{WIDTH, check, raw};
+use crate::explain::PodContext;
 use crate::finding::reports;
 use crate::lint::annotate::{FindingLocation, github, sarif, sarif_results};
 use crate::lint::{self, of_subject};
@@ -104,7 +105,8 @@ fn answer(subject: &Subject) -> String {
         Ok(resolved) => resolved,
         Err(problems) => return text + &problems.to_string() + "\n",
     };
-    text += &plain(&subject.traffic(&resolved.capture).summary().text(WIDTH));
+    let pod = PodContext::from_settings(&subject.raw, Some(&*resolved.capture), Some(&*subject.host()));
+    text += &plain(&subject.traffic(&resolved.capture, &pod).summary().text(WIDTH));
     let mut findings = lint::lint(&subject.raw, &resolved.capture, &[]);
     findings.extend(of_subject(subject, &resolved.capture));
     let findings: Vec<_> = findings.into_iter().map(|finding| subject.dialect().name_in(finding)).collect();

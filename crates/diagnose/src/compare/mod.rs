@@ -8,14 +8,14 @@ mod changed;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
-pub(crate) use changed::grouped;
+pub use crate::packets::Packets;
+pub(crate) use changed::{GroupEnd, group_end};
 pub use text::text;
-pub use words::Packets;
 
 use crate::Subject;
 use crate::explain::{EndpointNames, PacketEnd, PodContext, RuleView, explain};
+use crate::groups::PacketGroup;
 use crate::pod_packets::PodPackets;
 use crate::status;
 use changed::changed;
@@ -201,7 +201,7 @@ impl Change {
 /// A group of packets in words, and the end of one of them before and after; `None` where no interface has such a name.
 fn described(
     packets: &PodPackets,
-    group: &changed::PacketGroup,
+    group: &PacketGroup<[GroupEnd; 2]>,
     sides: [&ComparedSide; 2],
     pod: &PodContext,
 ) -> Option<Change> {

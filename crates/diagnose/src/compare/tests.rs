@@ -175,7 +175,7 @@ fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, Test
         let sets: Vec<PacketSet> =
             changed.groups.iter().flat_map(|group| group.sets(&packets.starts[group.start])).collect();
         for rule_view in rule_views {
-            for packet in samples(rule_view, &pod, &[]) {
+            for packet in samples(rule_view, &pod) {
                 let all = || packets.sets();
                 // Forwarded packets go without saying where others change alike.
                 let is_forwarded = matches!(packet.direction, Direction::Inbound { local: false, .. });

@@ -2,6 +2,7 @@
 
 use super::{Change, Comparison, PacketOutcome};
 use crate::explain::PacketEnd;
+use crate::explain::VerdictKind;
 use crate::{Style, fold};
 use std::collections::HashSet;
 
@@ -43,6 +44,14 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
 }
 
 impl Comparison {
+    /// Whether the verdict of usual packets surely changes.
+    pub fn has_known_change(&self) -> bool {
+        let is_known = |change: &Change| {
+            [&change.before, &change.after].iter().all(|end| end.end.verdict != VerdictKind::Unknown)
+        };
+        self.changes.iter().any(|change| is_known(change) && !change.packets.is_unusual())
+    }
+
     /// The changes to print, equal lines once, and the number of changes left out: those of unusual packets, unless there are
     /// no others.
     pub fn shown(&self) -> (Vec<&Change>, usize) {

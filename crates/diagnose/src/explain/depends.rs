@@ -2,7 +2,8 @@
 //! they end in several ways, the answer depends on what was not given.
 
 use super::{Explanation, PacketCase, PacketQuery, RuleView, explain};
-use crate::compare::{Packets, grouped};
+use crate::compare::{Packets, group_end};
+use crate::groups::{PacketGroup, joined, widened};
 use crate::pod_packets::PodPackets;
 use rules::simulate::{Atlas, PacketSet, Work};
 
@@ -24,12 +25,15 @@ impl Explanation<'_> {
         if (1..atlas.regions.len()).all(|at| verdict(at) == verdict(0)) {
             return self;
         }
-        let packets = PodPackets::alone(open.clone(), &rule_view.routing.addresses);
-        let regions = atlas.regions.into_iter().map(|region| (region.packets, region.ending)).collect();
-        let cases = grouped(&packets, regions);
+        let packets = PodPackets::alone(open.clone(), false, &rule_view.routing.addresses);
+        let start = &packets.starts[0];
+        let groups = atlas.regions.iter().map(|region| {
+            PacketGroup::of(0, start, &start.sets[0], &region.packets, group_end(region.ending))
+        });
+        let cases = widened(&joined(groups.collect(), start), &packets, start);
         let case = |group| {
             let described = Packets::of(&packets, &group);
-            let sets: Vec<PacketSet> = group.sets(&packets.starts[0]).collect();
+            let sets: Vec<PacketSet> = group.sets(start).collect();
             let is_asked = sets.iter().any(|set| set.contains(&query.packet));
             let example = if is_asked {
                 query.packet.clone()

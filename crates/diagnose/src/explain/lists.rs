@@ -3,12 +3,11 @@
 
 use super::Explanation;
 use super::because::reason_of;
-use super::cases::number;
 use mesh::Mesh;
 use mesh::RuleReason;
 use mesh::reason::Meaning;
 use rules::nft::{Field, Interval, Intervals, interface_number};
-use rules::simulate::{Direction, Packet, ViewRule};
+use rules::simulate::{Direction, Packet, ViewRule, number};
 use rules::{ListedCondition, Match, Negatable, render};
 use std::collections::HashSet;
 

@@ -4,14 +4,12 @@
 //! whose port it is. Nothing here reads rules or configurations.
 
 mod because;
-mod cases;
 mod depends;
 mod describe;
 mod destination;
 mod explanation;
 mod limits;
 mod lists;
-mod matrix;
 mod pod;
 mod question;
 mod report;
@@ -22,13 +20,12 @@ mod tests;
 mod text;
 mod written;
 
-pub use cases::{Case, CaseRow, List, usual_cases};
 pub use explanation::{Explanation, explain};
 pub(crate) use lists::item_texts;
-pub use matrix::{Line, Matrix, MatrixCell, MatrixTable, VerdictWord, matrix, tables};
 pub(crate) use pod::declared_addresses;
 pub use pod::{ApplicationUser, PodContext, Sender};
 pub(crate) use question::default_source;
+#[cfg(test)]
 #[cfg(test)]
 pub(crate) use question::usual_packet;
 pub use question::{EndpointNames, PacketQuery, QuestionContext, packet};

@@ -325,6 +325,7 @@ impl Question {
 
 /// The packet that starts a connection of this sender, from the address and with the mark that its packets usually have.
 /// `None` where nothing is known of the pod's address, or where no caller outside can send it.
+#[cfg(test)]
 pub(crate) fn usual_packet(
     sender: Sender,
     pod: &PodContext,

@@ -4,7 +4,7 @@ use super::pod::PodContext;
 use mesh::CapturePolicy;
 use mesh::recognition::named;
 use rules::simulate::{Routing, View};
-use rules::{Action, Checked, Family, Listing, Mark, RuleSet, Table, Target, routing::Object};
+use rules::{Action, Checked, Family, Listing, Mark, Table, Target, routing::Object};
 
 /// Rules of one family, with the routing that they rely on.
 #[derive(Debug)]
@@ -32,12 +32,6 @@ impl RuleView {
             view: View::of_rules(rules.rules()),
             routing: Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() },
         }
-    }
-
-    /// Rules without any routing.
-    pub(crate) fn alone(rules: &RuleSet, pod: &PodContext) -> Self {
-        let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
-        Self { family: rules.family, view: View::of_rules(rules), routing }
     }
 
     /// No rules.

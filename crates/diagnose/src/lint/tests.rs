@@ -334,7 +334,8 @@ fn a_usual_call_is_not_warned_of() {
 
 /// Whether the kernel drops it before any rule: no host outside has an address of loopback (`ip_route_input_slow`).
 pub(super) fn is_martian(packet: &Packet) -> bool {
-    matches!(packet.direction, Direction::Inbound { .. }) && packet.source.ip().is_loopback()
+    let ends = [packet.source.ip(), packet.destination.ip()];
+    matches!(packet.direction, Direction::Inbound { .. }) && ends.iter().any(IpAddr::is_loopback)
 }
 
 /// Each trial makes all rules again: those of a thousand items would make a million.

@@ -1,6 +1,6 @@
 //! What an arrow is about, in words; long lists are folded to what fits.
 
-use rules::{PortRange, port::merge};
+use crate::packets::count_in;
 use std::fmt::Display;
 
 /// So many items of a list are shown at most.
@@ -32,16 +32,7 @@ impl Label {
         Self { before: text.into(), ..Self::default() }
     }
 
-    /// Ports, named by `nouns` and counted one by one.
-    pub(crate) fn ports(before: &str, nouns: (&'static str, &'static str), ports: &[PortRange]) -> Self {
-        let count = merge(ports.iter().copied())
-            .iter()
-            .map(|range| usize::from(range.last().number() - range.first().number()) + 1)
-            .sum();
-        let items = ports.iter().map(|range| range.dashed());
-        Self { count, ..Self::list(before, nouns, items) }
-    }
-
+    /// A list whose items are named by `nouns`. Of ports, users and groups each one in a range counts.
     pub(crate) fn list(
         before: &str,
         nouns: (&'static str, &'static str),
@@ -50,9 +41,10 @@ impl Label {
         let mut count = 0;
         let mut shown = Vec::new();
         for item in items {
-            count += 1;
+            let item = item.to_string();
+            count += count_in(&item);
             if shown.len() <= MAX {
-                shown.push(item.to_string());
+                shown.push(item);
             }
         }
         Self { before: before.to_owned(), nouns, items: shown, count, after: String::new() }
@@ -143,9 +135,9 @@ mod tests {
 
     #[test]
     fn ranges_are_many_ports() {
-        let ports = ["1-65535", "80"].map(|text| text.parse().expect("valid"));
-        assert_eq!(Label::ports("", ("port", "ports"), &ports).text(|_| true), "ports 1-65535, 80");
-        assert_eq!(Label::ports("", ("port", "ports"), &ports).text(|text| text.len() < 15), "65,535 ports");
-        assert_eq!(Label::ports("", ("port", "ports"), &ports[..1]).text(|_| true), "ports 1-65535");
+        let ports = ["1000-65535", "80"];
+        assert_eq!(Label::list("", ("port", "ports"), ports).text(|_| true), "ports 1000-65535, 80");
+        assert_eq!(Label::list("", ("port", "ports"), ports).text(|text| text.len() < 15), "64,537 ports");
+        assert_eq!(Label::list("", ("port", "ports"), &ports[..1]).text(|_| true), "ports 1000-65535");
     }
 }

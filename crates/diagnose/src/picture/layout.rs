@@ -6,7 +6,8 @@ use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke};
 use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};
 use super::letters::Font;
 use super::model::{PacketPath, Picture};
-use super::panel::{Panel, TrafficPart};
+use super::panel::Panel;
+use crate::traffic::TrafficPart;
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
 const WIDTH: u32 = 700;
@@ -73,7 +74,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
             Some(path) => path_section(path, number, panel, y),
             None => {
                 let row = |(at, flow)| LayoutRow::of((number, at), flow, None, &[]);
-                section(panel.shown_rows().map(row), panel, y)
+                section(panel.flows.iter().enumerate().map(row), panel, y)
             }
         };
         y = section.bottom;
@@ -170,7 +171,7 @@ fn section<'a>(rows: impl IntoIterator<Item = LayoutRow<'a>>, panel: &'a Panel, 
 /// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
 /// that is what the packet does not match.
 fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
-    let flows: Vec<(usize, &PictureFlow)> = panel.shown_rows().collect();
+    let flows: Vec<(usize, &PictureFlow)> = panel.flows.iter().enumerate().collect();
     let at = flows.iter().position(|(row, _)| path.is_at(number, *row)).unwrap_or_default();
     let rule: Vec<String> = path.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
     let of = |from: usize, to: usize, rule_lines: usize| {

@@ -8,9 +8,7 @@
 mod by_rules;
 mod colours;
 mod drawing;
-mod exceptions;
 mod flow;
-mod join;
 mod label;
 mod layout;
 mod letters;
@@ -21,13 +19,13 @@ mod svg;
 #[cfg(test)]
 mod tests;
 mod text;
-mod walk;
 mod words;
 
-pub use by_rules::draw as of;
+pub use crate::traffic::TrafficPart;
+pub use by_rules::{of, of_rules};
 pub use flow::{FlowDisposition, PictureFlow};
 pub(crate) use label::grouped;
 pub(crate) use model::option;
-pub use model::{Picture, of_path, of_skipped};
-pub use panel::{Panel, TrafficPart};
+pub use model::{Picture, of_skipped};
+pub use panel::Panel;
 pub use rows::{DrawnRow, DrawnRows};

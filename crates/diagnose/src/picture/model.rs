@@ -1,13 +1,14 @@
 //! The model of a picture: its parts, and the path of a packet through them.
 
-use super::flow::{FlowDisposition, Is, PictureFlow};
+use super::flow::{FlowDisposition, PictureFlow};
 use super::label::Label;
-use super::panel::{Panel, TrafficPart};
+use super::panel::Panel;
 use crate::explain::Explanation;
+use crate::traffic::TrafficPart;
 use mesh::Setting;
 use mesh::sources::Dialect;
+use rules::InterfaceName;
 use rules::simulate::{Direction, Packet};
-use rules::{ConnState, Family, InterfaceName, Mark};
 
 /// What becomes of a pod's traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +21,6 @@ pub struct Picture {
     pub(super) proxy: &'static str,
     /// Whether only the main paths are shown.
     pub(super) is_summary: bool,
-    /// Whether it covers IPv6 too.
-    pub(super) ipv6: bool,
-    /// The interfaces by which virtual machines send.
-    pub(super) machines: Vec<InterfaceName>,
-    /// Marks that a sender may have set; packets with others are not covered.
-    pub(super) marks: Vec<Mark>,
     pub(super) path: Option<PacketPath>,
 }
 
@@ -52,21 +47,10 @@ pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
 }
 
 impl Picture {
-    /// A picture of these parts, of which `note` states what holds for all. `ipv6` is whether it covers IPv6 too,
-    /// `machines` by which interfaces virtual machines send.
-    pub(crate) fn new(note: String, panels: Vec<Panel>, ipv6: bool, machines: Vec<InterfaceName>) -> Self {
+    /// A picture of these parts, of which `note` states what holds for all.
+    pub(crate) fn new(note: String, panels: Vec<Panel>) -> Self {
         let title = "Where the pod's traffic goes".to_owned();
-        Self {
-            title,
-            notes: vec![note],
-            panels,
-            proxy: "proxy",
-            is_summary: false,
-            ipv6,
-            machines,
-            marks: Vec::new(),
-            path: None,
-        }
+        Self { title, notes: vec![note], panels, proxy: "proxy", is_summary: false, path: None }
     }
 
     /// Names whose traffic it is, such as a pod.
@@ -101,46 +85,9 @@ impl Picture {
         Some(&self.panels[panel].flows[flow])
     }
 
-    pub(super) fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
-        let part = self.part_of(packet)?;
-        // The kernel sends nothing to loopback by another interface.
-        if part == TrafficPart::Outbound && packet.destination.ip().is_loopback() {
-            return None;
-        }
-        let is_known = |mark: &Mark| part.is_sent_here() && mark.value == packet.mark;
-        let spoken_of = (packet.mark == 0 || self.marks.iter().any(is_known))
-            && packet.connmark == 0
-            && (packet.family() == Family::V4 || self.ipv6)
-            && matches!(packet.state, ConnState::New | ConnState::Invalid);
-        let panel = self.panels.iter().position(|panel| spoken_of && panel.part == part)?;
-        let flow = self.panels[panel].of(packet)?;
-        // NAT never sees packets that conntrack calls invalid; arrows after the last drop are about others.
-        let last =
-            self.panels[panel].flows.iter().rposition(|flow| flow.disposition == FlowDisposition::Dropped);
-        let seen = packet.state == ConnState::New || last.is_some_and(|last| flow <= last);
-        seen.then_some((panel, flow))
-    }
-
-    fn part_of(&self, packet: &Packet) -> Option<TrafficPart> {
-        match &packet.direction {
-            // None comes from outside.
-            Direction::Inbound { interface, .. }
-                if packet.destination.ip().is_loopback()
-                    || *interface == InterfaceName::loopback().as_str() =>
-            {
-                None
-            }
-            Direction::Inbound { interface, .. }
-                if self.machines.iter().any(|name| name.covers(interface)) =>
-            {
-                Some(TrafficPart::Machines)
-            }
-            Direction::Inbound { .. } => Some(TrafficPart::Inbound),
-            Direction::Outbound { interface, .. } if *interface == InterfaceName::loopback().as_str() => {
-                Some(TrafficPart::Within)
-            }
-            Direction::Outbound { .. } => Some(TrafficPart::Outbound),
-        }
+    /// The numbers of the part and of the arrow in it that a packet takes.
+    pub fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
+        self.panels.iter().enumerate().find_map(|(panel, one)| Some((panel, one.row_of(packet)?)))
     }
 
     /// Highlights the path of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
@@ -152,7 +99,6 @@ impl Picture {
             .at(packet)
             .filter(|(panel, flow)| self.panels[*panel].flows[*flow].disposition == disposition);
         let at = at.unwrap_or_else(|| self.own_arrow(explanation, disposition));
-        self.panels[at.0].flows[at.1].shown = true;
         let sentence = explanation.sentence();
         self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
         let rule = explanation.deciding_rule().map(|rule| rule.decision());
@@ -161,35 +107,32 @@ impl Picture {
     }
 
     fn own_arrow(&mut self, explanation: &Explanation<'_>, disposition: FlowDisposition) -> (usize, usize) {
-        let part = self.part_of(explanation.packet()).unwrap_or(TrafficPart::Inbound);
+        let part = match &explanation.packet().direction {
+            Direction::Inbound { .. } => TrafficPart::Inbound,
+            Direction::Outbound { interface, .. } if *interface == InterfaceName::loopback().as_str() => {
+                TrafficPart::Within
+            }
+            Direction::Outbound { .. } => TrafficPart::Outbound,
+        };
         let panel = self.panels.iter().position(|panel| panel.part == part).unwrap_or_else(|| {
-            self.panels.push(Panel { part, flows: Vec::new() });
+            self.panels.push(Panel::of(part, Vec::new()));
             self.panels.len() - 1
         });
-        // A list of no ports: the picture with this path is asked about other packets too, and none of them takes this arrow.
-        let needs = vec![Is::Ports(Vec::new())];
-        self.panels[panel].flows.insert(0, shown_flow(part, needs, disposition, "this packet"));
+        self.panels[panel].flows.insert(0, plain_flow(part, disposition, "this packet"));
         (panel, 0)
     }
 }
 
-fn shown_flow(part: TrafficPart, needs: Vec<Is>, disposition: FlowDisposition, label: &str) -> PictureFlow {
+/// An arrow that no packet is looked up for.
+fn plain_flow(part: TrafficPart, disposition: FlowDisposition, label: &str) -> PictureFlow {
     let (from, to) = part.ends();
-    PictureFlow { needs, from, to, disposition, label: Label::plain(label), option: None, shown: true }
+    PictureFlow { rows: Vec::new(), from, to, disposition, label: Label::plain(label), option: None }
 }
 
 /// The picture of a pod of which nothing is captured, whatever its settings.
 pub fn of_skipped(reason: &str) -> Picture {
-    let panel = |part: TrafficPart| {
-        let flow = shown_flow(part, Vec::new(), FlowDisposition::Passing, "everything");
-        Panel { part, flows: vec![flow] }
-    };
+    let panel =
+        |part: TrafficPart| Panel::of(part, vec![plain_flow(part, FlowDisposition::Passing, "everything")]);
     let note = format!("Nothing of the pod is captured: {reason}.");
-    Picture::new(note, vec![panel(TrafficPart::Inbound), panel(TrafficPart::Outbound)], true, Vec::new())
-}
-
-/// The path of a packet through rules that no configuration describes.
-pub fn of_path(explanation: &Explanation<'_>) -> Picture {
-    let empty = Picture::new(String::new(), Vec::new(), true, Vec::new());
-    Picture { notes: Vec::new(), ..empty }.with_path(explanation)
+    Picture::new(note, vec![panel(TrafficPart::Inbound), panel(TrafficPart::Outbound)])
 }

@@ -3,23 +3,14 @@
 //! Of several arrows that fit a packet the first one has its disposition, as the first rule that matches decides.
 
 use super::flow::{FlowEndpoint, PictureFlow};
-use rules::simulate::Packet;
-use std::collections::BTreeSet;
-
-/// A part of the traffic, by where it comes from and where it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrafficPart {
-    /// From others to the pod.
-    Inbound,
-    /// From virtual machines of the pod.
-    Machines,
-    /// From processes of the pod to others.
-    Outbound,
-    /// From processes of the pod to the pod itself.
-    Within,
-}
+use super::words::Known;
+use crate::traffic::TrafficPart;
+use rules::simulate::{Packet, PacketSet};
 
 impl TrafficPart {
+    /// In the order in which they are shown.
+    pub(crate) const ALL: [Self; 4] = [Self::Inbound, Self::Machines, Self::Outbound, Self::Within];
+
     pub fn title(self) -> &'static str {
         match self {
             Self::Inbound => "Into the pod",
@@ -53,9 +44,17 @@ impl TrafficPart {
 pub struct Panel {
     pub(crate) part: TrafficPart,
     pub(crate) flows: Vec<PictureFlow>,
+    /// The packets that no arrow speaks of: nothing usual sends them.
+    pub(crate) unusual: Vec<PacketSet>,
+    /// Packets of the part, one of each region.
+    pub(crate) examples: Vec<Packet>,
 }
 
 impl Panel {
+    pub(crate) fn of(part: TrafficPart, flows: Vec<PictureFlow>) -> Self {
+        Self { part, flows, unusual: Vec::new(), examples: Vec::new() }
+    }
+
     pub fn part(&self) -> TrafficPart {
         self.part
     }
@@ -65,57 +64,33 @@ impl Panel {
         &self.flows
     }
 
-    /// Those that a picture shows; the others are rare.
-    pub fn shown(&self) -> impl Iterator<Item = &PictureFlow> {
-        self.shown_rows().map(|(_, flow)| flow)
-    }
-
-    /// The same with their numbers.
-    pub(crate) fn shown_rows(&self) -> impl Iterator<Item = (usize, &PictureFlow)> {
-        self.flows.iter().enumerate().filter(|(_, flow)| flow.shown)
+    /// Packets of each kind that the rules tell apart.
+    pub fn examples(&self) -> &[Packet] {
+        &self.examples
     }
 
     /// Keeps what a summary shows: not what is left to pass, unless that is all, and one arrow for all ports of the proxy.
     pub(crate) fn summarize(&mut self) {
         let mut kept: Vec<PictureFlow> = Vec::new();
-        for flow in self.flows.drain(..).filter(|flow| flow.shown) {
-            let is_merged = kept.last_mut().is_some_and(|last| last.takes_in_ports_of(&flow));
-            let is_left_out = flow.is_remainder() && !kept.is_empty();
-            if !is_merged && !is_left_out {
-                kept.push(flow);
+        let is_alike = |flow: &PictureFlow| {
+            flow.to == FlowEndpoint::Proxy && flow.rows.iter().all(|row| row.packets.are_tcp_ports_alone())
+        };
+        for flow in self.flows.drain(..) {
+            match kept.last_mut() {
+                Some(last) if is_alike(last) && is_alike(&flow) => last.take_in(flow),
+                Some(_) if flow.is_remainder() => {}
+                _ => kept.push(flow),
             }
+        }
+        for flow in kept.iter_mut().filter(|flow| flow.rows.len() > 1 && is_alike(flow)) {
+            flow.label = Known::ports(&flow.rows);
         }
         self.flows = kept;
     }
 
     /// The arrow that speaks of a packet.
-    pub(crate) fn of(&self, packet: &Packet) -> Option<usize> {
-        self.flows.iter().position(|flow| flow.fits(packet))
-    }
-
-    /// Hides the arrows that none of these packets takes, and those after which a packet finds others to the same end.
-    pub(crate) fn keep_what_matters(&mut self, packets: &[Packet]) {
-        let mut matters = vec![false; self.flows.len()];
-        let mut is_first = matters.clone();
-        let mut free: BTreeSet<Vec<usize>> = BTreeSet::new();
-        for packet in packets {
-            let fitting = || self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet));
-            let Some((first, PictureFlow { disposition, .. })) = fitting().next() else { continue };
-            let alike = fitting().take_while(|(_, flow)| flow.disposition == *disposition).count();
-            is_first[first] = true;
-            match fitting().count() > alike {
-                true => matters[first] = true,
-                false => drop(free.insert(fitting().map(|(at, _)| at).collect())),
-            }
-        }
-        // These end alike whichever of their arrows is shown.
-        for fitting in free {
-            if !fitting.iter().any(|at| matters[*at])
-                && let Some(last) = fitting.iter().rfind(|at| is_first[**at])
-            {
-                matters[*last] = true;
-            }
-        }
-        self.flows.iter_mut().zip(matters).for_each(|(flow, matters)| flow.shown = matters);
+    pub(crate) fn row_of(&self, packet: &Packet) -> Option<usize> {
+        let is_usual = !self.unusual.iter().any(|set| set.contains(packet));
+        self.flows.iter().position(|flow| is_usual && flow.fits(packet))
     }
 }

@@ -4,7 +4,6 @@ use super::drawing::Area;
 use super::flow::FlowDisposition;
 use super::layout::drawing;
 use super::model::Picture;
-use rules::simulate::Packet;
 
 /// An arrow of a picture that is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,15 +63,6 @@ impl Picture {
     /// What the proxy is called.
     pub fn proxy(&self) -> &'static str {
         self.proxy
-    }
-
-    /// The drawn arrow that a packet takes: the first one that fits. `None` for packets that the picture does not cover,
-    /// and for rare ones whose own arrow is hidden, where the next one ends otherwise.
-    pub fn row_of(&self, packet: &Packet) -> Option<(usize, usize)> {
-        let (panel, first) = self.at(packet)?;
-        let flows = &self.panels[panel].flows;
-        let at = (first..flows.len()).find(|at| flows[*at].shown && flows[*at].fits(packet))?;
-        (flows[at].disposition == flows[first].disposition).then_some((panel, at))
     }
 }
 

@@ -43,7 +43,7 @@ impl Picture {
         let mut out = self.notes.join(" ");
         for (number, panel) in self.shown_panels() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
-            for (place, (at, flow)) in panel.shown_rows().enumerate() {
+            for (place, (at, flow)) in panel.flows.iter().enumerate().enumerate() {
                 let label = flow.label.text(|text| text.len() <= MAX_LABEL);
                 let to = match flow.disposition {
                     FlowDisposition::Captured(ports) => {

@@ -3,7 +3,7 @@
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
-use super::{FlowDisposition, Picture, of, of_path};
+use super::{FlowDisposition, Picture, of};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::tests::{nothing, packet, parsed};
 use crate::pod_packets::samples;
@@ -118,7 +118,7 @@ fn check_way(picture: &Picture) {
 fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
     let config = nothing();
     let new = Packet {
-        direction: Direction::Inbound { interface: "eth0".to_owned(), local: false },
+        direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },
         protocol: Protocol::Tcp,
         source: parsed("192.0.2.1:40000"),
         destination: parsed("10.1.0.9:80"),
@@ -129,7 +129,7 @@ fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
     let established = Packet { state: ConnState::Established, ..new.clone() };
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
     let rule_view = RuleView::of_config(&config, Family::V4, &pod);
-    let picture = of(&config.clone().into(), &Dialect::default());
+    let picture = of(&config.clone().into(), &Dialect::default(), &pod);
     let arrow = picture.flow_of(&new).cloned();
     assert!(arrow.is_some() && picture.flow_of(&established).is_none());
     let with_path = picture.with_path(&explain(&rule_view.view, &rule_view.routing, &established));
@@ -140,11 +140,12 @@ fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
 const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 
 /// Compares the packet's arrow with its walk.
-fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
+fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
+    let picture = of(capture, &Dialect::default(), &pod);
     for family in capture.families() {
         let rule_view = RuleView::of_config(&**capture, family, &pod);
-        let borders = samples(&rule_view, &pod, &[]);
+        let borders = samples(&rule_view, &pod);
         let at_random = packets.iter().filter(|packet| packet.family() == family);
         for packet in at_random.chain(borders.iter().step_by(7)) {
             let Some(flow) = picture.flow_of(packet) else { continue };
@@ -157,10 +158,6 @@ fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> 
                 packet,
                 flow
             );
-            if let Some((panel, at)) = picture.row_of(packet) {
-                let drawn = &picture.panels[panel].flows[at];
-                prop_assert_eq!(drawn.disposition, flow.disposition(), "{:?}\n{:?}", packet, drawn);
-            }
         }
     }
     Ok(())
@@ -176,7 +173,7 @@ proptest! {
 
     #[test]
     fn an_arrow_tells_what_becomes_of_its_packets((_, capture) in any(), packets in vec(packet(), 100)) {
-        tells_the_truth(&of(&capture, &Dialect::default()), &capture, &packets)?;
+        tells_the_truth(&capture, &packets)?;
     }
 }
 
@@ -187,14 +184,13 @@ proptest! {
     fn everything_can_be_read((_, capture) in any(), packets in vec(packet(), 3)) {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         for dialect in [Dialect::default(), annotations()] {
-            let picture = of(&capture, &dialect);
+            let picture = of(&capture, &dialect, &pod);
             check(&picture);
             check(&picture.clone().summary());
             for packet in &packets {
                 let rule_view = RuleView::of_config(&*capture, packet.family(), &pod);
                 let explained = explain(&rule_view.view, &rule_view.routing, packet).in_words_of(&dialect);
                 check_way(&picture.clone().with_path(&explained));
-                check_way(&of_path(&explained));
             }
         }
     }
@@ -202,7 +198,7 @@ proptest! {
 
 #[test]
 fn long_lists_are_folded() {
-    let networks = (0..1_200u32).map(|n| parsed(&format!("10.{}.{}.0/24", n / 250, n % 250)));
+    let networks = (0..1_200u32).map(|n| parsed(&format!("10.{}.{}.0/24", n / 100, n % 100 * 2)));
     let ports = |odd: u32| (1..1_200u32).map(|n| parsed(&format!("{}", n * 2 - odd))).collect::<Vec<_>>();
     let config = CaptureConfig {
         outbound_cidrs: OutboundCidrs::Only(networks.collect()),
@@ -212,7 +208,8 @@ fn long_lists_are_folded() {
         vm_interfaces: (0..60).map(|n| parsed(&format!("machine{n}"))).collect(),
         ..nothing()
     };
-    let picture = of(&config.into(), &annotations());
+    let pod = PodContext { is_known: false, ..PodContext::with_placeholders(Vec::new(), Some(&config)) };
+    let picture = of(&config.into(), &annotations(), &pod);
     check(&picture);
     let svg = picture.svg();
     for text in [

@@ -28,7 +28,7 @@ impl Picture {
         for (number, panel) in self.shown_panels() {
             text.push('\n');
             line_of(&mut text, &Style::Strong.paint(panel.part.title()));
-            for (at, flow) in panel.shown_rows() {
+            for (at, flow) in panel.flows.iter().enumerate() {
                 let lit = self.path.as_ref().map(|path| path.is_at(number, at));
                 arrow(&mut text, flow, self.proxy, lit, width);
             }

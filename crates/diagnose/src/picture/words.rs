@@ -1,10 +1,12 @@
-//! The conditions of an arrow, in words.
+//! The packets of an arrow, in words.
 
-use super::flow::{FlowDisposition, FlowEndpoint, Is, PictureFlow};
+use super::flow::{FlowEndpoint, PictureFlow};
 use super::label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
-use super::panel::TrafficPart;
-use mesh::{DNS_PORT, Proxy, ProxyProgram};
-use rules::{Cidr, Family, Gid, PortRange, UidRange, port::merge};
+use crate::packets::{Packets, Values};
+use crate::traffic::{TrafficPart, TrafficRow};
+use mesh::{Proxy, ProxyProgram, RuleReason, reason::Meaning};
+use rules::simulate::Verdict;
+use rules::{Family, PortRange};
 
 const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
 
@@ -18,6 +20,8 @@ struct Piece {
     items: Vec<String>,
     /// The text in place of the list.
     instead: Option<String>,
+    /// Whether the packets are those without these.
+    except: bool,
 }
 
 /// What is known of a proxy.
@@ -38,60 +42,90 @@ pub(super) struct Before {
 
 impl Before {
     pub(super) fn see(&mut self, flow: &PictureFlow) {
-        self.tcp |= !flow.needs.contains(&Is::Udp);
-        self.udp |= !flow.needs.contains(&Is::Tcp);
-        self.all_tcp |= flow.needs == [Is::Tcp];
+        for TrafficRow { packets, .. } in &flow.rows {
+            self.tcp |= !packets.is_only("udp");
+            self.udp |= !packets.is_only("tcp");
+            self.all_tcp |= packets.is_only("tcp") && packets.is_plain();
+        }
     }
 }
 
 impl Known {
-    /// What an arrow is about.
-    pub(super) fn label(&self, flow: &PictureFlow, part: TrafficPart, before: Before) -> Label {
-        let label = self.of_needs(flow, part, before);
-        let listeners = &self.proxy.listeners;
-        match flow.disposition {
-            FlowDisposition::Captured(ports)
-                if part == TrafficPart::Inbound
-                    && listeners.transparent.is_some()
-                    && listeners.inbound == Some(ports) =>
-            {
+    /// What the rows of an arrow are about.
+    pub(super) fn label(
+        &self,
+        rows: &[TrafficRow],
+        part: TrafficPart,
+        before: Before,
+        is_dual: bool,
+    ) -> Label {
+        let [row, more @ ..] = rows else { return Label::default() };
+        let label = match more {
+            [] => self.of_row(row, part, before, is_dual),
+            _ => {
+                let lists = |of: fn(&Packets) -> &Option<Values>| -> Vec<String> {
+                    rows.iter()
+                        .filter_map(|row| of(&row.packets).as_ref())
+                        .flat_map(|list| list.values.clone())
+                        .collect()
+                };
+                let owners = owners(&lists(|one| &one.users), &lists(|one| &one.groups), " or ");
+                Label::plain(format!("calls from {}, {owners}", self.program.name))
+            }
+        };
+        match row.end.verdict {
+            Verdict::Tproxy(_) if part == TrafficPart::Inbound => {
                 label.with("; TPROXY keeps the source address")
             }
             _ => label,
         }
     }
 
-    fn of_needs(&self, flow: &PictureFlow, part: TrafficPart, before: Before) -> Label {
-        let PictureFlow { needs, disposition, .. } = flow;
-        let subject = subject(needs, before);
-        // Who sends it comes last, as its name has a comma.
-        let is_sender = |need: &&Is| matches!(need, Is::Of(..) | Is::Marked(_));
-        let (senders, others): (Vec<&Is>, Vec<&Is>) = needs.iter().partition(is_sender);
-        let is_forwarded =
-            needs.iter().any(|need| matches!(need, Is::From(networks) if self.is_passthrough(networks)));
-        let senders = senders.into_iter().filter(|_| !is_forwarded);
-        let pieces: Vec<Piece> =
-            others.into_iter().chain(senders).filter_map(|need| self.piece(need, part)).collect();
-        let but: Vec<String> = needs.iter().filter_map(|need| self.exception(need, part)).collect();
-        let but = if but.is_empty() { String::new() } else { format!(", but not {}", but.join(" or ")) };
-        if let Some(ports) = ports(needs) {
-            let nouns = if needs.contains(&Is::Tcp) {
-                TCP_PORTS
-            } else if needs.contains(&Is::Udp) {
-                UDP_PORTS
-            } else {
-                TCP_AND_UDP_PORTS
-            };
-            let service = self.service(ports, part, *disposition);
-            let service = service.map(|name| format!("{name}, ")).unwrap_or_default();
-            let after: String = pieces.iter().map(Piece::text).collect();
-            return Label::ports(&(service + &family(needs)), nouns, ports).with(after + &but);
+    /// The ports of rows that are about TCP ports alone.
+    pub(super) fn ports(rows: &[TrafficRow]) -> Label {
+        let ports = rows.iter().filter_map(|row| row.packets.ports.as_ref());
+        let mut ports: Vec<PortRange> =
+            ports.flat_map(|ports| &ports.values).filter_map(|one| one.parse().ok()).collect();
+        ports.sort_unstable();
+        Label::list("", TCP_PORTS, ports.iter().map(|ports| ports.dashed()))
+    }
+
+    fn of_row(&self, row: &TrafficRow, part: TrafficPart, before: Before, is_dual: bool) -> Label {
+        let packets = &row.packets;
+        if row.more > 0 {
+            return Label::plain(format!("{} other kinds of packets", row.more));
         }
+        let family = match &packets.families[..] {
+            [family] if is_dual && packets.sources.is_none() && packets.other_destinations().is_none() => {
+                if *family == Family::V4.word() {
+                    "IPv4 "
+                } else {
+                    "IPv6 "
+                }
+            }
+            _ => "",
+        };
+        let pieces = self.pieces(packets, part);
+        let (but, pieces): (Vec<Piece>, Vec<Piece>) = pieces.into_iter().partition(|piece| piece.except);
+        let but: Vec<String> = but.iter().map(|piece| piece.text().trim_start().to_owned()).collect();
+        let but = if but.is_empty() { String::new() } else { format!(", but not {}", but.join(" or ")) };
+        let is_udp = packets.is_only("udp");
+        if let Some(ports) = packets.ports.as_ref().filter(|ports| !ports.except) {
+            let nouns = match (packets.is_only("tcp"), is_udp) {
+                (true, _) => TCP_PORTS,
+                (_, true) => UDP_PORTS,
+                _ => TCP_AND_UDP_PORTS,
+            };
+            let service = self.service(row).map(|name| format!("{name}, ")).unwrap_or_default();
+            let after: String = pieces.iter().map(Piece::text).collect();
+            return Label::list(&(service + family), nouns, &ports.values).with(after + &but);
+        }
+        let subject = subject(packets, pieces.is_empty(), family, before);
         // The longest list is the one that may be folded.
         let longest = (0..pieces.len()).rev().max_by_key(|at| pieces[*at].items.len());
         let Some(longest) = longest.filter(|at| pieces[*at].instead.is_none()) else {
             let text: String = pieces.iter().map(Piece::text).collect();
-            return Label::plain(self.own_calls(needs).unwrap_or_else(|| subject + &text) + &but);
+            return Label::plain(self.own_calls(packets, &pieces).unwrap_or(subject + &text) + &but);
         };
         let before: String = pieces[..longest].iter().map(Piece::text).collect();
         let after: String = pieces[longest + 1..].iter().map(Piece::text).collect();
@@ -100,183 +134,189 @@ impl Known {
     }
 
     /// Who sends such packets.
-    pub(super) fn sender(&self, needs: &[Is], part: TrafficPart) -> FlowEndpoint {
-        let is_proxys = needs.iter().any(|need| match need {
-            Is::Of(users, groups) => self.is_owner(users, groups),
-            Is::Marked(mark) => self.proxy.mark == Some(*mark),
-            Is::From(networks) => self.is_passthrough(networks),
-            _ => false,
-        });
+    pub(super) fn sender(&self, packets: &Packets, part: TrafficPart) -> FlowEndpoint {
+        let is_proxys = self.is_owner(packets) || self.is_forwarded(packets);
         if is_proxys && part.is_sent_here() { FlowEndpoint::Proxy } else { part.ends().0 }
     }
 
     /// Where such packets go.
-    pub(super) fn recipient(
-        &self,
-        needs: &[Is],
-        part: TrafficPart,
-        disposition: FlowDisposition,
-    ) -> FlowEndpoint {
-        let served: Vec<PortRange> = self.program.ports.iter().map(|port| PortRange::from(*port)).collect();
-        let served = merge(served);
-        let is_served = |range: &PortRange| {
-            served.iter().any(|own| own.first() <= range.first() && range.last() <= own.last())
+    pub(super) fn recipient(&self, row: &TrafficRow, part: TrafficPart) -> FlowEndpoint {
+        let is_served = |ports: &Values| {
+            let served = |port: u16| self.program.ports.iter().any(|own| own.number() == port);
+            let mut ranges = ports.values.iter().filter_map(|one| one.parse::<PortRange>().ok());
+            !ports.except && ranges.all(|range| (range.first().number()..=range.last().number()).all(served))
         };
-        let is_proxys = disposition == FlowDisposition::Passing
-            && ports(needs).is_some_and(|ports| self.is_tunnel(ports) || ports.iter().all(is_served));
+        let is_proxys = row.end.verdict == Verdict::Pass
+            && (self.is_tunnel(row) || row.packets.ports.as_ref().is_some_and(is_served));
         if is_proxys && part == TrafficPart::Inbound { FlowEndpoint::Proxy } else { part.ends().1 }
     }
 
     /// The name of the protocol of such a port, where the mesh gives it one.
-    fn service(
-        &self,
-        ports: &[PortRange],
-        part: TrafficPart,
-        disposition: FlowDisposition,
-    ) -> Option<&'static str> {
-        let dns = self.proxy.listeners.dns.map(|port| FlowDisposition::Captured(port.into()));
-        match disposition {
-            FlowDisposition::Captured(_) if Some(disposition) == dns && ports == [DNS_PORT.into()] => {
+    fn service(&self, row: &TrafficRow) -> Option<&'static str> {
+        match row.end.verdict {
+            Verdict::Pass => self.program.tunnel.filter(|_| self.is_tunnel(row)),
+            Verdict::Redirect(_) if matches!(meaning(row)?, Meaning::Dns | Meaning::VirtualMachineDns) => {
                 Some("DNS")
-            }
-            FlowDisposition::Passing if part == TrafficPart::Inbound && self.is_tunnel(ports) => {
-                self.program.tunnel
             }
             _ => None,
         }
     }
 
-    fn is_tunnel(&self, ports: &[PortRange]) -> bool {
-        matches!((ports, self.proxy.listeners.tunnel), ([range], Some(tunnel)) if *range == tunnel.into())
+    fn is_tunnel(&self, row: &TrafficRow) -> bool {
+        let tunnel = self.proxy.listeners.tunnel.map(|port| port.to_string());
+        let ports = row.packets.ports.as_ref().filter(|ports| !ports.except);
+        meaning(row) == Some(Meaning::TunnelPort)
+            || ports.is_some_and(|ports| ports.values.first() == tunnel.as_ref() && ports.values.len() == 1)
     }
 
     /// What all of the proxy's own packets are called.
-    fn own_calls(&self, needs: &[Is]) -> Option<String> {
+    fn own_calls(&self, packets: &Packets, pieces: &[Piece]) -> Option<String> {
         let name = self.program.name;
-        match needs {
-            [Is::Of(users, groups)] if self.is_owner(users, groups) => {
-                Some(format!("calls from {name}, {}", owners(users, groups)))
-            }
-            [Is::Marked(mark)] if self.proxy.mark == Some(*mark) => {
-                Some(format!("calls from {name}, mark {mark}"))
-            }
-            [Is::From(networks)] if self.is_passthrough(networks) => {
-                Some(format!("calls that {name} forwards, from {}", addresses(networks).join(" or ")))
-            }
-            [Is::Tcp, Is::Of(users, groups)] if self.is_owner(users, groups) => {
-                Some(format!("TCP calls from {name}, {}", owners(users, groups)))
-            }
-            [Is::Invalid] => Some("packets that belong to no connection".to_owned()),
+        let [Piece { instead: Some(text), .. }] = pieces else {
+            return None;
+        };
+        if packets.states.is_some() {
+            return Some("packets that belong to no connection".to_owned());
+        }
+        let protocol = if packets.is_only("tcp") { "TCP " } else { "" };
+        match packets {
+            _ if packets.is_only("udp") => None,
+            _ if self.is_owner(packets) => Some(format!("{protocol}calls{text}")),
+            _ if self.is_forwarded(packets) && protocol.is_empty() => Some(format!(
+                "calls that {name} forwards, from {}",
+                packets.sources.as_ref()?.values.join(" or ")
+            )),
             _ => None,
         }
     }
 
-    fn piece(&self, need: &Is, part: TrafficPart) -> Option<Piece> {
+    fn pieces(&self, packets: &Packets, part: TrafficPart) -> Vec<Piece> {
         let name = self.program.name;
-        let list = |before, nouns, items: Vec<String>| Some(Piece { before, nouns, items, instead: None });
-        let instead = |text: String| {
-            Some(Piece { before: "", nouns: ("", ""), items: Vec::new(), instead: Some(text) })
+        let piece = |before, nouns, values: &Values| Piece {
+            before,
+            nouns,
+            items: values.values.clone(),
+            instead: None,
+            except: values.except,
         };
-        match need {
-            Is::To(networks) => list(" to ", nouns(networks), addresses(networks)),
-            Is::From(networks) if self.is_passthrough(networks) => {
-                instead(format!(" that {name} forwards, from {}", addresses(networks).join(" or ")))
-            }
-            Is::From(networks) => list(" from ", nouns(networks), addresses(networks)),
-            Is::FromPorts(ports) => {
-                list(" from ", PORTS, ports.iter().map(|ports| ports.dashed().to_string()).collect())
-            }
-            Is::Over(names) => {
-                let before = match part {
-                    TrafficPart::Inbound | TrafficPart::Machines => " that arrives by ",
-                    TrafficPart::Outbound | TrafficPart::Within => " that leaves by ",
-                };
-                list(before, ("interface", "interfaces"), names.iter().map(ToString::to_string).collect())
-            }
-            Is::Of(users, groups) if self.is_owner(users, groups) => {
-                instead(format!(" from {name}, {}", owners(users, groups)))
-            }
-            Is::Of(users, groups) if groups.is_empty() => list(
-                " from ",
-                ("user", "users"),
-                users.iter().map(|users| users.dashed().to_string()).collect(),
-            ),
-            Is::Of(users, groups) => instead(format!(" from {}", owners(users, groups))),
-            Is::Marked(mark) if self.proxy.mark == Some(*mark) => {
-                instead(format!(" from {name}, mark {mark}"))
-            }
-            Is::Marked(mark) => instead(format!(" with mark {mark}")),
-            Is::Invalid => instead(" that belongs to no connection".to_owned()),
-            Is::Tcp | Is::Udp | Is::Family(_) | Is::Ports(_) | Is::Not(_) => None,
+        let instead = |text: String, except| Piece {
+            before: "",
+            nouns: ("", ""),
+            items: Vec::new(),
+            instead: Some(text),
+            except,
+        };
+        let mut pieces = Vec::new();
+        if let Some(to) = packets.other_destinations() {
+            pieces.push(match to.is_own() {
+                true => instead(format!(" to {}", to.values[0]), to.except),
+                false => piece(" to ", nouns(to), to),
+            });
         }
+        let is_forwarded = self.is_forwarded(packets);
+        if let Some(from) = &packets.sources {
+            pieces.push(match is_forwarded {
+                true => instead(format!(" that {name} forwards, from {}", from.values.join(" or ")), false),
+                false => piece(" from ", nouns(from), from),
+            });
+        }
+        if let Some(ports) = &packets.source_ports {
+            pieces.push(piece(" from ", PORTS, ports));
+        }
+        if let Some(ports) = packets.ports.as_ref().filter(|ports| ports.except) {
+            pieces.push(piece(" to ", PORTS, ports));
+        }
+        if let Some(interfaces) = &packets.interfaces {
+            let by = if part.is_sent_here() { " that leaves by " } else { " that arrives by " };
+            pieces.push(piece(by, ("interface", "interfaces"), interfaces));
+        }
+        let (users, groups) = (&packets.users, &packets.groups);
+        let marks = packets.marks.as_ref();
+        // Who sends it comes last, as its name has a comma.
+        for (own, except) in [(true, false), (false, true)] {
+            let list = |values: &Option<Values>| -> Vec<String> {
+                let values = values.as_ref().filter(|values| values.except == except);
+                values.map(|values| values.values.clone()).unwrap_or_default()
+            };
+            let (users, groups) = (list(users), list(groups));
+            if (users.is_empty() && groups.is_empty()) || (own && is_forwarded) {
+                continue;
+            }
+            let owners = owners(&users, &groups, if except { " or " } else { " and " });
+            let is_proxys = self.is_proxys(&users, &groups);
+            pieces.push(match (is_proxys, except) {
+                (true, true) => instead(format!(" from {name}"), true),
+                (true, false) => instead(format!(" from {name}, {owners}"), false),
+                (false, false) if groups.is_empty() => Piece {
+                    before: " from ",
+                    nouns: ("user", "users"),
+                    items: users,
+                    instead: None,
+                    except: false,
+                },
+                (false, _) => instead(format!(" from {owners}"), except),
+            });
+        }
+        if packets.states.is_some() {
+            pieces.push(instead(" that belongs to no connection".to_owned(), false));
+        }
+        if let Some(marks) = marks.filter(|marks| !marks.except) {
+            let text = match self.proxy.mark {
+                Some(mark) if self.is_owner(packets) => format!(" from {name}, mark {mark}"),
+                _ => format!(" with mark {}", marks.values.join(" or ")),
+            };
+            pieces.push(instead(text, false));
+        }
+        pieces
     }
 
-    /// What is taken out.
-    fn exception(&self, need: &Is, part: TrafficPart) -> Option<String> {
-        let Is::Not(need) = need else { return None };
-        let text = match &**need {
-            Is::Tcp => "TCP".to_owned(),
-            Is::Udp => "UDP".to_owned(),
-            Is::Family(family) => family.to_string(),
-            Is::Ports(ports) => Label::ports("to ", PORTS, ports).text(|text| text.len() < 60),
-            Is::Of(users, groups) if self.is_owner(users, groups) => format!("from {}", self.program.name),
-            other => self.piece(other, part)?.text().trim_start().to_owned(),
+    /// Whether the packets are the proxy's by their user, group or mark.
+    fn is_owner(&self, packets: &Packets) -> bool {
+        let list = |values: &Option<Values>| -> Vec<String> {
+            let values = values.as_ref().filter(|values| !values.except);
+            values.map(|values| values.values.clone()).unwrap_or_default()
         };
-        Some(text)
+        let is_marked =
+            packets.marks.as_ref().is_some_and(|marks| !marks.except) && self.proxy.mark.is_some();
+        is_marked || self.is_proxys(&list(&packets.users), &list(&packets.groups))
     }
 
-    fn is_owner(&self, users: &[UidRange], groups: &[Gid]) -> bool {
-        let is_user = |range: &UidRange| self.proxy.uids.iter().any(|uid| *range == UidRange::from(*uid));
-        users.iter().all(is_user) && groups.iter().all(|gid| self.proxy.gids.contains(gid))
+    fn is_proxys(&self, users: &[String], groups: &[String]) -> bool {
+        let is_user = |user: &String| self.proxy.uids.iter().any(|uid| uid.to_string() == *user);
+        let is_group = |group: &String| self.proxy.gids.iter().any(|gid| gid.to_string() == *group);
+        users.len() + groups.len() > 0 && users.iter().all(is_user) && groups.iter().all(is_group)
     }
 
-    /// Whether these are the addresses from which the proxy itself calls the application (127.0.0.6 of Istio's).
-    fn is_passthrough(&self, sources: &[Cidr]) -> bool {
-        let own = Family::BOTH.map(|family| self.proxy.passthrough(family));
-        sources.iter().all(|network| network.is_host() && own.contains(&Some(network.address())))
+    /// Whether they come from the addresses from which the proxy itself calls the application (127.0.0.6 of Istio's).
+    fn is_forwarded(&self, packets: &Packets) -> bool {
+        let own = Family::BOTH.map(|family| self.proxy.passthrough(family).map(|one| one.to_string()));
+        let sources = packets.sources.as_ref().filter(|sources| !sources.except);
+        sources.is_some_and(|sources| sources.values.iter().all(|one| own.contains(&Some(one.clone()))))
     }
 }
 
-fn ports(needs: &[Is]) -> Option<&Vec<PortRange>> {
-    needs.iter().find_map(|need| match need {
-        Is::Ports(ports) => Some(ports),
-        _ => None,
-    })
+fn meaning(row: &TrafficRow) -> Option<Meaning> {
+    Some(RuleReason::named(row.end.origin?.name)?.meaning())
 }
 
-fn subject(needs: &[Is], before: Before) -> String {
-    let protocol = if needs.contains(&Is::Tcp) {
-        Some(("TCP", before.tcp))
-    } else if needs.contains(&Is::Udp) {
-        Some(("UDP", before.udp))
-    } else {
-        None
-    };
-    let is_plain = needs.iter().all(|need| matches!(need, Is::Tcp | Is::Udp | Is::Family(_) | Is::Not(_)));
+fn subject(packets: &Packets, is_plain: bool, family: &str, before: Before) -> String {
     let other = |is_rest: bool| if is_rest { "all other " } else { "all " };
-    let family = family(needs);
+    let is_else = before.tcp || before.udp;
+    let protocol = match (packets.is_only("tcp"), packets.is_only("udp")) {
+        (true, _) => Some(("TCP", before.tcp)),
+        (_, true) => Some(("UDP", before.udp)),
+        _ => None,
+    };
     match protocol {
         Some((protocol, is_rest)) if is_plain => format!("{}{family}{protocol}", other(is_rest)),
         Some((protocol, _)) => format!("{family}{protocol}"),
-        None if needs.is_empty() && before.all_tcp => format!("{}UDP and ICMP", other(before.udp)),
-        None if family.is_empty() => {
-            if is_plain && (before.tcp || before.udp) {
-                "all else".to_owned()
-            } else {
-                "everything".to_owned()
-            }
+        None if packets.is_everything() && family.is_empty() && before.all_tcp => {
+            format!("{}UDP and ICMP", other(before.udp))
         }
-        None => format!("{}{}", other(is_plain && (before.tcp || before.udp)), family.trim_end()),
+        None if family.is_empty() && is_plain && is_else => "all else".to_owned(),
+        None if family.is_empty() => "everything".to_owned(),
+        None => format!("{}{}", other(is_plain && is_else), family.trim_end()),
     }
-}
-
-fn family(needs: &[Is]) -> String {
-    let family = needs.iter().find_map(|need| match need {
-        Is::Family(Family::V4) => Some("IPv4 "),
-        Is::Family(Family::V6) => Some("IPv6 "),
-        _ => None,
-    });
-    family.unwrap_or_default().to_owned()
 }
 
 impl Piece {
@@ -290,31 +330,22 @@ impl Piece {
 }
 
 /// What a list of networks is called: addresses, where each holds one only.
-fn nouns(networks: &[Cidr]) -> (&'static str, &'static str) {
-    match networks.iter().all(Cidr::is_host) {
-        true => ("address", "addresses"),
-        false => ("network", "networks"),
+fn nouns(networks: &Values) -> (&'static str, &'static str) {
+    match networks.values.iter().any(|one| one.contains(['/', '-'])) {
+        true => ("network", "networks"),
+        false => ("address", "addresses"),
     }
 }
 
-fn addresses(networks: &[Cidr]) -> Vec<String> {
-    let hosts = networks.iter().all(Cidr::is_host);
-    let text = |network: &Cidr| if hosts { network.address().to_string() } else { network.to_string() };
-    networks.iter().map(text).collect()
-}
-
-fn owners(users: &[UidRange], groups: &[Gid]) -> String {
+fn owners(users: &[String], groups: &[String], between: &str) -> String {
     if let ([user], [group]) = (users, groups)
-        && user.dashed().to_string() == group.to_string()
+        && user == group
     {
-        return format!("user or group {group}");
+        return format!("user{between}group {group}");
     }
-    let users_of = |users: &[UidRange]| {
-        let users = users.iter().map(|users| users.dashed().to_string());
-        Label::list("", ("user", "users"), users).text(|text| text.len() < 60)
+    let list = |nouns, items: &[String]| {
+        (!items.is_empty()).then(|| Label::list("", nouns, items).text(|text| text.len() < 60))
     };
-    let users = (!users.is_empty()).then(|| users_of(users));
-    let groups = (!groups.is_empty())
-        .then(|| Label::list("", ("group", "groups"), groups).text(|text| text.len() < 60));
-    users.into_iter().chain(groups).collect::<Vec<_>>().join(" or ")
+    let lists = [list(("user", "users"), users), list(("group", "groups"), groups)];
+    lists.into_iter().flatten().collect::<Vec<_>>().join(between)
 }

@@ -59,9 +59,9 @@ pub(crate) struct ExplainFlags {
     /// Colours: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
     color: ColourChoice,
-    /// Also run `sidecar-init explain` on the injected pods, with the arguments that follow, such as --matrix
-    #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true)]
-    explain: Vec<String>,
+    /// Also run `sidecar-init explain` on the injected pods, with the arguments that follow, such as 8080
+    #[arg(long, value_name = "ARGUMENTS", num_args = 0.., allow_hyphen_values = true)]
+    explain: Option<Vec<String>>,
     /// Program that --explain starts
     #[arg(long, value_name = "PROGRAM", default_value = "sidecar-init")]
     sidecar_init: PathBuf,
@@ -77,7 +77,7 @@ enum ExplanationFormat {
 pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     // Behind a document, the text of `sidecar-init explain` would make it unreadable for programs.
-    if !flags.explain.is_empty() && flags.format != ExplanationFormat::Text {
+    if flags.explain.is_some() && flags.format != ExplanationFormat::Text {
         return Err("--explain: prints text; expected no other --format beside it".into());
     }
     let (files, unread) = flags.input.files();
@@ -106,7 +106,7 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     print(flags, &explained)?;
     let code = explained.iter().map(code).max_by_key(|code| (*code == PROBLEMS, *code)).unwrap_or(0);
     match injected(&explained) {
-        Some(pods) if !flags.explain.is_empty() => {
+        Some(pods) if flags.explain.is_some() => {
             let ended = hand_over(flags, &pods.to_string())?;
             Ok(ExitCode::from(if ended == 0 { code } else { ended }))
         }
@@ -130,7 +130,7 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
         ExplanationFormat::Text => {
             output::print_folded(&text(explained), HANG)?;
             // A command is copied, so it stays in one line.
-            if flags.explain.is_empty() && injected(explained).is_some() {
+            if flags.explain.is_none() && injected(explained).is_some() {
                 output::print(&format!("\nTraffic of the injected pod:\n  {}\n", command(flags)))?;
             }
         }
@@ -148,7 +148,7 @@ fn command(flags: &ExplainFlags) -> String {
         // The cluster's configuration is in no file.
         let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
         let words = injection::explain::command(&words.collect::<Vec<_>>());
-        return format!("sidecar-injector {words} --explain --matrix");
+        return format!("sidecar-injector {words} --explain");
     }
     let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned()];
     words.extend(flags.input.filenames.iter().flat_map(|name| ["-f".to_owned(), name.clone()]));
@@ -169,7 +169,7 @@ fn command(flags: &ExplainFlags) -> String {
         words.extend(["--namespace-annotations".to_owned(), format!("{key}={value}")]);
     }
     words.extend(flags.native_sidecars.then(|| "--native-sidecars".to_owned()));
-    format!("{} | sidecar-init explain -f - --matrix", injection::explain::command(&words))
+    format!("{} | sidecar-init explain -f -", injection::explain::command(&words))
 }
 
 /// Starts `sidecar-init explain` with the injected pods as its manifest; ends with its exit code.
@@ -181,7 +181,7 @@ fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
     };
     let mut child = Command::new(&flags.sidecar_init)
         .args(["explain", "-f", "-"])
-        .args(&flags.explain)
+        .args(flags.explain.iter().flatten())
         .stdin(Stdio::piped())
         .spawn()
         .map_err(|error| failed(&error))?;

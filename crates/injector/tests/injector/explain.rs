@@ -105,9 +105,9 @@ fn the_injected_pods_go_on_to_the_tool() {
     // Stands for the tool: tells its arguments, and what it is given.
     let tool = folder.write("tool", "#!/bin/sh\necho \"$@\"\ncat\nexit 9\n");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a program");
-    let flags = ["--auto", "--sidecar-init", &tool, "--explain", "--matrix", "--uid", "1000"];
+    let flags = ["--auto", "--sidecar-init", &tool, "--explain", "8080", "--uid", "1000"];
     let shown = explain(&web, &flags).with(9).stdout;
-    assert!(shown.contains("explain -f - --matrix --uid 1000\n"), "{shown}");
+    assert!(shown.contains("explain -f - 8080 --uid 1000\n"), "{shown}");
     let given = shown.lines().find(|line| line.starts_with('{')).expect("the pods");
     let given: Value = serde_json::from_str(given).expect("JSON");
     let pod = &given["items"][0]["spec"]["template"]["spec"];
@@ -115,7 +115,7 @@ fn the_injected_pods_go_on_to_the_tool() {
         (&pod["initContainers"][0]["name"], &pod["containers"][1]["name"]),
         (&"istio-init".into(), &"istio-proxy".into())
     );
-    let nobody = explain(&web, &["--auto", "--sidecar-init", "/nonexistent/tool", "--explain", "--matrix"]);
+    let nobody = explain(&web, &["--auto", "--sidecar-init", "/nonexistent/tool", "--explain"]);
     let nobody = nobody.with(1).stderr;
     assert!(nobody.contains("say where it is with --sidecar-init"), "{nobody}");
     // The text can be asked for by name, as in the command that is printed for a cluster.
@@ -125,5 +125,5 @@ fn the_injected_pods_go_on_to_the_tool() {
     let json = json.with(1);
     assert!(json.stdout.is_empty() && json.stderr.contains("--explain: prints text"), "{json:?}");
     // Nothing is injected, so there is nothing to go on with.
-    explain(&web, &["--sidecar-init", &tool, "--explain", "--matrix"]).with(3);
+    explain(&web, &["--sidecar-init", &tool, "--explain"]).with(3);
 }

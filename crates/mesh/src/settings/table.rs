@@ -118,10 +118,11 @@ settings! {
             "Walk through the rules that iptables-save printed into this file; - reads input";
         Expect: "expect" _ [] example "captured" of ["captured", "not-captured"], Value("VERDICT"),
             "Exit with 3 unless the packet is captured, or not-captured";
-        Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
         ExplainFormat: "format" _ []
             example "json" of ["text", "json", "yaml", "picture", "svg"], Value("FORMAT"),
-            "text, json or yaml; pictures of the packet's way through all traffic: picture (text) or svg [default: text]";
+            "text, json or yaml; all traffic with the packet's path: picture (text) or svg [default: text]";
+        PictureOf: "of" _ [] example "traffic" of ["traffic", "summary"], Value("WHAT"),
+            "What a picture shows: traffic or summary (its main paths) [default: traffic]";
     }
     Diff {
         DiffRules: "rules" _ [], Switch, "Print the lines of rules that differ, too";
@@ -135,10 +136,8 @@ settings! {
     }
     Render {
         RenderFormat: "format" _ []
-            example "svg" of ["iptables", "commands", "nft", "json", "yaml", "picture", "svg"], Value("FORMAT"),
-            "iptables, commands, nft, json or yaml; pictures: picture (text) or svg [default: iptables]";
-        PictureOf: "of" _ [] example "traffic" of ["traffic", "summary"], Value("WHAT"),
-            "What a picture shows: traffic or summary (its main paths) [default: traffic]";
+            example "nft" of ["iptables", "commands", "nft", "json", "yaml"], Value("FORMAT"),
+            "iptables, commands, nft, json or yaml [default: iptables]";
     }
     Status {
         StatusVerbose: "verbose" _ [], Switch,

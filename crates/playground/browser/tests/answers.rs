@@ -1,4 +1,4 @@
-//! Answers that can be used: packets of rules, arrows and cases, remedies, copies, files.
+//! Answers that can be used: packets of rules and arrows, remedies, copies, files.
 
 use crate::browser::Browser;
 use crate::page::Input;
@@ -32,20 +32,6 @@ fn rules_and_arrows_show_packets_that_take_them() {
         browser.back();
         browser.wait("return document.getElementById('packet').value === '9999'", &[]);
     }
-    click(&browser, ".usual button", "captured by 15006");
-    assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
-}
-
-#[test]
-fn the_cases_are_a_table() {
-    let browser = Browser::at("flags=-b+'*'+-d+15090,15021");
-    let heads = "return Array.from(document.querySelectorAll('.usual table'), (table) => [
-      table.caption !== null, table.tHead.rows[0].cells[0].textContent,
-      Array.from(table.querySelectorAll('tbody th'), (head) => [head.scope, head.textContent])])";
-    let tables = browser.script(heads, &[]);
-    assert_eq!(tables[1][0], json!(true));
-    assert_eq!(tables[1][1], json!("From outside to"));
-    assert_eq!(tables[1][2][0], json!(["row", "ports 15090,15021 (-d)"]));
 }
 
 #[test]

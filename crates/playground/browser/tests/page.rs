@@ -50,8 +50,6 @@ pub(crate) struct Part {
     pub(crate) way: String,
     /// The picture, as it was drawn.
     pub(crate) picture: String,
-    /// The heads and the verdicts of the common cases, line by line.
-    pub(crate) cases: Vec<Vec<String>>,
     /// The findings, in the form in which a terminal shows them.
     pub(crate) lint: String,
     pub(crate) iptables: String,
@@ -77,11 +75,10 @@ const READ: &str = "
       return `${level.padEnd(8)} ${code} ${option ? `${option}: ` : ''}${text}\n${advice}`;
     };
     const findings = Array.from(article.querySelectorAll('.findings li'), finding).join('');
-    const rows = Array.from(article.querySelectorAll('.usual tr'));
     return {
       title: seen('.title'), notes: texts(article.querySelectorAll('.about li')),
       verdict: article.querySelector('.verdict .badge') ? seen('.verdict') : '',
-      way: seen('.way'), cases: rows.map((row) => texts(Array.from(row.cells).slice(1))),
+      way: seen('.way'),
       lint: findings || `${seen('.count')}\n`, iptables: seen('.iptables'), nft: seen('.nft'),
       picture: decodeURIComponent(image.getAttribute('src').replace('data:image/svg+xml,', '')),
     };

@@ -1,6 +1,6 @@
 //! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
 
-use super::changed::PacketGroup;
+use crate::groups::PacketGroup;
 use crate::pod_packets::{PodPackets, Start};
 use mesh::Proxy;
 use rules::nft::{Field, Interval, Intervals, protocol_number};
@@ -8,6 +8,7 @@ use rules::simulate::{Marks, address, interface_name};
 use rules::{Family, Mark, Protocol};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::hash::Hash;
 
 /// The pod's address among destinations.
 const OWN: &str = "the pod's own address";
@@ -58,7 +59,7 @@ pub struct Values {
 }
 
 impl Packets {
-    pub(crate) fn of(packets: &PodPackets, group: &PacketGroup) -> Self {
+    pub(crate) fn of<E: Copy + Eq + Hash>(packets: &PodPackets, group: &PacketGroup<E>) -> Self {
         let start = &packets.starts[group.start];
         let family = packets.family;
         let values = |field: Field| values(packets, start, group, field);
@@ -94,16 +95,86 @@ impl Packets {
     }
 
     /// Whether no usual packet is among them: they have marks, belong to an older connection, or come from an unusual address.
-    pub(super) fn is_unusual(&self) -> bool {
+    pub(crate) fn is_unusual(&self) -> bool {
         let sources = self.sources.as_ref().filter(|_| self.direction == "outbound");
         let lists = [self.marks.as_ref(), self.connection_marks.as_ref(), self.states.as_ref(), sources];
         lists.into_iter().flatten().any(|values| !values.except)
     }
 
-    pub(super) fn is_same_but_for_family(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_but_for_family(&self, other: &Self) -> bool {
         self.destinations.is_none()
             && self.sources.is_none()
             && Self { families: Vec::new(), ..self.clone() } == Self { families: Vec::new(), ..other.clone() }
+    }
+
+    /// The destinations, where they are not all of the pod's own and of loopback.
+    pub(crate) fn other_destinations(&self) -> Option<&Values> {
+        self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))
+    }
+
+    /// How many properties make a difference, the protocol aside.
+    fn properties(&self) -> usize {
+        let lists = [
+            self.other_destinations(),
+            self.ports.as_ref(),
+            self.sources.as_ref(),
+            self.source_ports.as_ref(),
+            self.interfaces.as_ref(),
+            self.users.as_ref(),
+            self.groups.as_ref(),
+            self.marks.as_ref(),
+            self.connection_marks.as_ref(),
+            self.states.as_ref(),
+        ];
+        lists.into_iter().flatten().count()
+    }
+
+    pub(crate) fn is_only(&self, protocol: &str) -> bool {
+        self.protocols == [protocol]
+    }
+
+    /// Whether no property but the protocol makes a difference.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.properties() == 0
+    }
+
+    /// Whether no property makes a difference.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.is_plain() && self.protocols.len() > 1
+    }
+
+    /// Whether the sender alone makes a difference.
+    pub(crate) fn are_of_owner_alone(&self) -> bool {
+        let owners = usize::from(self.users.is_some()) + usize::from(self.groups.is_some());
+        self.protocols.len() > 1 && owners > 0 && self.properties() == owners
+    }
+
+    /// Whether they are TCP and the port alone makes a difference.
+    pub(crate) fn are_tcp_ports_alone(&self) -> bool {
+        self.is_only("tcp") && self.ports.is_some() && self.properties() == 1
+    }
+
+    /// Takes in packets of another family that are alike but for addresses.
+    pub(crate) fn take_in_family(&mut self, other: &Self) -> bool {
+        let without_addresses = |one: &Self| {
+            let shape = |values: &Option<Values>| {
+                values.as_ref().map(|values| Values { except: values.except, values: Vec::new() })
+            };
+            let (destinations, sources) = (shape(&one.destinations), shape(&one.sources));
+            Self { families: Vec::new(), destinations, sources, ..one.clone() }
+        };
+        if without_addresses(self) != without_addresses(other) {
+            return false;
+        }
+        self.families.extend(other.families.iter().cloned());
+        let lists = [(&mut self.destinations, &other.destinations), (&mut self.sources, &other.sources)];
+        for (own, more) in lists {
+            let Some((own, more)) = own.as_mut().zip(more.as_ref()) else { continue };
+            let new = more.values.iter().filter(|value| !own.values.contains(value)).cloned();
+            let new: Vec<String> = new.collect();
+            own.values.extend(new);
+        }
+        true
     }
 
     /// The properties that a question about one packet may leave open, in words: sources, source ports, users and groups.
@@ -119,20 +190,17 @@ impl Packets {
 
     /// The packets in words. A family is named only where `both_families` are captured. The users and groups of a proxy go
     /// without saying where its traffic is excepted.
-    pub(super) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
+    pub(crate) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
         let protocols: Vec<String> = self.protocols.iter().map(|name| name.to_uppercase()).collect();
         let mut text = format!("{} {}", self.direction, protocols.join(" and "));
-        let is_literal = |values: &Values| values.values[0] != OWN;
+        let is_literal = |values: &Values| !values.is_own();
         let names_addresses = self.destinations.as_ref().is_some_and(is_literal)
             || self.sources.as_ref().is_some_and(|values| self.direction != "outbound" || !values.except);
         if let ([family], true, false) = (&self.families[..], both_families, names_addresses) {
             text += if *family == "ipv4" { " over IPv4" } else { " over IPv6" };
         }
-        let is_within = |values: &Values| values.values.len() > 1 && values.values[0] == OWN;
-        let (is_within, others) = match &self.destinations {
-            Some(values) if is_within(values) => (true, &None),
-            destinations => (false, destinations),
-        };
+        let others = self.other_destinations().cloned();
+        let is_within = self.destinations.is_some() && others.is_none();
         text += if is_within { " within the pod" } else { "" };
         let mut add = |values: &Option<Values>, is: [&str; 2], except: [&str; 2]| {
             text += &Values::said(values, is, except);
@@ -140,7 +208,7 @@ impl Packets {
         let is_inbound = self.direction != "outbound";
         // What is usual goes without saying: a new connection without marks, from the pod's own address.
         let unusual = |values: &Option<Values>| values.clone().filter(|values| !values.except);
-        add(others, [" to"; 2], [" to addresses other than"; 2]);
+        add(&others, [" to"; 2], [" to addresses other than"; 2]);
         add(&self.ports, [" to port", " to ports"], [" to ports other than"; 2]);
         let sources = if is_inbound { self.sources.clone() } else { unusual(&self.sources) };
         add(&sources, [" from"; 2], [" from addresses other than"; 2]);
@@ -175,11 +243,20 @@ impl Packets {
 }
 
 impl Values {
+    pub(crate) fn one(value: String) -> Self {
+        Self { except: false, values: vec![value] }
+    }
+
     /// The values after the words for one and for several; empty where they make no difference.
     fn said(values: &Option<Self>, is: [&str; 2], except: [&str; 2]) -> String {
         let Some(values) = values else { return String::new() };
         let [one, several] = if values.except { except } else { is };
         format!("{} {}", if values.is_single() { one } else { several }, values.listed())
+    }
+
+    /// Whether the pod's own address is the first of them.
+    pub(crate) fn is_own(&self) -> bool {
+        self.values[0] == OWN
     }
 
     /// Whether it is one value, and no range.
@@ -201,7 +278,7 @@ impl Values {
 }
 
 /// How many numbers a range of ports, users or groups has; 1 for anything else.
-fn count_in(value: &str) -> usize {
+pub(crate) fn count_in(value: &str) -> usize {
     let range = value
         .split_once('-')
         .and_then(|(first, last)| Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1));
@@ -209,7 +286,12 @@ fn count_in(value: &str) -> usize {
 }
 
 /// The values of a field, or those that it lacks, whichever are fewer; `None` where it makes no difference.
-fn values(packets: &PodPackets, start: &Start, group: &PacketGroup, field: Field) -> Option<Values> {
+fn values<E: Copy + Eq + Hash>(
+    packets: &PodPackets,
+    start: &Start,
+    group: &PacketGroup<E>,
+    field: Field,
+) -> Option<Values> {
     let values = group.values(field)?;
     let mut others = start.values(field)?;
     let except = !packets.is_narrow(values, &others, field);
@@ -219,7 +301,11 @@ fn values(packets: &PodPackets, start: &Start, group: &PacketGroup, field: Field
 }
 
 /// The destinations; those within the pod as its own address and those of loopback.
-fn destinations(packets: &PodPackets, start: &Start, group: &PacketGroup) -> Option<Values> {
+fn destinations<E: Copy + Eq + Hash>(
+    packets: &PodPackets,
+    start: &Start,
+    group: &PacketGroup<E>,
+) -> Option<Values> {
     let field = Field::Destination(packets.family);
     if !start.is_within {
         return values(packets, start, group, field);

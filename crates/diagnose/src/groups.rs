@@ -1,0 +1,308 @@
+//! Groups of packets: sets that end alike, joined and widened to few descriptions.
+
+use crate::pod_packets::{PodPackets, Start};
+use rules::nft::{Field, Interval, Intervals};
+use rules::simulate::{Marks, PacketSet};
+use rules::{ConnState, Family};
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Packets of a start by what sets them apart from all of it, and how they end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PacketGroup<E> {
+    /// The number of its start.
+    pub(crate) start: usize,
+    /// The values of each of [`GROWTH`]; `None` for all.
+    values: [Option<Intervals>; GROWTH.len()],
+    /// The marks of packet and connection; `None` for all.
+    pub(crate) marks: [Option<Vec<Marks>>; 2],
+    pub(crate) states: Vec<ConnState>,
+    pub(crate) end: E,
+}
+
+/// The properties along which groups are joined: those first that are best left out of a description.
+pub(crate) const GROWTH: [Field; 8] = [
+    Field::SourcePort,
+    Field::Source(Family::V4),
+    Field::Gid,
+    Field::Uid,
+    Field::InInterface,
+    Field::Destination(Family::V4),
+    Field::DestinationPort,
+    Field::Protocol,
+];
+
+impl<E: Copy + Eq + Hash> PacketGroup<E> {
+    pub(crate) fn of(index: usize, start: &Start, all: &PacketSet, packets: &PacketSet, end: E) -> Self {
+        let apart = |marks: &Marks, of_all: &Marks| (marks != of_all).then(|| vec![marks.clone()]);
+        Self {
+            start: index,
+            values: GROWTH.map(|field| {
+                let own = packets.values(field).map(Intervals::joined)?;
+                (Some(&own) != start.values(field).as_ref()).then_some(own)
+            }),
+            marks: [apart(packets.mark(), all.mark()), apart(packets.connmark(), all.connmark())],
+            states: vec![packets.state],
+            end,
+        }
+    }
+
+    /// The values of a field that set the group apart.
+    pub(crate) fn values(&self, field: Field) -> Option<&Intervals> {
+        self.values[place(field)].as_ref()
+    }
+
+    pub(crate) fn with(&self, field: Field, values: Option<Intervals>) -> Self {
+        let mut other = self.clone();
+        other.values[place(field)] = values;
+        other
+    }
+
+    pub(crate) fn with_marks(&self, at: usize, marks: Option<Vec<Marks>>) -> Self {
+        let mut other = self.clone();
+        other.marks[at] = marks;
+        other
+    }
+
+    /// The packets of the group.
+    pub(crate) fn sets<'a>(&'a self, start: &'a Start) -> impl Iterator<Item = PacketSet> + 'a {
+        let of_state = start.sets.iter().filter(|set| self.states.contains(&set.state));
+        of_state.flat_map(|set| {
+            let narrowed = GROWTH.into_iter().fold(set.clone(), |set, field| match self.values(field) {
+                Some(values) => set.with(field, values),
+                None => set,
+            });
+            let all = [set.mark(), set.connmark()].map(|marks| vec![marks.clone()]);
+            let [marks, connmarks] =
+                [0, 1].map(|at| self.marks[at].clone().unwrap_or_else(|| all[at].clone()));
+            let pairs = marks
+                .into_iter()
+                .flat_map(move |mark| connmarks.clone().into_iter().map(move |one| (mark.clone(), one)));
+            pairs.map(move |(mark, connmark)| narrowed.clone().marked(mark, connmark))
+        })
+    }
+}
+
+/// The place of a field in [`GROWTH`], whichever the family and the interface's direction.
+fn place(field: Field) -> usize {
+    let kind = |field: Field| match field {
+        Field::OutInterface => std::mem::discriminant(&Field::InInterface),
+        field => std::mem::discriminant(&field),
+    };
+    GROWTH.iter().position(|one| kind(*one) == kind(field)).expect("a field with values")
+}
+
+/// Joins groups that differ in one property alone, as long as there are any.
+pub(crate) fn joined<E: Copy + Eq + Hash>(
+    mut groups: Vec<PacketGroup<E>>,
+    start: &Start,
+) -> Vec<PacketGroup<E>> {
+    loop {
+        let before = groups.len();
+        groups = along(
+            groups,
+            |group| PacketGroup { states: Vec::new(), ..group.clone() },
+            |one, other| {
+                one.states.extend(other.states);
+            },
+        );
+        for marks in 0..2 {
+            groups = along(
+                groups,
+                |group| group.with_marks(marks, None),
+                |one, other| {
+                    let lists = (one.marks[marks].take(), &other.marks[marks]);
+                    let (Some(own), Some(more)) = lists else { return };
+                    let all = [start.sets[0].mark(), start.sets[0].connmark()][marks];
+                    let own = Marks::joined([own, more.clone()].concat());
+                    one.marks[marks] = (own != [all.clone()]).then_some(own);
+                },
+            );
+        }
+        for field in GROWTH {
+            groups = along(
+                groups,
+                |group| group.with(field, None),
+                |one, other| {
+                    let all = [&*one, &other].map(|group| group.values(field).cloned());
+                    let [Some(mut own), Some(more)] = all else { return *one = one.with(field, None) };
+                    own.union(&more);
+                    let own = own.joined();
+                    let is_all = start.values(field).as_ref() == Some(&own);
+                    *one = one.with(field, (!is_all).then_some(own));
+                },
+            );
+        }
+        if groups.len() == before {
+            return groups;
+        }
+    }
+}
+
+/// More groups than so many are not widened over each other.
+const MAX_WIDENED: usize = 40;
+
+/// Widens groups over others that end alike, so that they are said in fewer words; those that others hold then go.
+pub(crate) fn widened<E: Copy + Eq + Hash>(
+    groups: &[PacketGroup<E>],
+    packets: &PodPackets,
+    start: &Start,
+) -> Vec<PacketGroup<E>> {
+    let alike =
+        |group: &PacketGroup<E>| groups.iter().filter(|other| other.end == group.end).collect::<Vec<_>>();
+    let mut kept = disjoined(
+        groups.iter().map(|group| widen(group, &alike(group), &[], &GROWTH, start)).collect(),
+        start,
+    );
+    kept.sort_by_key(|group| {
+        let is_narrow = |field: &Field| {
+            let (values, all) = (group.values(*field), start.values(*field));
+            values.zip(all).is_some_and(|(values, all)| packets.is_narrow(values, &all, *field))
+        };
+        GROWTH.iter().filter(|field| is_narrow(field)).count()
+    });
+    kept
+}
+
+/// The groups without those that others with the same end hold.
+pub(crate) fn disjoined<E: Copy + Eq + Hash>(
+    mut groups: Vec<PacketGroup<E>>,
+    start: &Start,
+) -> Vec<PacketGroup<E>> {
+    // Groups with the fewest properties of their own hold the others.
+    groups.sort_by_key(|group| group.values.iter().flatten().count() + group.marks.iter().flatten().count());
+    let mut kept: Vec<PacketGroup<E>> = Vec::new();
+    for group in groups {
+        let others: Vec<&PacketGroup<E>> = kept.iter().filter(|other| other.end == group.end).collect();
+        if others.len() > MAX_WIDENED || !is_covered(group.clone(), &others, start) {
+            kept.push(group);
+        }
+    }
+    kept
+}
+
+/// The widest group that holds this one, and else only packets of those that are alike or that are of no consequence.
+/// Those of no consequence only make lists of addresses shorter. Only these fields are widened; the protocol over packets that are alike.
+pub(crate) fn widen<E: Copy + Eq + Hash>(
+    group: &PacketGroup<E>,
+    alike: &[&PacketGroup<E>],
+    others: &[&PacketGroup<E>],
+    fields: &[Field],
+    start: &Start,
+) -> PacketGroup<E> {
+    let over: Vec<&PacketGroup<E>> = [alike, others].concat();
+    let mut wide = group.clone();
+    if over.len() > MAX_WIDENED {
+        return wide;
+    }
+    for at in 0..2 {
+        let wider = wide.with_marks(at, None);
+        if wide.marks[at].is_some() && is_covered(wider.clone(), &over, start) {
+            wide = wider;
+        }
+    }
+    for field in fields.iter().copied() {
+        let lists =
+            |of: &[&PacketGroup<E>]| of.iter().map(|one| one.values(field).cloned()).collect::<Vec<_>>();
+        let is_address = matches!(field, Field::Source(_) | Field::Destination(_));
+        let of_others = lists(others).into_iter().filter(|list| is_address && list.is_some());
+        let lists = std::iter::once((None, false))
+            .chain(lists(alike).into_iter().map(|list| (list, false)))
+            .chain(of_others.map(|list| (list, true)));
+        for (list, is_other) in lists {
+            let Some(own) = wide.values(field) else { break };
+            let more = list.map(|list| {
+                let mut more = own.clone();
+                more.union(&list);
+                more.joined()
+            });
+            // Values that no packet of the start has divide no list.
+            let length = |values: &Intervals| {
+                let mut values = values.clone();
+                let mut holes = Intervals::from(Interval { first: 0, last: u128::MAX });
+                holes.remove(&start.values(field).unwrap_or_default());
+                values.union(&holes);
+                values.joined().ranges().len()
+            };
+            let is_longer = is_other && more.as_ref().is_some_and(|more| length(more) >= length(own));
+            let more = more.filter(|all| start.values(field).as_ref() != Some(all));
+            let wider = wide.with(field, more);
+            let is_held = match (start.values(field), field) {
+                (Some(mut added), Field::Protocol) => {
+                    added.remove(own);
+                    is_covered(wide.with(field, Some(added)), alike, start)
+                }
+                _ => is_covered(wider.clone(), &over, start),
+            };
+            if wider != wide && !is_longer && is_held {
+                wide = wider;
+            }
+        }
+    }
+    wide
+}
+
+/// Whether every packet of the group is in one of the others.
+pub(crate) fn is_covered<E: Copy + Eq + Hash>(
+    group: PacketGroup<E>,
+    others: &[&PacketGroup<E>],
+    start: &Start,
+) -> bool {
+    let Some((first, others)) = others.split_first() else { return false };
+    if !group.states.iter().all(|one| first.states.contains(one)) {
+        return is_covered(group, others, start);
+    }
+    let mut inner = group;
+    for field in GROWTH {
+        let Some(taken) = first.values(field) else { continue };
+        let Some(own) = inner.values(field).cloned().or_else(|| start.values(field)) else { continue };
+        let mut left = own.clone();
+        left.remove(taken);
+        if !left.is_empty() && !is_covered(inner.with(field, Some(left)), others, start) {
+            return false;
+        }
+        let both = own.common(taken);
+        if both.is_empty() {
+            return true;
+        }
+        inner = inner.with(field, Some(both));
+    }
+    for at in 0..2 {
+        let Some(taken) = &first.marks[at] else { continue };
+        let all = [start.sets[0].mark(), start.sets[0].connmark()][at];
+        let own = inner.marks[at].clone().unwrap_or_else(|| vec![all.clone()]);
+        let left = taken
+            .iter()
+            .fold(own.clone(), |left, taken| left.iter().flat_map(|one| one.minus(taken)).collect());
+        if !left.is_empty() && !is_covered(inner.with_marks(at, Some(left)), others, start) {
+            return false;
+        }
+        let both: Vec<Marks> =
+            own.iter().flat_map(|one| taken.iter().filter_map(|taken| one.common(taken))).collect();
+        if both.is_empty() {
+            return true;
+        }
+        inner = inner.with_marks(at, Some(both));
+    }
+    true
+}
+
+/// Joins groups that are equal without one property.
+fn along<E: Copy + Eq + Hash>(
+    groups: Vec<PacketGroup<E>>,
+    without: impl Fn(&PacketGroup<E>) -> PacketGroup<E>,
+    join: impl Fn(&mut PacketGroup<E>, PacketGroup<E>),
+) -> Vec<PacketGroup<E>> {
+    let mut places: HashMap<PacketGroup<E>, usize> = HashMap::new();
+    let mut kept: Vec<PacketGroup<E>> = Vec::new();
+    for group in groups {
+        match places.get(&without(&group)) {
+            Some(&place) => join(&mut kept[place], group),
+            None => {
+                places.insert(without(&group), kept.len());
+                kept.push(group);
+            }
+        }
+    }
+    kept
+}

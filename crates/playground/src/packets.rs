@@ -1,0 +1,92 @@
+//! Packets that can be asked about: for each rule and each arrow those that take it.
+
+use diagnose::explain::{PodContext, RuleView, VerdictKind, explain, written};
+use diagnose::picture::{Panel, Picture};
+use mesh::Capture;
+use rules::Family;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A packet that can be asked about.
+#[derive(Clone, Debug, Serialize)]
+pub struct PagePacket {
+    /// The words that ask about it.
+    pub ask: String,
+    pub kind: VerdictKind,
+    /// The lines of the text for iptables-restore whose rules it matches, or may, counted from 0.
+    pub lines: Vec<usize>,
+    /// The arrow of the picture that it takes.
+    pub arrow: Option<(usize, usize)>,
+}
+
+/// A packet of each kind that the rules tell apart.
+pub(crate) fn packets(
+    capture: &Capture,
+    pod: &PodContext,
+    picture: &Picture,
+    iptables: &str,
+) -> Vec<PagePacket> {
+    let rule_views: Vec<RuleView> =
+        capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect();
+    let lines = lines(iptables);
+    let mut asks = BTreeSet::new();
+    let of_packet = |packet: &rules::simulate::Packet| {
+        let rule_view = rule_views.iter().find(|rule_view| rule_view.family == packet.family())?;
+        let explained = explain(&rule_view.view, &rule_view.routing, packet);
+        let of_chain = |at: rules::simulate::At| {
+            let chain = &rule_view.view.chains()[at.chain];
+            lines.get(&(rule_view.family, &*chain.table, &*chain.chain))?.get(at.rule).copied()
+        };
+        Some(PagePacket {
+            ask: written(packet, pod, true).filter(|ask| asks.insert(ask.clone()))?,
+            kind: VerdictKind::of(explained.outcome().verdict).0,
+            lines: explained.rules_met().filter_map(of_chain).collect(),
+            arrow: picture.at(packet),
+        })
+    };
+    picture.panels().iter().flat_map(Panel::examples).filter_map(of_packet).collect()
+}
+
+/// The numbers of the lines of each chain's rules, in the order of the chain, in a text for iptables-restore and
+/// ip6tables-restore.
+fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
+    let mut found: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    let (mut family, mut table) = (Family::V4, "");
+    for (number, line) in text.lines().enumerate() {
+        match line.split_once(' ') {
+            Some((verb @ ("-A" | "-I"), rule)) => {
+                let mut words = rule.split(' ');
+                let of_chain = found.entry((family, table, words.next().unwrap_or_default())).or_default();
+                let place =
+                    words.next().filter(|_| verb == "-I").and_then(|place| place.parse::<usize>().ok());
+                // Positions are counted from 1.
+                let index = place.map_or(of_chain.len(), |place| place.saturating_sub(1).min(of_chain.len()));
+                of_chain.insert(index, number);
+            }
+            Some(("*", name)) => table = name,
+            Some(("#", program)) => {
+                family = if program.starts_with("ip6") { Family::V6 } else { Family::V4 };
+            }
+            Some(_) | None => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserted_rules_stand_at_their_place_in_the_chain() {
+        let text = "# iptables-restore\n* nat\n-N A\n-A OUTPUT -j A\n-I OUTPUT 1 -p udp -j RETURN\n\
+                    -I OUTPUT 2 -o lo -j RETURN\n-A A -j RETURN\nCOMMIT\n\
+                    # ip6tables-restore\n* nat\n-A OUTPUT -j RETURN\nCOMMIT\n";
+        let expected = [
+            ((Family::V4, "nat", "A"), vec![6]),
+            ((Family::V4, "nat", "OUTPUT"), vec![4, 5, 3]),
+            ((Family::V6, "nat", "OUTPUT"), vec![10]),
+        ];
+        assert_eq!(lines(text), BTreeMap::from(expected));
+    }
+}
