@@ -12,11 +12,11 @@ use crate::RuleReason;
 use crate::mesh::Mesh;
 use crate::reason::{Cause, Meaning};
 use crate::settings::Setting;
-use rules::field::Field;
-use rules::simulate::{At, View, ViewChain, ViewRule};
+use rules::field::{Condition, Field};
+use rules::simulate::{At, View, ViewChain, ViewRule, loopback_interface};
 use rules::{Hook, ListedCondition, Origin};
 use std::collections::{BTreeSet, HashSet};
-use summary::{FieldValues, RuleSummary};
+use summary::RuleSummary;
 
 /// A rule of a mesh's.
 #[derive(Clone, Debug)]
@@ -120,8 +120,9 @@ impl RuleContext<'_> {
     }
 
     /// Whether a rule in OUTPUT of the rule's table asks for these interfaces.
-    pub fn leave_by(&self, interfaces: &FieldValues) -> bool {
-        self.owned.left_by.contains(&(&*self.chain.table, interfaces.clone()))
+    pub fn leave_by(&self, interfaces: &Condition) -> bool {
+        let leaving = Condition { field: Field::OutInterface, ..interfaces.clone() };
+        self.owned.left_by.contains(&(&*self.chain.table, leaving))
     }
 }
 
@@ -132,7 +133,7 @@ struct OwnedView<'a> {
     /// The meshes to whose chains base chains lead, and in which tables.
     led_to: BTreeSet<(Mesh, &'a str)>,
     /// The interfaces that rules in OUTPUT ask for, by table.
-    left_by: BTreeSet<(&'a str, FieldValues)>,
+    left_by: BTreeSet<(&'a str, Condition)>,
 }
 
 impl<'a> OwnedView<'a> {
@@ -262,13 +263,14 @@ pub fn named(view: View) -> View {
     view.with_origins(origins)
 }
 
-pub fn is_loopback(values: Option<&FieldValues>) -> bool {
-    values.is_some_and(|values| !values.negated && values.items.iter().any(|item| item == "lo"))
+pub fn is_loopback(interfaces: Option<&Condition>) -> bool {
+    interfaces.is_some_and(|one| !one.negated && loopback_interface().within(&one.values))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rules::field::{Intervals, interface_number};
     use rules::{Family, parse};
 
     /// The reasons of the rules of a table that holds a mesh's chains, and which of the rules packets come to.
@@ -445,7 +447,10 @@ mod tests {
 
     #[test]
     fn loopback_is_the_interface_and_not_all_others() {
-        let values = |negated, name: &str| FieldValues { negated, items: vec![name.to_owned()] };
+        let values = |negated, name: &str| Condition {
+            negated,
+            ..Condition::is(Field::InInterface, Intervals::one(interface_number(name)))
+        };
         assert!(is_loopback(Some(&values(false, "lo"))));
         assert!(!is_loopback(Some(&values(true, "lo"))) && !is_loopback(Some(&values(true, "eth0"))));
         assert!(!is_loopback(Some(&values(false, "eth0"))) && !is_loopback(None));

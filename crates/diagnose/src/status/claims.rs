@@ -1,14 +1,14 @@
 //! Rules as claims: which traffic a rule is about, what becomes of it, and whose traffic is the proxy's by that.
 
 use mesh::reason::{Meaning, Phrase};
-use mesh::recognition::summary::{RuleSummary, field_condition};
+use mesh::recognition::summary::{RuleSummary, field_condition, items};
 use mesh::recognition::{RecognizedRule, Role, recognized};
 use mesh::settings::Setting;
 use mesh::{Proxy, RuleReason};
-use rules::field::Field;
+use rules::field::{Condition, Field};
 use rules::simulate::{View, ViewRule};
-use rules::{Action, Mark, Origin, PortRange, Target, TrafficEffect};
-use std::str::FromStr;
+use rules::{Action, Gid, Mark, Origin, PortRange, Target, TrafficEffect, Uid};
+use std::borrow::Cow;
 
 /// A rule that decides what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
         meaning,
         reason,
         setting: recognized.setting,
-        items: items(origin, meaning, summary),
+        items: listed(origin, meaning, summary),
         listener,
         exclusions: if is_captured { exclusions(meaning, recognized) } else { Vec::new() },
         sentence: row.claim.filter(|_| decides)?,
@@ -76,52 +76,48 @@ pub(super) fn claim(view: &View, recognized: &RecognizedRule<'_>) -> Option<Clai
 }
 
 /// The items of the list that a rule is about, users and groups each with its noun.
-fn items(origin: Origin, meaning: Meaning, summary: &RuleSummary) -> Vec<String> {
+fn listed(origin: Origin, meaning: Meaning, summary: &RuleSummary) -> Vec<String> {
     let noun = match origin.item {
         Some(Field::Uid) => "user ",
         Some(Field::Gid) => "group ",
         _ => "",
     };
     let ports = summary.destination_port.as_ref().filter(|_| meaning == Meaning::ExcludedOwner);
-    let ports = ports.map(|values| format!(": port {}", values.items.join(","))).unwrap_or_default();
-    let items = origin.item.and_then(|field| summary.values(field)).map(|values| values.items.iter());
-    items.into_iter().flatten().map(|item| format!("{noun}{item}{ports}")).collect()
+    let ports = ports.map(|ports| format!(": port {}", items(ports).join(","))).unwrap_or_default();
+    let values = origin.item.and_then(|field| summary.values(field)).map(items);
+    values.into_iter().flatten().map(|item| format!("{noun}{item}{ports}")).collect()
 }
 
 /// Exclusions by a capturing rule's own conditions.
 fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<(Meaning, Vec<String>)> {
     let conditions = recognized.rule.conditions.iter().filter_map(field_condition);
-    let fields = conditions.filter(|condition| condition.negated).map(|condition| condition.field);
-    let exclusion = |field: Field| {
-        let noun = if matches!(field, Field::Mark(_)) { "mark " } else { "" };
-        let items = recognized.summary.values(field)?.items.iter().map(|item| format!("{noun}{item}"));
-        Some((meaning.exception(field)?, items.collect()))
+    let exclusion = |condition: Cow<'_, Condition>| {
+        let noun = if matches!(condition.field, Field::Mark(_)) { "mark " } else { "" };
+        let texts = items(&condition).into_iter().map(|item| format!("{noun}{item}"));
+        Some((meaning.exception(condition.field)?, texts.collect()))
     };
-    fields.filter_map(exclusion).collect()
+    conditions.filter(|condition| condition.negated).filter_map(exclusion).collect()
 }
 
 /// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens
 /// is not included.
 pub fn proxy(view: &View) -> Proxy {
-    let claims: Vec<Claim> =
-        recognized(view).iter().filter_map(|recognized| claim(view, recognized)).collect();
-    proxy_of(&claims)
-}
-
-/// The same by what was claimed.
-pub(super) fn proxy_of(claims: &[Claim]) -> Proxy {
-    let own = claims.iter().filter(|claim| claim.meaning == Meaning::ProxyOutbound);
-    let items: Vec<&String> = own.flat_map(|claim| &claim.items).collect();
-    let exclusions = claims.iter().flat_map(|claim| &claim.exclusions).flat_map(|(_, items)| items);
-    Proxy {
-        uids: all(items.iter().copied(), "user "),
-        gids: all(items.iter().copied(), "group "),
-        mark: all::<Mark>(exclusions, "mark ").first().copied(),
-        ..Proxy::default()
+    let mut proxy = Proxy::default();
+    for recognized in recognized(view).iter().filter(|recognized| recognized.is_reached) {
+        let Some(meaning) = recognized.meaning() else { continue };
+        for condition in recognized.rule.conditions.iter().filter_map(field_condition) {
+            let single = condition.values.ranges().iter().filter(|range| range.is_single());
+            let ids = single.filter_map(|range| u32::try_from(range.first).ok());
+            let is_own = meaning == Meaning::ProxyOutbound && !condition.negated;
+            match condition.field {
+                Field::Uid if is_own => proxy.uids.extend(ids.filter_map(Uid::new)),
+                Field::Gid if is_own => proxy.gids.extend(ids.filter_map(Gid::new)),
+                Field::Mark(mask) if condition.negated && meaning.row().effect == TrafficEffect::Captured => {
+                    proxy.mark = proxy.mark.or(ids.map(|value| Mark { value, mask }).next());
+                }
+                _ => {}
+            }
+        }
     }
-}
-
-/// The values after a noun.
-fn all<'a, T: FromStr>(items: impl Iterator<Item = &'a String>, noun: &str) -> Vec<T> {
-    items.filter_map(|item| item.strip_prefix(noun)?.parse().ok()).collect()
+    proxy
 }

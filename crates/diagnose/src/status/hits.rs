@@ -2,7 +2,7 @@
 
 use super::parts::shown;
 use mesh::reason::{Meaning, Phrase};
-use mesh::recognition::RecognizedRule;
+use mesh::recognition::{RecognizedRule, summary::items};
 use rules::field::Field;
 use rules::{ByFamily, Hits};
 use serde::{Deserialize, Serialize};
@@ -112,12 +112,12 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
             _ => "interface",
         };
         let other = if values.negated { " other than" } else { "" };
-        Some(format!("{noun}{other} {}", shown(&values.items)))
+        Some(format!("{noun}{other} {}", shown(&items(values))))
     };
     let ports = (meaning == Meaning::ExcludedOwner).then_some(Field::DestinationPort);
-    let items: Vec<String> = item.into_iter().chain(ports).filter_map(list).collect();
+    let lists: Vec<String> = item.into_iter().chain(ports).filter_map(list).collect();
     let Phrase { before, all, after } = meaning.row().counted;
-    match items.join(", ").as_str() {
+    match lists.join(", ").as_str() {
         "" => all.to_owned(),
         // The whole list goes by one name.
         _ if before.is_empty() && !all.is_empty() => all.to_owned(),

@@ -6,8 +6,8 @@ use super::reason::{ROWS, Reason};
 use crate::limit::Limit;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
-use crate::recognition::summary::FieldValues;
 use crate::recognition::{Role, RuleContext, TableKind, is_loopback};
+use rules::field::Condition;
 use rules::{Family, Hook};
 
 /// What is known of the mesh's rules.
@@ -48,7 +48,7 @@ impl Reasons for Known {
 
 fn read(context: &RuleContext<'_>) -> Option<Reason> {
     let (summary, leads_on) = (context.summary, context.to.is_some());
-    let is_one = |values: &Option<FieldValues>| values.as_ref().is_some_and(|values| !values.negated);
+    let is_one = |values: &Option<Condition>| values.as_ref().is_some_and(|values| !values.negated);
     match (context.kind(), context.role) {
         (TableKind::Mangle, _) => Some(Reason::ProxyToApplication),
         (TableKind::Raw, _) => Some(Reason::DnsZone),

@@ -11,12 +11,12 @@ use crate::facts::DNS_PORT;
 use crate::limit::Caution;
 use crate::policy::Reasons;
 use crate::reason::ReasonRow;
-use crate::recognition::summary::{FieldValues, RuleSummary};
+use crate::recognition::summary::{RuleSummary, items};
 use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, is_loopback};
 use crate::settings::Setting;
+use rules::field::{Condition, Intervals};
 use rules::simulate::ViewRule;
 use rules::{Action, Family, Hook, PortRange, Target};
-use std::collections::BTreeSet;
 
 /// What is known of the mesh's rules.
 pub(crate) struct Known;
@@ -76,7 +76,7 @@ impl Reasons for Known {
 fn owns(context: &RuleContext<'_>) -> bool {
     let summary = context.summary;
     let is_capturing = matches!(context.kind(), TableKind::Nat | TableKind::Mangle);
-    let is_one = |values: &Option<FieldValues>| values.as_ref().is_some_and(|values| !values.negated);
+    let is_one = |values: &Option<Condition>| values.as_ref().is_some_and(|values| !values.negated);
     let is_interface = (is_one(&summary.in_interface) || is_one(&summary.out_interface))
         && [&summary.source, &summary.destination, &summary.destination_port]
             .iter()
@@ -101,7 +101,7 @@ fn is_base_dns(context: &RuleContext<'_>) -> bool {
     let RuleContext { rule, summary, .. } = context;
     let is_to = |port: u16| {
         let ports = summary.destination_port.as_ref();
-        ports.is_some_and(|ports| !ports.negated && ports.items == [port.to_string()])
+        ports.is_some_and(|ports| !ports.negated && ports.values == Intervals::one(port.into()))
     };
     let is_of_agent = |port: &u16| {
         is_to(*port) && matches!(&rule.action, Action::Source(to) if to == "SNAT --to-source 127.0.0.1")
@@ -148,12 +148,14 @@ fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
         // port shows that it is the tunnel's.
         let of_proxy = |rule: &ViewRule| RuleSummary::of(&rule.conditions).destination_port;
         let mut of_proxy = context.view().chains().iter().flat_map(|chain| &chain.rules).filter_map(of_proxy);
-        let is_tunnels = |port: &String| {
-            *port == TUNNEL_PORT.to_string() || of_proxy.any(|but| but.negated && but.items.contains(port))
-        };
-        let is_alone = context.kind() == TableKind::Nat && context.is_first() && ports.items.len() == 1;
-        let is_tunnels = is_alone && ports.items.iter().all(is_tunnels);
-        return Some(if is_tunnels { Reason::TunnelPort } else { Reason::ExcludedInboundPort });
+        let is_alone =
+            context.kind() == TableKind::Nat && context.is_first() && ports.values.single().is_some();
+        let is_tunnels = ports.values == Intervals::one(TUNNEL_PORT.number().into())
+            || of_proxy.any(|but| but.negated && ports.values.within(&but.values));
+        return Some(match is_alone && is_tunnels {
+            true => Reason::TunnelPort,
+            false => Reason::ExcludedInboundPort,
+        });
     }
     match (&summary.source, is_loopback(summary.in_interface.as_ref()), summary.more) {
         (Some(_), ..) => Some(Reason::ProxyToApplication),
@@ -186,7 +188,7 @@ fn outbound(context: &RuleContext<'_>) -> Option<Reason> {
         (Some(_), ..) => Some(Reason::ProxyOutbound),
         (None, Some(networks), _) => {
             let loopback = |item: &String| item.starts_with("127.") || item == "::1";
-            let is_loopback = networks.items.iter().all(loopback);
+            let is_loopback = items(networks).iter().all(loopback);
             Some(if is_loopback { Reason::Loopback } else { Reason::ExcludedNetwork })
         }
         (None, None, Some(_)) => Some(Reason::ExcludedOutboundPort),
@@ -231,10 +233,10 @@ fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
     let of_proxy = found
         .iter()
         .filter(names_proxy)
-        .filter_map(|recognized| Some(recognized.summary.gid.as_ref()?.items.clone()));
-    let of_proxy: BTreeSet<String> = of_proxy.flatten().collect();
+        .filter_map(|recognized| Some(recognized.summary.gid.as_ref()?.values.ranges().to_vec()));
+    let of_proxy: Intervals = of_proxy.flatten().collect();
     for recognized in found {
-        let others = |values: &FieldValues| !values.items.iter().any(|group| of_proxy.contains(group));
+        let others = |groups: &Condition| !groups.values.meets(&of_proxy);
         if recognized.reason == Some(Reason::ProxyOutbound.into())
             && recognized.rule.origin.is_none()
             && RuleReason::of_comment(&recognized.rule.comment).is_none()

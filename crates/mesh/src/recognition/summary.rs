@@ -1,13 +1,14 @@
 //! What a rule matches, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
 //! few words.
 
-use rules::nft::{self, Field};
-use rules::{ListedCondition, Mark, Match, render};
+use rules::nft::{Condition, Field, Intervals, protocol_number};
+use rules::{ListedCondition, Mark, Match, Protocol, render};
 use std::borrow::Cow;
+use std::mem::discriminant;
 
 /// The field that a listed condition looks at and the values that it matches, however the backend writes it; `None` where
 /// it looks at none, or is not understood.
-pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, nft::Condition>> {
+pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>> {
     match condition {
         ListedCondition::Known(known) => known.condition().map(Cow::Owned),
         ListedCondition::Nft(condition) => Some(Cow::Borrowed(condition)),
@@ -19,25 +20,17 @@ pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, nft::Condi
     }
 }
 
-/// The values that a field may have, or, negated, may not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FieldValues {
-    pub negated: bool,
-    pub items: Vec<String>,
-}
-
 /// The fields that rules of the policy ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSummary {
-    pub in_interface: Option<FieldValues>,
-    pub out_interface: Option<FieldValues>,
-    pub source: Option<FieldValues>,
-    pub destination: Option<FieldValues>,
-    pub destination_port: Option<FieldValues>,
-    pub uid: Option<FieldValues>,
-    pub gid: Option<FieldValues>,
-    /// The mark of the packet, as [`Mark`] is written.
-    pub mark: Option<FieldValues>,
+    pub in_interface: Option<Condition>,
+    pub out_interface: Option<Condition>,
+    pub source: Option<Condition>,
+    pub destination: Option<Condition>,
+    pub destination_port: Option<Condition>,
+    pub uid: Option<Condition>,
+    pub gid: Option<Condition>,
+    pub mark: Option<Condition>,
     /// Whether it matches TCP; UDP. Neither, if it matches no protocol.
     pub tcp: bool,
     pub udp: bool,
@@ -55,89 +48,60 @@ impl RuleSummary {
                 ListedCondition::Known(Match::Comment(comment)) => {
                     summary.comment = Some(comment.as_str().to_owned());
                 }
-                ListedCondition::Known(known) => {
-                    let Some(condition) = known.condition() else { continue };
-                    let items = match known {
-                        // As they were given: `+` for all that start so, and the order of ports.
-                        Match::InInterface(name) | Match::OutInterface(name) => {
-                            vec![name.value().to_string()]
-                        }
-                        Match::DestinationPorts(ports) => {
-                            ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect()
-                        }
-                        _ => items(&condition),
-                    };
-                    summary.field(condition.field, FieldValues { negated: condition.negated, items });
-                }
-                ListedCondition::Nft(condition) => {
-                    let values = FieldValues { negated: condition.negated, items: items(condition) };
-                    summary.field(condition.field, values);
+                ListedCondition::Known(_) | ListedCondition::Nft(_) => {
+                    field_condition(condition).into_iter().for_each(|one| summary.take(one.into_owned()));
                 }
                 ListedCondition::Always(_) | ListedCondition::Protocol(_) => {}
                 ListedCondition::DestinationLocal(_)
                 | ListedCondition::TcpFlags { .. }
-                | ListedCondition::Unknown(_) => {
-                    summary.more = true;
-                }
+                | ListedCondition::Unknown(_) => summary.more = true,
             }
         }
         summary
     }
 
-    /// The values of a field.
-    pub fn values(&self, field: Field) -> Option<&FieldValues> {
-        let values = match field {
-            Field::InInterface => &self.in_interface,
-            Field::OutInterface => &self.out_interface,
-            Field::Source(_) => &self.source,
-            Field::Destination(_) => &self.destination,
-            Field::DestinationPort => &self.destination_port,
-            Field::Uid => &self.uid,
-            Field::Gid => &self.gid,
-            Field::Mark(_) => &self.mark,
-            Field::Family | Field::Protocol | Field::SourcePort | Field::ConnState | Field::Connmark(_) => {
-                &None
-            }
-        };
-        values.as_ref()
+    /// The condition on a field.
+    pub fn values(&self, field: Field) -> Option<&Condition> {
+        let owners_and_ends = [&self.source, &self.destination, &self.destination_port, &self.uid, &self.gid];
+        let others = [&self.in_interface, &self.out_interface, &self.mark];
+        let is_it = |one: &&Condition| discriminant(&one.field) == discriminant(&field);
+        owners_and_ends.into_iter().chain(others).flatten().find(is_it)
     }
 
-    fn field(&mut self, field: Field, values: FieldValues) {
-        match field {
-            Field::InInterface => self.in_interface = Some(values),
-            Field::OutInterface => self.out_interface = Some(values),
-            Field::Source(_) => self.source = Some(values),
-            Field::Destination(_) => self.destination = Some(values),
-            Field::DestinationPort => self.destination_port = Some(values),
-            Field::Uid => merge(&mut self.uid, values),
-            Field::Gid => merge(&mut self.gid, values),
-            Field::Mark(_) => {
-                self.mark = Some(values);
-                self.more = true;
+    fn take(&mut self, condition: Condition) {
+        let Condition { field, negated, values } = &condition;
+        self.more |= matches!(field, Field::Mark(_) | Field::ConnState | Field::Connmark(_));
+        let place = match field {
+            Field::InInterface => &mut self.in_interface,
+            Field::OutInterface => &mut self.out_interface,
+            Field::Source(_) => &mut self.source,
+            Field::Destination(_) => &mut self.destination,
+            Field::DestinationPort => &mut self.destination_port,
+            Field::Uid => &mut self.uid,
+            Field::Gid => &mut self.gid,
+            Field::Mark(_) => &mut self.mark,
+            Field::Protocol => {
+                let number = |protocol| Intervals::one(protocol_number(protocol).into());
+                self.tcp |= !negated && values.meets(&number(Protocol::Tcp));
+                self.udp |= !negated && values.meets(&number(Protocol::Udp));
+                return;
             }
-            Field::ConnState | Field::Connmark(_) => self.more = true,
-            Field::Protocol if !values.negated => {
-                self.tcp |= values.items.iter().any(|item| item == "tcp");
-                self.udp |= values.items.iter().any(|item| item == "udp");
-            }
-            Field::Family | Field::Protocol | Field::SourcePort => {}
+            Field::Family | Field::SourcePort | Field::ConnState | Field::Connmark(_) => return,
+        };
+        // Several owners in a rule are separate conditions; the policy only ever excludes several.
+        match place {
+            Some(held) if held.negated == *negated => held.values.union(values),
+            held => *held = Some(condition),
         }
     }
 }
 
-/// Several owners in a rule are separate conditions; the policy only ever excludes several.
-fn merge(held: &mut Option<FieldValues>, more: FieldValues) {
-    match held {
-        Some(held) if held.negated == more.negated => held.items.extend(more.items),
-        _ => *held = Some(more),
-    }
-}
-
-/// The values of a condition as `nft` writes them, but names without quotes, and marks with their masks.
-fn items(condition: &nft::Condition) -> Vec<String> {
+/// The values of a condition as `nft` writes them, but names without quotes, `+` for all that start so, and marks with
+/// their masks.
+pub fn items(condition: &Condition) -> Vec<String> {
     let item = |text: &String| match (condition.field, text.parse::<u32>()) {
         (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),
-        _ => text.trim_matches('"').to_owned(),
+        _ => text.trim_matches('"').replace('*', "+"),
     };
     render::nft::values(condition).iter().map(item).collect()
 }
@@ -161,22 +125,22 @@ mod tests {
     #[test]
     fn rules_are_about_their_values() {
         let (summary, _) = summarized("-s 10.0.0.0/8 -d 10.1.2.3/32 -o eth0 -p tcp -m tcp --dport 80:81");
-        let items = |field: Field| summary.values(field).map(|values| values.items.join(" "));
-        assert_eq!(items(Field::Source(Family::V4)).as_deref(), Some("10.0.0.0/8"));
-        assert_eq!(items(Field::Destination(Family::V4)).as_deref(), Some("10.1.2.3"));
-        assert_eq!(items(Field::DestinationPort).as_deref(), Some("80-81"));
-        assert_eq!(items(Field::OutInterface).as_deref(), Some("eth0"));
+        let texts = |field: Field| summary.values(field).map(|values| items(values).join(" "));
+        assert_eq!(texts(Field::Source(Family::V4)).as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(texts(Field::Destination(Family::V4)).as_deref(), Some("10.1.2.3"));
+        assert_eq!(texts(Field::DestinationPort).as_deref(), Some("80-81"));
+        assert_eq!(texts(Field::OutInterface).as_deref(), Some("eth0"));
         for field in [Field::Uid, Field::SourcePort, Field::ConnState] {
-            assert_eq!(items(field), None, "{field:?}");
+            assert_eq!(texts(field), None, "{field:?}");
         }
         assert!(summary.tcp && !summary.udp && !summary.more);
         let (summary, _) = summarized("-i lo -m owner ! --uid-owner 1337");
-        let interface = FieldValues { negated: false, items: vec!["lo".to_owned()] };
-        assert_eq!(summary.values(Field::InInterface), Some(&interface));
-        assert_eq!(summary.uid, Some(FieldValues { negated: true, items: vec!["1337".to_owned()] }));
+        let shown = |of: &Option<Condition>| of.as_ref().map(|one| (one.negated, items(one).join(" ")));
+        assert_eq!(shown(&summary.in_interface), Some((false, "lo".to_owned())));
+        assert_eq!(shown(&summary.uid), Some((true, "1337".to_owned())));
         let (summary, _) = summarized("! -p udp -m mark --mark 0x1/0x3 -m comment --comment mine");
         assert!(!summary.tcp && !summary.udp && summary.more);
-        assert_eq!(summary.mark, Some(FieldValues { negated: false, items: vec!["0x1/0x3".to_owned()] }));
+        assert_eq!(shown(&summary.mark), Some((false, "0x1/0x3".to_owned())));
         assert_eq!(summary.comment.as_deref(), Some("mine"));
     }
 
@@ -184,7 +148,8 @@ mod tests {
     fn marks_have_their_masks_in_either_backend() {
         for mark in ["1337", "0x539/0xfff"] {
             let (summary, conditions) = summarized(&format!("-m mark ! --mark {mark}"));
-            assert_eq!(summary.mark, Some(FieldValues { negated: true, items: vec![mark.to_owned()] }));
+            let shown = summary.mark.as_ref().map(|one| (one.negated, items(one)));
+            assert_eq!(shown, Some((true, vec![mark.to_owned()])));
             let condition = conditions.iter().find_map(field_condition).expect("a field").into_owned();
             assert_eq!(RuleSummary::of(&[ListedCondition::Nft(condition)]).mark, summary.mark);
         }
