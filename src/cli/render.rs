@@ -2,6 +2,7 @@
 
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
+use super::noted::{self, NotedSettings};
 use super::run::{self, Preview, ResolvedCall, Run};
 use super::{Exit, logging::Stdout, report};
 use mesh::sources::SettingReader;
@@ -22,6 +23,21 @@ enum Language {
 }
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+    // The rules of a network namespace are those of the settings that are stored there.
+    if let [subject] = subjects
+        && subject.namespace().is_some()
+        && subject.described().is_none()
+    {
+        return match noted::settings(subject)? {
+            Ok(NotedSettings::Found(noted, _)) => printed(&[*noted]),
+            Ok(other) => Err(noted::needed(&other)),
+            Err(exit) => Ok(exit),
+        };
+    }
+    printed(subjects)
+}
+
+fn printed(subjects: &[Subject]) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, prepare)?;
     let Some((language, first)) = prepared.first() else { return Ok(Exit::Done) };
     let warnings = prepared.iter().map(|(_, call)| &call.warnings);

@@ -232,8 +232,8 @@ fn diff_tries_usual_packets() {
         "the mark takes packets past the mesh: {dispositions:?}"
     );
     let (answer, code) = scene.answer("diff", true);
-    let before = answer["before"].as_array().expect("a list");
-    assert!(code == Some(3) && !before.is_empty(), "{code:?} {answer:#}");
+    let changes = answer["changes"].as_array().expect("a list");
+    assert!(code == Some(3) && !changes.is_empty(), "{code:?} {answer:#}");
     let found = claims::all(&scene, &dispositions);
     assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
 }

@@ -67,7 +67,8 @@ pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
         Packet { protocol, is_inbound, identity, mark: packet.mark, from, to: packet.destination }
     };
     let mut found: Vec<Packet> = Vec::new();
-    for packet in packets.filter(|packet| reachable(packet.destination)).map(packet) {
+    let unmarked = |packet: &rules::simulate::Packet| packet.mark == 0 && reachable(packet.destination);
+    for packet in packets.filter(unmarked).map(packet) {
         let is_from = packet.from.is_none_or(|from| Family::BOTH.map(crate::oracle::outside).contains(&from));
         if is_from && !found.contains(&packet) {
             found.push(packet);
