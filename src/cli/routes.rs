@@ -1,15 +1,15 @@
 //! The routes of packets in the current network namespace, as the kernel looks them up.
 
-use diagnose::explain::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes, RuleView};
+use diagnose::explain::{Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, Route, Routes, RuleView};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
 use rules::simulate::LOOPBACK;
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
     address,
-    route_lookup::{self, RouteQuery},
+    route_lookup::{self, ResolvedRoute, RouteQuery},
 };
-use std::{io, net::IpAddr};
+use std::{fs, io, net::IpAddr};
 
 /// Route lookups in one network namespace.
 pub(super) struct KernelRoutes {
@@ -58,7 +58,17 @@ impl Routes for KernelRoutes {
             mark: if is_local { 0 } else { *mark },
             at: None,
         };
-        match route_lookup::of(&flow) {
+        // A connection over IPv4 is routed again with the source that the first route chose (`ip_route_connect` in
+        // `net/route.h` of the kernel).
+        let again = |first: ResolvedRoute| match first.source.filter(|_| flow.from.is_none() && to.is_ipv4())
+        {
+            Some(source) => {
+                let found = route_lookup::of(&RouteQuery { from: Some(source), ..flow })?;
+                Ok(ResolvedRoute { source: Some(source), ..found })
+            }
+            None => Ok(first),
+        };
+        match route_lookup::of(&flow).and_then(again) {
             Ok(found) => Ok(Route { interface: found.interface, source: found.source }),
             Err(_) if is_local => Ok(Route { interface: LOOPBACK.to_owned(), source: None }),
             Err(error) => {
@@ -101,6 +111,12 @@ impl Routes for KernelRoutes {
                 reason(&error)
             )),
         }
+    }
+
+    fn local_ports(&self) -> (u16, u16) {
+        let given = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        let mut numbers = given.split_whitespace().filter_map(|number| number.parse().ok());
+        numbers.next().zip(numbers.next()).unwrap_or(LOCAL_PORTS)
     }
 
     fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String> {

@@ -232,6 +232,10 @@ fn the_kernel_says_which_way_a_packet_takes() {
             );
             assert!(text.contains(way), "{maker} {words:?}: {text}");
         }
+        // A rule for the pod's source decides once the source is chosen.
+        pod.ip("rule add from 10.77.0.2 to 10.55.0.0/16 lookup 100");
+        let text = ask(&["10.55.0.1:443"]);
+        assert!(text.contains("leaving by eth1") && lines(&text)[1].starts_with("not captured"), "{text}");
         let refused =
             "no packet is sent: the route to 10.66.0.1 says unreachable for user 1000; by the rules alone:";
         assert_eq!(lines(&ask(&["10.66.0.1:80"])), [HERE, refused]);

@@ -32,6 +32,6 @@ pub use question::{EndpointNames, PacketQuery, QuestionContext, packet};
 pub use report::{
     ExplainedRule, ExplanationReport, Limited, PacketCase, PacketEnd, PacketReport, TraceEntry, VerdictKind,
 };
-pub use routes::{Arrival, IncomingPacket, OutgoingPacket, Route, Routes};
+pub use routes::{Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, Route, Routes};
 pub use rule_view::RuleView;
 pub use written::written;

@@ -186,7 +186,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
             .is_none_or(|given| given.value.parse::<SocketAddr>().is_err()),
         user: is_apps && !context.pod.is_user_known,
     };
-    let open = is_open.around(&packet, context.pod);
+    let open = is_open.around(&packet, context);
     Some(PacketQuery { packet, endpoint_names, no_route, is_apps, open })
 }
 
@@ -200,7 +200,8 @@ struct OpenFields {
 
 impl OpenFields {
     /// All packets that are like this one but for what is open; `None` if nothing is.
-    fn around(&self, packet: &Packet, pod: &PodContext) -> Option<PacketSet> {
+    fn around(&self, packet: &Packet, context: &QuestionContext<'_>) -> Option<PacketSet> {
+        let pod = context.pod;
         let family = packet.family();
         let mut set = PacketSet::one(packet);
         if self.source {
@@ -211,8 +212,9 @@ impl OpenFields {
         if self.source_port {
             set = set.with_any(Field::SourcePort);
             if let Direction::Outbound { .. } = packet.direction {
-                let (first, last) = LOCAL_PORTS;
-                set = set.with(Field::SourcePort, &Interval { first, last }.into());
+                let (first, last) = context.routes.local_ports();
+                let ports = Interval { first: first.into(), last: last.into() };
+                set = set.with(Field::SourcePort, &ports.into());
             }
         }
         if self.user {
@@ -226,9 +228,6 @@ impl OpenFields {
         (self.source || self.source_port || self.user).then_some(set)
     }
 }
-
-/// The ports that the kernel picks for calls (`net.ipv4.ip_local_port_range`, as it is by default).
-const LOCAL_PORTS: (u128, u128) = (32_768, 60_999);
 
 impl PacketQuery {
     /// Why the packet is not sent or taken in, by the rules that it meets: NAT in PREROUTING precedes the route, so that a call

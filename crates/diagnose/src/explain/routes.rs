@@ -42,6 +42,9 @@ pub struct Arrival {
     pub local: bool,
 }
 
+/// The ports that the kernel picks for calls by default (`net.ipv4.ip_local_port_range`).
+pub const LOCAL_PORTS: (u16, u16) = (32_768, 60_999);
+
 /// Knows the routes of packets.
 pub trait Routes {
     /// # Errors
@@ -51,6 +54,11 @@ pub trait Routes {
     /// # Errors
     /// Why no such packet is taken in, as a clause.
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String>;
+
+    /// The first and the last port that the kernel picks for calls.
+    fn local_ports(&self) -> (u16, u16) {
+        LOCAL_PORTS
+    }
 
     /// The address of an interface that REDIRECT chooses.
     ///
