@@ -6,17 +6,13 @@ use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
 use super::rule_views;
 use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, change, logging::Stdout, paint, report};
-use diagnose::compare::{self, ComparedSide, Comparison, compare};
+use super::{Exit, change, logging::Stdout, report};
+use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
 use diagnose::explain::PodContext;
-use diagnose::{Basis, Style, fold};
+use diagnose::{Basis, painted};
 use mesh::sources::{Dialect, Given, Host, Raw, SettingReader, Source};
 use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
-use rules::{
-    Ownership,
-    drift::{Compared, DifferingPart, Reason},
-};
-use serde::Serialize;
+use rules::{Ownership, drift::Reason};
 use sidecar_init::engine::{self, Differences, EngineError, LiveComparison};
 use std::{collections::BTreeMap, error::Error};
 
@@ -56,15 +52,15 @@ fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Prob
     let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
     manifest::begin(std::slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let from = Basis::Rules { namespace: live.namespace() }.name();
-    let report = match DiffReport::new(Some(from), Some(to)).with_live(subject, &call, prints_rules) {
+    let report = match with_live(unequal(Some(from), Some(to)), subject, &call) {
         Ok(report) => report,
         Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
     };
     let printed = match call.run.format {
-        Format::Text => report::text(&report.text()),
+        Format::Text => report::text(&report.text(report::line_width(), prints_rules)),
         Format::Data(encoding) => report::data(encoding, &report),
     };
-    Ok(if printed == Exit::Done { report.exit() } else { printed })
+    Ok(if printed == Exit::Done { exit(&report) } else { printed })
 }
 
 /// Compares the subjects of two sides that are described.
@@ -82,10 +78,11 @@ fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
     for (before, after) in matched(old, new) {
         let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
         let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
-        let report = DiffReport::between(pair);
-        exits.push(report.exit());
+        let prints_rules = pair.iter().flatten().any(|(_, (_, prints_rules))| *prints_rules);
+        let report = between_subjects(pair);
+        exits.push(exit(&report));
         let body = match format {
-            Format::Text => report.text(),
+            Format::Text => report.text(report::line_width(), prints_rules),
             Format::Data(_) => data::document(Encoding::Json, &report),
         };
         sections.push(SubjectSection { title, body });
@@ -190,193 +187,94 @@ fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> 
     gone.chain(kept).collect()
 }
 
-/// The differences between two configurations.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct DiffReport {
-    /// The first configuration in words; null where the pod is in the second file alone.
-    from: Option<String>,
-    /// The second configuration; null where the pod is in the first file alone.
-    to: Option<String>,
-    /// Whether nothing differs, no foreign rule decides before ours, and no other mesh captures.
-    equal: bool,
-    #[serde(flatten)]
-    comparison: Comparison,
-    /// The backend that holds our live rules, or would hold them; null for two settings.
-    backend: Option<String>,
-    /// Differing parts of the rules: chains of iptables, parts of our nf_tables table, and routing.
-    parts: Vec<PartReport>,
-    /// Foreign rules that decide before ours.
-    before: Vec<String>,
-    /// Other meshes that capture in this namespace.
-    others: Vec<Other>,
-    /// The parts, for people who ask for them.
-    #[serde(skip)]
-    lines: Option<String>,
-    /// The difference of live rules, in short.
-    #[serde(skip)]
-    also: String,
-}
-
-/// A differing part of the rules.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct PartReport {
-    /// The name of the part.
-    part: String,
-    /// All its rules or elements, including equal ones.
-    rules: Vec<RuleReport>,
-}
-
-/// A rule of one side or of both.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct RuleReport {
-    /// The side: both, from or to.
-    side: &'static str,
-    /// The text.
-    text: String,
-    /// The reason of the difference; null if equal.
-    reason: Option<String>,
-}
-
-impl PartReport {
-    fn of(DifferingPart { name, lines }: &DifferingPart) -> Self {
-        let rule = |Compared { side, line, reason }: &Compared<String>| RuleReport {
-            side: side.name(),
-            text: line.clone(),
-            reason: reason.map(|reason| reason.to_string()),
-        };
-        Self { part: name.clone(), rules: lines.iter().map(rule).collect() }
+/// A report without differences.
+fn unequal(from: Option<String>, to: Option<String>) -> DiffReport {
+    DiffReport {
+        from,
+        to,
+        equal: false,
+        comparison: Comparison { changes: Vec::new(), complete: true },
+        backend: None,
+        summary: None,
+        parts: Vec::new(),
+        before: Vec::new(),
+        others: Vec::new(),
     }
 }
 
-impl DiffReport {
-    fn new(from: Option<String>, to: Option<String>) -> Self {
-        Self {
-            from,
-            to,
-            equal: false,
-            comparison: Comparison { changes: Vec::new(), complete: true },
-            backend: None,
-            parts: Vec::new(),
-            before: Vec::new(),
-            others: Vec::new(),
-            lines: None,
-            also: String::new(),
-        }
-    }
+/// The differences between two subjects; none where there is only one.
+fn between_subjects(pair: [Option<(&Sided, &(ResolvedCall, bool))>; 2]) -> DiffReport {
+    let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
+    let none = unequal(from, to);
+    let [Some((old, (before, _))), Some((new, (after, prints_rules)))] = pair else { return none };
+    let pods = [(old, before), (new, after)].map(|(sided, call)| {
+        let host = sided.subject.host();
+        PodContext::from_settings(&sided.subject.raw, Some(&*call.capture), Some(&*host))
+    });
+    let pod = compare::pod(&pods);
+    let side =
+        |sided: &Sided, call: &ResolvedCall| ComparedSide::of_subject(&sided.subject, &call.capture, &pod);
+    let comparison = compare(&side(old, before), &side(new, after), &pod);
+    let parts = match *prints_rules || after.run.format != Format::Text {
+        true => parts(&engine::compare_desired(&before.capture.desired(), &after.capture.desired(), OWNERS)),
+        false => Vec::new(),
+    };
+    DiffReport { equal: comparison.changes.is_empty(), comparison, parts, ..none }
+}
 
-    fn between(pair: [Option<(&Sided, &(ResolvedCall, bool))>; 2]) -> Self {
-        let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
-        let none = Self::new(from, to);
-        let [Some((old, (before, _))), Some((new, (after, prints_rules)))] = pair else { return none };
-        let pods = [(old, before), (new, after)].map(|(sided, call)| {
-            let host = sided.subject.host();
-            PodContext::from_settings(&sided.subject.raw, Some(&*call.capture), Some(&*host))
-        });
-        let pod = compare::pod(&pods);
-        let side = |sided: &Sided, call: &ResolvedCall| {
-            ComparedSide::of_subject(&sided.subject, &call.capture, &pod)
-        };
-        let comparison = compare(&side(old, before), &side(new, after), &pod);
-        let differences = match *prints_rules || after.run.format != Format::Text {
-            true => engine::compare_desired(&before.capture.desired(), &after.capture.desired(), OWNERS),
-            false => Differences::default(),
-        };
-        let equal = comparison.changes.is_empty();
-        Self { equal, comparison, ..none }.with_rules(&differences, *prints_rules)
-    }
+fn parts(differences: &Differences) -> Vec<PartReport> {
+    differences.parts.iter().map(PartReport::of).collect()
+}
 
-    fn with_rules(self, differences: &Differences, prints_rules: bool) -> Self {
-        let lines = prints_rules.then(|| differences.to_string());
-        Self { parts: differences.parts.iter().map(PartReport::of).collect(), lines, ..self }
-    }
-
-    /// The differences between the live rules and those of a subject.
-    fn with_live(
-        self,
-        subject: &Subject,
-        call: &ResolvedCall,
-        prints_rules: bool,
-    ) -> Result<Self, Box<dyn Error>> {
-        let ResolvedCall { run, capture, .. } = call;
-        let owner = capture.owner();
-        let desired = |pod: &PodContext| ComparedSide::of_subject(subject, capture, pod);
-        if subject.skip().is_some() {
-            let comparison = rule_views::changed_verdicts(run, capture, desired)?;
-            return Ok(Self { equal: comparison.changes.is_empty(), comparison, ..self });
-        }
-        let mut session = run.session(owner)?;
-        let compared = session.check(&capture.desired())?;
-        let before = change::warned(session.preceding_rules()?);
-        let others: Vec<Other> = compared.live.others(&owner, OWNERS).map(Other::of).collect();
-        for Other { text, remedy, .. } in &others {
-            tracing::warn!(target: "iptables", "{text}; {remedy}");
-        }
+/// The differences between the live rules and those of a subject.
+fn with_live(
+    report: DiffReport,
+    subject: &Subject,
+    call: &ResolvedCall,
+) -> Result<DiffReport, Box<dyn Error>> {
+    let ResolvedCall { run, capture, .. } = call;
+    let owner = capture.owner();
+    let desired = |pod: &PodContext| ComparedSide::of_subject(subject, capture, pod);
+    if subject.skip().is_some() {
         let comparison = rule_views::changed_verdicts(run, capture, desired)?;
-        // Where no rule differs, rules of other programs may decide about usual packets.
-        let is_overruled = compared.differences.is_empty() && comparison.has_known_change();
-        let (backend, also) = (Some(compared.backend.to_string()), also(&compared, &owner));
-        let is_alone = before.is_empty() && others.is_empty() && !is_overruled;
-        let equal = compared.differences.is_empty() && is_alone;
-        Ok(Self { equal, comparison, backend, before, others, also, ..self }
-            .with_rules(&compared.differences, prints_rules))
+        return Ok(DiffReport { equal: comparison.changes.is_empty(), comparison, ..report });
     }
-
-    fn exit(&self) -> Exit {
-        match (self.equal, self.comparison.complete) {
-            (false, _) => Exit::Drift,
-            (true, false) => Exit::Failed,
-            (true, true) => Exit::Done,
-        }
+    let mut session = run.session(owner)?;
+    let compared = session.check(&capture.desired())?;
+    let before = change::warned(session.preceding_rules()?);
+    let others: Vec<OtherMesh> = compared.live.others(&owner, OWNERS).map(other_mesh).collect();
+    for OtherMesh { text, remedy, .. } in &others {
+        tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
+    let comparison = rule_views::changed_verdicts(run, capture, desired)?;
+    // Where no rule differs, rules of other programs may decide about usual packets.
+    let is_overruled = compared.differences.is_empty() && comparison.has_known_change();
+    let is_alone = before.is_empty() && others.is_empty() && !is_overruled;
+    Ok(DiffReport {
+        equal: compared.differences.is_empty() && is_alone,
+        comparison,
+        backend: Some(compared.backend.to_string()),
+        summary: Some(also(&compared, &owner)).filter(|summary| !summary.is_empty()),
+        parts: parts(&compared.differences),
+        before,
+        others,
+        ..report
+    })
+}
 
-    fn text(&self) -> String {
-        let width = report::line_width();
-        let (Some(from), Some(to)) = (&self.from, &self.to) else {
-            let only = self.from.iter().chain(&self.to).map(|name| format!("only {name}\n"));
-            return fold(&only.collect::<String>(), 2, width);
-        };
-        let line = Style::Quiet.paint(format!("from {from} to {to}:")).to_string();
-        let mut text = fold(&format!("{line}\n"), 2, width);
-        match &self.backend {
-            Some(backend) if self.equal => text.push_str(&format!("Rules are in place ({backend})\n")),
-            Some(_) if self.parts.is_empty() && self.comparison.changes.is_empty() => {
-                text.push_str("No rule differs\n");
-            }
-            _ => text.push_str(&compare::text(&self.comparison, width)),
-        }
-        if !self.also.is_empty() {
-            let hint = if self.lines.is_some() { "" } else { " (--rules prints them)" };
-            text.push_str(&format!(
-                "{}{hint}\n",
-                Style::Strong.paint(format!("Rules differ: {}", self.also))
-            ));
-        }
-        text + &self.lines.as_ref().map(|lines| paint::diff(lines, width)).unwrap_or_default()
+fn exit(report: &DiffReport) -> Exit {
+    match (report.equal, report.comparison.complete) {
+        (false, _) => Exit::Drift,
+        (true, false) => Exit::Failed,
+        (true, true) => Exit::Done,
     }
 }
 
-/// Another program that captures in the namespace: `apply` would refuse, whatever our rules are like.
-#[derive(Clone, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Other {
-    /// The mesh, a value of `--mesh`.
-    mesh: &'static str,
-    /// The evidence for it.
-    text: String,
-    /// The command that removes it.
-    remedy: String,
-}
-
-impl Other {
-    fn of((other, by_what): (Ownership, String)) -> Self {
-        Self {
-            mesh: other.mesh,
-            text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
-            remedy: engine::remedy_of(&other),
-        }
+fn other_mesh((other, by_what): (Ownership, String)) -> OtherMesh {
+    OtherMesh {
+        mesh: other.mesh.into(),
+        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
+        remedy: engine::remedy_of(&other),
     }
 }
 
@@ -423,7 +321,10 @@ pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison
     tracing::debug!(target: "iptables", "the rules that differ:\n{}", compared.differences);
     let desired = |pod: &PodContext| ComparedSide::of_capture(capture, Dialect::default(), pod);
     let mut lines = match rule_views::changed_verdicts(run, capture, desired) {
-        Ok(comparison) => comparison.shown().0.into_iter().map(|change| change.line()).collect(),
+        Ok(comparison) => {
+            let line = |change: &Change| painted(&[change.line()], usize::MAX).trim_end().to_owned();
+            comparison.shown().0.into_iter().map(line).collect()
+        }
         Err(error) => vec![format!("the verdicts can't be compared: {error}")],
     };
     lines.push(format!("also: {}", also(&compared, &capture.owner())));

@@ -391,7 +391,7 @@ fn comparisons_are_as_written() {
             "==== {} -> {}\n{}",
             pair[0].0,
             pair[1].0,
-            plain(&compare::text(&compared, WIDTH))
+            plain(&painted(&compared.lines(), WIDTH))
         );
     }
     check("comparisons.txt", &text);

@@ -44,7 +44,7 @@ impl Style {
 }
 
 /// A piece of text in one style.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Span {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub style: Option<Style>,
@@ -52,7 +52,7 @@ pub struct Span {
 }
 
 /// A line of text. Where it is folded, what follows its first part is indented.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextLine {
     #[serde(skip)]
     hang: usize,

@@ -119,7 +119,7 @@ fn changed(change: &Change, pod: &PodContext) -> VerdictChange {
         packets: change.text.clone(),
         before: ended(&change.before),
         after: ended(&change.after),
-        ask: written(&change.packet, pod, source_matters),
+        ask: change.packet.as_ref().and_then(|packet| written(packet, pod, source_matters)),
     }
 }
 

@@ -5,8 +5,8 @@
 
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
-use crate::cli::{ambient_host, change, diff, lint, render, report, status as cli_status, verify};
-use diagnose::{explain::PacketReport, overview::Overview, status, trace};
+use crate::cli::{ambient_host, change, lint, render, report, status as cli_status, verify};
+use diagnose::{compare::DiffReport, explain::PacketReport, overview::Overview, status, trace};
 use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -38,7 +38,7 @@ const OUTPUTS: &[Output] = &[
         schema: schema::<change::ChangeReport>,
     },
     Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport<'_>> },
-    Output { name: "diff", commands: &["diff"], schema: schema::<diff::DiffReport> },
+    Output { name: "diff", commands: &["diff"], schema: schema::<DiffReport> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
     Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },

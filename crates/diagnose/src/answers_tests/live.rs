@@ -5,7 +5,7 @@ use crate::explain::{PodContext, RuleView, Sender, explain};
 use crate::finding::reports;
 use crate::probe::{ProbeContext, calls_by_rules};
 use crate::status::{CaptureStatus, InstalledRules, Observation, Record, status};
-use crate::{Basis, compare, lint, plain};
+use crate::{Basis, compare, lint, painted, plain};
 use mesh::Mesh;
 use mesh::sources::Dialect;
 use rules::finding::{Code, Finding};
@@ -225,7 +225,7 @@ fn live_rules_are_compared_with_those_of_a_configuration() {
         ("none", Vec::new()),
     ] {
         let compared = compare::compare(&of_capture, &of_rules(rules), pod);
-        let _ = writeln!(text, "==== {name}\n{}", plain(&compare::text(&compared, WIDTH)));
+        let _ = writeln!(text, "==== {name}\n{}", plain(&painted(&compared.lines(), WIDTH)));
         let _ = writeln!(text, "{}", serde_json::to_string(&compared).expect("JSON"));
     }
     check("live-compared.txt", &text);

@@ -6,7 +6,7 @@ use crate::finding::reports;
 use crate::lint::annotate::{FindingLocation, github, sarif, sarif_results};
 use crate::lint::{self, of_subject};
 use crate::subject::each;
-use crate::{Subject, compare, plain};
+use crate::{Subject, compare, painted, plain};
 use mesh::settings::Setting;
 use mesh::sources::{NullHost, Raw};
 use std::fmt::Write;
@@ -178,7 +178,7 @@ fn a_pod_that_is_never_captured_is_compared_as_one_without_rules() {
     let mut text = String::new();
     for (before, after) in [(&web, &node), (&node, &web), (&node, &node)] {
         let compared = compare::compare(before, after, &pod);
-        text += &plain(&compare::text(&compared, WIDTH));
+        text += &plain(&painted(&compared.lines(), WIDTH));
         for change in &compared.changes {
             let _ = writeln!(text, "{:?}\n{:?}", change.before, change.after);
         }

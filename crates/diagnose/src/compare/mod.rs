@@ -5,13 +5,14 @@
 //! connections come first, and the answer says that it is not complete.
 
 mod changed;
+mod report;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub use crate::packets::Packets;
 pub(crate) use changed::{GroupEnd, group_end};
-pub use text::text;
+pub use report::{DiffReport, OtherMesh, PartReport, RuleReport};
 
 use crate::Subject;
 use crate::explain::{EndpointNames, PacketEnd, PodContext, RuleView, explain};
@@ -23,7 +24,7 @@ use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
 use rules::Family;
 use rules::simulate::{Packet, Routing, View, Work};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How many rules all packets together may meet: some tenths of a second.
 const MAX_WORK: usize = 5_000_000;
@@ -106,7 +107,7 @@ pub fn pod(of: &[PodContext]) -> PodContext {
 }
 
 /// The differences between two configurations.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The packets whose verdict differs, in groups; none where the configurations do the same.
@@ -116,7 +117,7 @@ pub struct Comparison {
 }
 
 /// Packets whose verdict changes in the same way.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The packets in words, such as `outbound TCP to port 5432`.
@@ -126,9 +127,9 @@ pub struct Change {
     pub packets: Packets,
     /// One of them, in a line.
     pub example: String,
-    /// The same packet.
+    /// The same packet; `None` in a document that was read.
     #[serde(skip)]
-    pub packet: Packet,
+    pub packet: Option<Packet>,
     /// How the example ends by the first configuration.
     #[serde(rename = "old")]
     pub before: PacketOutcome,
@@ -138,7 +139,7 @@ pub struct Change {
 }
 
 /// How a packet ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketOutcome {
     #[serde(flatten)]
@@ -212,5 +213,5 @@ fn described(
     let view = View::empty(packets.family);
     let example = explain(&view, &Routing::default(), &packet).with_endpoint_names(&names).packet_line();
     let packets = Packets::of(packets, group);
-    Some(Change { text: String::new(), packets, example, packet, before, after })
+    Some(Change { text: String::new(), packets, example, packet: Some(packet), before, after })
 }

@@ -35,7 +35,7 @@ fn compared(mesh: Mesh, before: &[(&str, &str)], after: &[(&str, &str)]) -> Comp
 }
 
 fn lines(comparison: &Comparison) -> Vec<String> {
-    let line = |change: &super::Change| crate::plain(&change.line());
+    let line = |change: &super::Change| crate::plain(crate::painted(&[change.line()], usize::MAX).trim_end());
     comparison.shown().0.into_iter().map(line).collect()
 }
 
@@ -153,7 +153,7 @@ fn one_change_in_a_long_list_is_found_in_bounded_work() {
     assert!(!little.complete, "with little work it says that it did not compare all");
     let none = compare_within(Work::new(0), &before, &after, &the_pod());
     assert_eq!((none.changes.len(), none.complete), (0, false));
-    let text = super::text(&none, usize::MAX);
+    let text = crate::painted(&none.lines(), usize::MAX);
     assert!(text.ends_with(": no change was found, but there may be some.\n"), "{text}");
     assert!(!text.contains("No verdict changes"), "{text}");
 }
@@ -227,7 +227,8 @@ fn marks_under_several_masks_are_combined() {
     let rules = ComparedSide::of_rules(vec![RuleView::of_listing(listing, &the_pod())], &the_pod());
     let none = ComparedSide::of_rules(Vec::new(), &the_pod());
     let comparison = compare(&none, &rules, &the_pod());
-    let marks: Vec<u32> = comparison.changes.iter().map(|change| change.packet.mark & 7).collect();
+    let marks: Vec<u32> =
+        comparison.changes.iter().map(|change| change.packet.as_ref().expect("a packet").mark & 7).collect();
     assert!(comparison.complete && !marks.is_empty() && marks.iter().all(|mark| *mark == 3), "{marks:?}");
 }
 

@@ -1,46 +1,58 @@
 //! A comparison for people: each change in a line, and the outcome of one of its packets before and after.
 
-use super::{Change, Comparison, PacketOutcome};
-use crate::explain::PacketEnd;
-use crate::explain::VerdictKind;
-use crate::{Style, fold};
+use super::{Change, Comparison, DiffReport, PacketOutcome, PartReport, RuleReport};
+use crate::explain::{PacketEnd, VerdictKind};
+use crate::{Style, TextLine, painted};
 use std::collections::HashSet;
 
 /// The column at which the outcomes of a change are indented.
 const OUTCOME_COLUMN: usize = 9;
 
-/// The changes in lines of so many columns.
-pub fn text(comparison: &Comparison, width: usize) -> String {
-    let mut text = String::new();
-    let (shown, omitted) = comparison.shown();
-    for change in shown {
-        text.push_str(&fold(&format!("{}\n", change.line()), 2, width));
-        for (name, end) in [("before", &change.before), ("after", &change.after)] {
-            let line = format!("  {name:<7}{}", end.end.sentence());
-            text.push_str(&fold(&Style::Quiet.paint(line).to_string(), OUTCOME_COLUMN, width));
-            text.push('\n');
+impl DiffReport {
+    /// The differences in lines of so many columns, with all rules of differing parts or without.
+    pub fn text(&self, width: usize, lists_rules: bool) -> String {
+        let Self { from, to, equal, comparison, backend, summary, parts, .. } = self;
+        let line = |text: String| TextLine::hanging(2).plain(text);
+        let (Some(from), Some(to)) = (from, to) else {
+            let only = from.iter().chain(to).map(|name| line(format!("only {name}")));
+            return painted(&only.collect::<Vec<_>>(), width);
+        };
+        let mut lines = vec![TextLine::hanging(2).styled(Style::Quiet, format!("from {from} to {to}:"))];
+        lines.extend(match backend {
+            Some(backend) if *equal => vec![line(format!("Rules are in place ({backend})"))],
+            Some(_) if parts.is_empty() && comparison.changes.is_empty() => {
+                vec![line("No rule differs".to_owned())]
+            }
+            _ => comparison.lines(),
+        });
+        lines.extend(summary.as_ref().map(|summary| {
+            let line = TextLine::hanging(2).styled(Style::Strong, format!("Rules differ: {summary}"));
+            if lists_rules { line } else { line.plain(" (--rules prints them)") }
+        }));
+        if lists_rules {
+            lines.extend(parts.iter().flat_map(PartReport::lines));
         }
+        painted(&lines, width)
     }
-    if omitted > 0 {
-        let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
-        let note = format!(
-            "{omitted} more {noun} packets with marks, from unusual sources or in unusual connection states; --format json lists them.\n"
-        );
-        text.push_str(&fold(&note, 0, width));
-    }
-    match (comparison.complete, comparison.changes.is_empty()) {
-        (true, true) => text.push_str("No verdict changes.\n"),
-        (true, false) => {}
-        (false, is_empty) => {
-            let known = match is_empty {
-                true => "no change was found, but there may be some",
-                false => "what is listed is right, but there may be more",
+}
+
+impl PartReport {
+    fn lines(&self) -> Vec<TextLine> {
+        let rule = |RuleReport { side, text, reason }: &RuleReport| {
+            let (sign, style) = match &**side {
+                "from" => ("-", Some(Style::Passing)),
+                "to" => ("+", Some(Style::Captured)),
+                _ => (" ", None),
             };
-            let note = format!("The rules are too many to compare all packets: {known}.\n");
-            text.push_str(&fold(&note, 0, width));
-        }
+            let line = TextLine::hanging(4).piece(style, format!("{sign}{text}"));
+            match reason {
+                Some(reason) => line.plain("  ").styled(Style::Quiet, format!("# {reason}")),
+                None => line,
+            }
+        };
+        let title = TextLine::hanging(4).styled(Style::Strong, format!("@@ {}", self.part));
+        [title].into_iter().chain(self.rules.iter().map(rule)).collect()
     }
-    text
 }
 
 impl Comparison {
@@ -50,6 +62,37 @@ impl Comparison {
             [&change.before, &change.after].iter().all(|end| end.end.verdict != VerdictKind::Unknown)
         };
         self.changes.iter().any(|change| is_known(change) && !change.packets.is_unusual())
+    }
+
+    /// The changes, and what is not known of others.
+    pub fn lines(&self) -> Vec<TextLine> {
+        let mut lines = Vec::new();
+        let (shown, omitted) = self.shown();
+        for change in shown {
+            lines.push(change.line());
+            for (name, PacketOutcome { end, .. }) in [("before", &change.before), ("after", &change.after)] {
+                let text = format!("  {name:<7}{}", end.sentence());
+                lines.push(TextLine::hanging(OUTCOME_COLUMN).styled(Style::Quiet, text));
+            }
+        }
+        if omitted > 0 {
+            let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
+            lines.push(TextLine::default().plain(format!(
+                "{omitted} more {noun} packets with marks, from unusual sources or in unusual connection states; --format json lists them."
+            )));
+        }
+        let known = match (self.complete, self.changes.is_empty()) {
+            (true, true) => "No verdict changes.",
+            (true, false) => return lines,
+            (false, true) => {
+                "The rules are too many to compare all packets: no change was found, but there may be some."
+            }
+            (false, false) => {
+                "The rules are too many to compare all packets: what is listed is right, but there may be more."
+            }
+        };
+        lines.push(TextLine::default().plain(known));
+        lines
     }
 
     /// The changes to print, equal lines once, and the number of changes left out: those of unusual packets, unless there are
@@ -67,18 +110,14 @@ impl Comparison {
 
 impl Change {
     /// The packets, and their verdict before and after.
-    pub fn line(&self) -> String {
+    pub fn line(&self) -> TextLine {
         let outcomes =
             |with_port| [&self.before, &self.after].map(|outcome| outcome.verdict_words(with_port));
         let [before, after] = outcomes(false);
         let [before, after] = if before == after { outcomes(true) } else { [before, after] };
-        let paint = |outcome: &PacketOutcome, text: &str| outcome.end.verdict.style().paint(text).to_string();
-        format!(
-            "{}: {} -> {}",
-            Style::Strong.paint(&self.text),
-            paint(&self.before, &before),
-            paint(&self.after, &after)
-        )
+        let line = TextLine::hanging(2).styled(Style::Strong, &self.text).plain(": ");
+        let line = line.styled(self.before.end.verdict.style(), before).plain(" -> ");
+        line.styled(self.after.end.verdict.style(), after)
     }
 }
 

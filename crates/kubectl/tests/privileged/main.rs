@@ -29,6 +29,6 @@ fn apply(namespace: &PodNamespace) {
 
 #[track_caller]
 fn check_equality(diff: &Ended) {
-    let expected = "The rules are as the manifest describes them (nftables).\n";
+    let expected = "Rules are in place (nftables)\n";
     assert!(diff.stdout.ends_with(expected), "{}", diff.stdout);
 }

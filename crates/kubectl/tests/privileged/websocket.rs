@@ -69,14 +69,14 @@ fn the_agent_answers() {
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(false), &json!(false)], "no rules are set: {document}");
     session.run(&["explain", "web-0", "8080", "--expect", "captured"]).with(3);
-    session.run(&["diff", "web-0"]).with(3).prints("verdicts change:").prints("# missing");
+    session.run(&["diff", "web-0"]).with(3).prints(": not captured -> captured").prints("# missing");
 
     apply(&session.namespace);
     let document = session.run(&call).with(0).json();
     assert_eq!(agreement(&document), [&json!(true), &json!(true)], "{document}");
     let proxy = ["explain", "web-0", "10.0.0.5:443", "--sender", "proxy", "--expect", "not-captured"];
     session.run(&proxy).with(0);
-    session.run(&["status", "web-0"]).with(1).prints("outbound and inbound traffic is captured over IPv4");
+    session.run(&["status", "web-0"]).with(1).prints("Outbound and inbound traffic is captured over IPv4");
     // The manifest is the input of the session.
     check_equality(&session.run(&["diff", "web-0"]).with(0));
 
