@@ -8,6 +8,7 @@ use super::words::{Before, Known};
 use crate::explain::{PodContext, RuleView, item_texts};
 use crate::status;
 use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows};
+use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
 use mesh::sources::Dialect;
@@ -42,8 +43,13 @@ pub fn of_rules(rule_views: &[RuleView], pod: &PodContext) -> Picture {
     let mesh = found.first().map(|rule| rule.mesh);
     let proxies = rule_views.iter().map(|one| status::proxy(&one.view));
     let proxy = proxies.reduce(|one, other| if one == Proxy::default() { other } else { one });
-    let known =
-        Known { proxy: proxy.unwrap_or_default(), program: mesh.map_or(UNKNOWN_PROXY, Mesh::proxy_program) };
+    // Where a rule says so, the proxies of all meshes call the application from the same addresses.
+    let forwards = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
+    let passthrough = forwards.then_some((PASSTHROUGH_V4, PASSTHROUGH_V6));
+    let known = Known {
+        proxy: Proxy { passthrough, ..proxy.unwrap_or_default() },
+        program: mesh.map_or(UNKNOWN_PROXY, Mesh::proxy_program),
+    };
     let of_machines = |rule: &&RecognizedRule<'_>| {
         matches!(rule.meaning(), Some(Meaning::VirtualMachine | Meaning::VirtualMachineDns))
     };

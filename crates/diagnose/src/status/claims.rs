@@ -7,7 +7,7 @@ use mesh::settings::Setting;
 use mesh::{Proxy, RuleReason};
 use rules::field::{Condition, Field};
 use rules::simulate::{View, ViewRule};
-use rules::{Action, Gid, Mark, Origin, PortRange, Target, TrafficEffect, Uid};
+use rules::{Action, Gid, Mark, Origin, Port, PortRange, Target, TrafficEffect, Uid};
 use std::borrow::Cow;
 
 /// A rule that decides what becomes of a part of the traffic.
@@ -99,8 +99,8 @@ fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<(Meaning
     conditions.filter(|condition| condition.negated).filter_map(exclusion).collect()
 }
 
-/// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude. Where it listens
-/// is not included.
+/// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude, and a port
+/// of tunnels that a capturing rule leaves out. Where it listens is not included.
 pub fn proxy(view: &View) -> Proxy {
     let mut proxy = Proxy::default();
     for recognized in recognized(view).iter().filter(|recognized| recognized.is_reached) {
@@ -112,6 +112,10 @@ pub fn proxy(view: &View) -> Proxy {
             match condition.field {
                 Field::Uid if is_own => proxy.uids.extend(ids.filter_map(Uid::new)),
                 Field::Gid if is_own => proxy.gids.extend(ids.filter_map(Gid::new)),
+                field if condition.negated && meaning.exception(field) == Some(Meaning::TunnelPort) => {
+                    let port = ids.filter_map(|port| Port::new(u16::try_from(port).ok()?)).next();
+                    proxy.listeners.tunnel = proxy.listeners.tunnel.or(port);
+                }
                 Field::Mark(mask) if condition.negated && meaning.row().effect == TrafficEffect::Captured => {
                     proxy.mark = proxy.mark.or(ids.map(|value| Mark { value, mask }).next());
                 }
