@@ -257,12 +257,12 @@ pub(crate) fn loopback(family: Family) -> Intervals {
     }
 }
 
-/// Addresses outside of the pod, which rules are unlikely to name: for documentation (RFC 5737, RFC 3849), and two of IPv6
-/// that are not.
-fn outside_addresses(family: Family) -> [IpAddr; 3] {
+/// Addresses outside of the pod that no host has, and rules are unlikely to name: for documentation (RFC 5737, RFC 3849,
+/// RFC 9637), and for discarding (RFC 6666).
+pub(crate) fn outside_addresses(family: Family) -> [IpAddr; 3] {
     match family {
         Family::V4 => [[192, 0, 2, 1], [203, 0, 113, 1], [198, 51, 100, 1]].map(IpAddr::from),
-        Family::V6 => [0x2001_0db8, 0x2600_0000, 0x2a00_0000]
+        Family::V6 => [0x2001_0db8, 0x3fff_0000, 0x0100_0000]
             .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 1).into()),
     }
 }

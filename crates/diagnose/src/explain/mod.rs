@@ -21,6 +21,7 @@ mod text;
 mod written;
 
 pub use explanation::{Explanation, explain};
+pub(crate) use limits::limits_met;
 pub(crate) use lists::item_texts;
 pub(crate) use pod::declared_addresses;
 pub use pod::{ApplicationUser, PodContext, Sender};

@@ -3,14 +3,14 @@
 use super::destination::destination;
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::routes::{IncomingPacket, OutgoingPacket, Routes};
-use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, without_owners};
+use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, outside_addresses, without_owners};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval};
 use rules::simulate::{Direction, LOOPBACK, Outcome, Packet, PacketSet, Verdict};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Where a question about a packet applies.
 pub struct QuestionContext<'a> {
@@ -368,12 +368,9 @@ fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
     given.or(external).unwrap_or(to_own_port || says(Setting::InInterface, |_| true))
 }
 
-/// A placeholder for the address of a caller outside: no host has these (RFC 5737, RFC 3849).
+/// A placeholder for the address of a caller outside.
 pub(super) fn outsider(to: IpAddr) -> IpAddr {
-    match to {
-        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
-        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-    }
+    outside_addresses(Family::of(to))[0]
 }
 
 /// The source address of packets that the pod sends, and whether it is known. `None` where the pod has no address of the

@@ -1,16 +1,14 @@
 //! Decides by walks of all packets: lint reports only what they confirm.
 
 use super::change::{AdvisedChange, Configured, Redundant};
-use crate::explain::{PodContext, RuleView, declared_addresses, item_texts};
+use crate::explain::{PodContext, RuleView, declared_addresses, item_texts, limits_met};
 use crate::pod_packets::PodPackets;
 use mesh::limit::Limit;
 use mesh::sources::Raw;
 use mesh::{Capture, DNS_PORT, Setting};
 use rules::nft::{Field, Intervals};
-use rules::simulate::{
-    At, Atlas, Ending, Marks, Matched, PacketSet, Region, Trace, Verdict, Work, statements, walk,
-};
-use rules::{Chain, Checked, Family, Rule, Statement, Table};
+use rules::simulate::{At, Atlas, Ending, Marks, PacketSet, Region, Trace, Verdict, Work, statements, walk};
+use rules::{Chain, Checked, Rule, Statement, Table};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,7 +129,7 @@ impl<'a> LintComparison<'a> {
         if limits.is_empty() {
             return Vec::new();
         }
-        let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
+        let mut met: Vec<(&Limit, Vec<String>)> = limits.iter().map(|limit| (limit, Vec::new())).collect();
         for (at, rule_view) in baseline.rule_views.iter().enumerate() {
             let packets = PodPackets::of(&[&rule_view.view], pod, false);
             // Limits are about queries and about marks, whether or not a rule asks for them.
@@ -146,30 +144,16 @@ impl<'a> LintComparison<'a> {
             for packet in sets.filter_map(|set| packets.example(&set)) {
                 let mut trace = Trace::default();
                 walk(&rule_view.view, &rule_view.routing, &packet, &mut trace);
-                for step in &trace.0 {
-                    let Some(rule) = rule_view.view.rule(step.at) else { continue };
-                    let name = rule.origin.map(|origin| origin.name);
-                    for (limit, found) in limits.iter().zip(&mut met) {
-                        let has_limit = name == Some(limit.reason.name());
-                        if has_limit && (limit.concerns)(&packet, step.matched == Matched::Yes) {
-                            let about = || item_texts(rule).join(",");
-                            found.entry((rule_view.family, step.at)).or_insert_with(about);
-                        }
-                    }
+                for (limit, rule) in limits_met(&rule_view.view, &packet, &trace.0) {
+                    let about = item_texts(rule).join(",");
+                    let of_limit = met.iter_mut().find(|(one, _)| std::ptr::eq(*one, limit));
+                    let abouts = of_limit.map(|(_, abouts)| abouts).filter(|known| !known.contains(&about));
+                    abouts.into_iter().for_each(|known| known.push(about.clone()));
                 }
             }
         }
-        let distinct = |rules: BTreeMap<_, String>| {
-            let mut about: Vec<String> = Vec::new();
-            for item in rules.into_values() {
-                if !about.contains(&item) {
-                    about.push(item);
-                }
-            }
-            about
-        };
-        let met = limits.iter().zip(met).filter(|(_, rules)| !rules.is_empty());
-        met.map(|(limit, rules)| (limit, distinct(rules))).collect()
+        met.retain(|(_, abouts)| !abouts.is_empty());
+        met
     }
 }
 

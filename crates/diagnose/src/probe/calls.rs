@@ -2,7 +2,7 @@
 
 use super::{Call, Caller, ProbeContext, explained, packet};
 use crate::explain::RuleView;
-use crate::pod_packets::{PodPackets, SOURCE_PORT};
+use crate::pod_packets::{PodPackets, SOURCE_PORT, outside_addresses};
 use crate::unnamed::unnamed_user;
 use mesh::istio::defaults::PASSTHROUGH_V4;
 use mesh::recognition::summary::field_condition;
@@ -11,22 +11,13 @@ use rules::nft::{Field, Interval, Intervals, protocol_number};
 use rules::simulate::{At, Atlas, Ending, Marks, PacketSet, Region, Verdict, Work, address, number};
 use rules::{Family, Gid, Origin, Protocol, Uid};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// Rules that all packets of a family meet.
 const MAX_WORK: usize = 1_000_000;
 
 /// How many calls are tried of those that rules of one origin decide alike.
 const MAX: usize = 4;
-
-/// Addresses that no host has (RFC 5737, RFC 3849, RFC 9637).
-const NO_HOSTS: [IpAddr; 5] = [
-    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
-    IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
-    IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)),
-    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
-    IpAddr::V6(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1)),
-];
 
 /// The calls of a family by the rules.
 pub(super) struct CallList<'a> {
@@ -80,8 +71,7 @@ impl<'a> CallList<'a> {
         let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
         let (outside, within) = (plain(&starts[0].sets[0]), plain(&starts[1].sets[0]));
         // A pod without addresses has routes all the same.
-        let to = NO_HOSTS.into_iter().find(|one| Family::of(*one) == *family).unwrap_or(loopback(*family));
-        let to = SocketAddr::new(to, facts.port.number());
+        let to = SocketAddr::new(outside_addresses(*family)[0], facts.port.number());
         let source = packet(facts, Protocol::Tcp, *application, None, to).source.ip();
         let own = facts.pod.addresses.iter().copied().filter(|own| Family::of(*own) == *family);
         let sources = own.chain([source]).map(|one| Interval::one(number(one))).collect();
@@ -184,7 +174,8 @@ impl<'a> CallList<'a> {
         let own = self.facts.pod.addresses.iter().copied();
         let within = self.proxy.passthrough(set.family).into_iter();
         let within = within.chain([loopback(set.family), PASSTHROUGH_V4.into()]);
-        let usual = NO_HOSTS.into_iter().chain(own).chain(within).find(is_in);
+        let outside = outside_addresses(set.family).into_iter();
+        let usual = outside.chain(own).chain(within).find(is_in);
         let firsts = values.ranges().iter().map(|range| address(set.family, range.first));
         usual.or_else(|| firsts.into_iter().find(|one| !one.is_unspecified() && !one.is_multicast()))
     }
