@@ -34,7 +34,7 @@ pub struct ViewRule {
     pub hits: Option<Hits>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewChain {
     /// The table as displayed: `nat`, or `inet filter`.
     pub table: Cow<'static, str>,
@@ -124,18 +124,7 @@ impl ViewChain {
             Some(label) => format!("{table} ({label})").into(),
             None => table.name().into(),
         };
-        let base = base_of(table, chain);
-        let (chain, policy) = (chain.to_string(), Policy::Accept);
-        Self {
-            table: title,
-            chain,
-            base,
-            policy,
-            rules,
-            runs: Vec::new(),
-            has_single_effect: false,
-            is_nftables: false,
-        }
+        Self { table: title, chain: chain.to_string(), base: base_of(table, chain), rules, ..Self::default() }
     }
 }
 
@@ -188,9 +177,8 @@ impl View {
             base: chain.base.map(|listed| listed.base),
             policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
             rules: chain.rules.into_iter().map(ViewRule::of_nftables).collect(),
-            runs: Vec::new(),
-            has_single_effect: false,
             is_nftables: true,
+            ..ViewChain::default()
         }));
     }
 
@@ -256,10 +244,10 @@ impl View {
             (!rules.is_empty() || content.rules.is_empty()).then(|| ViewChain {
                 table: content.table.clone(),
                 chain: content.chain.clone(),
-                policy: Policy::Accept,
+                base: content.base,
                 rules,
-                runs: Vec::new(),
-                ..*content
+                is_nftables: content.is_nftables,
+                ..ViewChain::default()
             })
         };
         let mut only = Self::empty(self.family);

@@ -60,6 +60,7 @@ impl DatagramListener {
     }
 }
 
+#[derive(Default)]
 pub(super) struct ProbeListeners {
     connections: Vec<(ArrivalPoint, SocketAddr, TcpListener)>,
     datagrams: Vec<DatagramListener>,
@@ -74,14 +75,7 @@ pub(super) struct ProbeListeners {
 impl ProbeListeners {
     /// Opens what can be opened for the families of the trials.
     pub(super) fn open(what: &Probe) -> Self {
-        let mut all = Self {
-            connections: Vec::new(),
-            datagrams: Vec::new(),
-            destinations: BTreeMap::new(),
-            transparent_taken: false,
-            taken: false,
-            streams: Vec::new(),
-        };
+        let mut all = Self::default();
         for family in Family::BOTH {
             if !what.trials.iter().any(|trial| Family::of(trial.to.ip()) == family) {
                 continue;

@@ -11,11 +11,12 @@ use serde::Serialize;
 use std::borrow::Cow;
 
 /// The state of a network namespace, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum NamespaceState {
     /// It could not be read.
+    #[default]
     Unknown,
     /// Its rules were changed since they were made.
     Drifted,
@@ -81,7 +82,7 @@ pub struct NamespaceLabel {
 }
 
 /// A network namespace of the node.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamespaceRow {
     /// `NAMESPACE/NAME` of its pod, the pod's name as its containers know it, a name of `ip netns`, the first digits of a
@@ -124,18 +125,7 @@ impl NamespaceRow {
     }
 
     fn empty(NamespaceLabel { name, pod, container, is_named }: NamespaceLabel) -> Self {
-        Self {
-            name,
-            pod,
-            is_sandbox: container.is_some() || is_named,
-            container,
-            state: NamespaceState::Unknown,
-            meshes: Vec::new(),
-            families: Vec::new(),
-            held_by: Vec::new(),
-            listeners: Vec::new(),
-            findings: Vec::new(),
-        }
+        Self { name, pod, is_sandbox: container.is_some() || is_named, container, ..Self::default() }
     }
 
     /// The finding that its state comes from; none where it comes from what is captured.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// A part of the traffic and its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatusPart {
     /// The mesh whose rules decide, a value of `--mesh`.
@@ -149,19 +149,8 @@ fn rests(captured: &[&Claim]) -> [(&'static str, Phrase); 2] {
 
 /// A part that no rule is about.
 fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -> StatusPart {
-    StatusPart {
-        mesh: mesh.name().into(),
-        direction: direction.into(),
-        text: String::new(),
-        items: Vec::new(),
-        option: None,
-        reason: None,
-        port: None,
-        last_port: None,
-        is_transparent: None,
-        families: vec![family.word().into()],
-        sentence,
-    }
+    let (mesh, families) = (mesh.name().into(), vec![family.word().into()]);
+    StatusPart { mesh, direction: direction.into(), families, sentence, ..StatusPart::default() }
 }
 
 fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
