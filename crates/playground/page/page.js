@@ -100,6 +100,12 @@ function fill(values) {
   selectTab(fields.flags.value === "" && fields.manifest.value !== "" ? "manifest" : "flags");
 }
 
+// A manifest arrives: flags of an example, which the reader has not typed, would override it.
+function yieldFlags() {
+  const isExample = EXAMPLES.some(([, { flags }]) => flags === fields.flags.value);
+  if (isExample && fields.manifest.value.trim() !== "") fields.flags.value = "";
+}
+
 function fillPacket(packet) {
   fields.packet.value = packet;
   for (const [flag, choice] of Object.entries(choices)) {
@@ -507,6 +513,7 @@ function copied(worked) {
 }
 
 function start() {
+  fields.manifest.addEventListener("input", yieldFlags);
   for (const field of Object.values(fields)) {
     field.addEventListener("input", changed);
     field.addEventListener("blur", () => element("output").getAttribute("aria-busy") === "true" && update());
@@ -529,6 +536,7 @@ function start() {
     if (!file) return;
     event.preventDefault();
     fields.manifest.value = await file.text();
+    yieldFlags();
     selectTab("manifest");
     changed();
   });

@@ -154,6 +154,10 @@ fn notes(input: &FieldSettings, has_manifest: bool) -> Vec<String> {
     if !input.without_effect.is_empty() {
         notes.push(format!("without effect here: {}", input.without_effect.join(", ")));
     }
+    let overriding = if has_manifest { input.capture_flags() } else { Vec::new() };
+    if !overriding.is_empty() {
+        notes.push(format!("flags override settings of the manifest: {}", overriding.join(", ")));
+    }
     if has_manifest && input.has_variables() {
         notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
     }
@@ -371,6 +375,14 @@ mod tests {
                 "{request:?}: {after:?}"
             );
         }
+    }
+
+    #[test]
+    fn flags_over_a_manifest_are_named() {
+        let manifest = "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web}]}\n".to_owned();
+        let flags = "-b 80 --pod-ips 10.1.2.3 --proxy-uid 5".to_owned();
+        let answer = answer(&PageRequest { flags, manifest, ..PageRequest::default() });
+        assert_eq!(answer.notes, ["flags override settings of the manifest: -b, -u"]);
     }
 
     /// Each packet that is offered is understood, and ends as it is shown; each of its rules is a line.

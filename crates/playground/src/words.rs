@@ -104,6 +104,12 @@ impl FieldSettings {
         )
     }
 
+    /// The flags of capture, which override a manifest's settings.
+    pub(crate) fn capture_flags(&self) -> Vec<String> {
+        let rows = self.flags.iter().map(|(setting, _)| setting.row());
+        rows.filter(|row| row.topic == Topic::Capture).map(SettingRow::short_option).collect()
+    }
+
     /// Whether variables stood before the flags.
     pub(crate) fn has_variables(&self) -> bool {
         !self.variables.is_empty()

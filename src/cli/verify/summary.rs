@@ -19,7 +19,7 @@ pub(super) fn expected(call: &Call) -> String {
     match call.expected {
         Verdict::Redirect(ports) => format!("captured at {}", ports.dashed()),
         Verdict::Tproxy(port) => format!("handed over at {port}"),
-        Verdict::Pass => "passed".to_owned(),
+        Verdict::Pass => "not captured".to_owned(),
         Verdict::Drop => "dropped".to_owned(),
         Verdict::Unknown => "unknown".to_owned(),
     }
@@ -43,7 +43,7 @@ fn outcome(seen: &ProbeObservation) -> (Style, String) {
         ConnectionOutcome::Handed(Some(port)) => (Style::Captured, format!("handed over at {port}")),
         ConnectionOutcome::Handed(None) => (Style::Captured, "handed over".to_owned()),
         ConnectionOutcome::Accepted => (Style::Captured, "captured".to_owned()),
-        ConnectionOutcome::Passed => (Style::Passing, "passed".to_owned()),
+        ConnectionOutcome::Passed => (Style::Passing, "not captured".to_owned()),
         ConnectionOutcome::Silent => (Style::Passing, "not captured".to_owned()),
         ConnectionOutcome::Unanswered(port) => (Style::Dropped, format!("got no answer from {port}")),
         ConnectionOutcome::Refused => (Style::Dropped, "was refused".to_owned()),

@@ -14,7 +14,7 @@ fn a_failure_names_the_rule_and_the_option() {
     pod.inside.stdout("iptables-nft", &["-t", "nat", "-D", "ISTIO_OUTPUT", "-j", "ISTIO_REDIRECT"]);
     let text = pod.run("verify", &[]).with(3, "a rule is missing").stdout;
     for part in [
-        "fail tcp application      192.0.2.1:15002      passed",
+        "fail tcp application      192.0.2.1:15002      not captured",
         "expected captured at 15001, because -i '*' redirects all other outbound traffic",
         "rule     nat ISTIO_OUTPUT -j ISTIO_REDIRECT, of --istio-service-cidr",
         "now      not captured: goes to 192.0.2.1:15002 as it was sent",
@@ -35,7 +35,7 @@ fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
     let pod = Pod::with(DEFAULT, "nftables");
     let verify = run(&pod, &["verify", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
     let text = verify.with(3, "captured by the rules, excluded by the flags").stdout;
-    assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
+    assert!(text.contains("expected not captured, because -x leaves 192.0.2.0/24 alone"), "{text}");
 }
 
 #[test]
