@@ -3,8 +3,8 @@
 use crate::fields::PageField;
 use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
-use diagnose::compare::{self, Change, ComparedSide, PacketOutcome};
-use diagnose::explain::{PodContext, VerdictKind, written};
+use diagnose::compare::{self, Change, ComparedSide};
+use diagnose::explain::{PacketEnd, PodContext, VerdictKind, written};
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject};
 use mesh::Problems;
@@ -109,7 +109,7 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
 }
 
 fn changed(change: &Change, pod: &PodContext) -> VerdictChange {
-    let ended = |PacketOutcome { end, .. }: &PacketOutcome| ChangeEnd {
+    let ended = |end: &PacketEnd| ChangeEnd {
         kind: end.verdict,
         word: end.verdict.word(),
         sentence: format!("{}, because {}", end.summary, end.reason),

@@ -82,13 +82,11 @@ impl ComparedSide {
         self.rule_view(family).view.chains().iter().any(|chain| !chain.rules.is_empty())
     }
 
-    fn outcome(&self, packet: &Packet, endpoint_names: &EndpointNames) -> PacketOutcome {
+    fn outcome(&self, packet: &Packet, endpoint_names: &EndpointNames) -> PacketEnd {
         let rule_view = self.rule_view(packet.family());
         let explained =
             explain(&rule_view.view, &rule_view.routing, packet).with_endpoint_names(endpoint_names);
-        let explained = explained.in_words_of(&self.dialect).of_skipped(self.skip_reason.as_ref());
-        let translated = explained.outcome().translated.map(|to| to.to_string());
-        PacketOutcome { end: explained.end(), translated }
+        explained.in_words_of(&self.dialect).of_skipped(self.skip_reason.as_ref()).end()
     }
 }
 
@@ -132,20 +130,10 @@ pub struct Change {
     pub packet: Option<Packet>,
     /// How the example ends by the first configuration.
     #[serde(rename = "old")]
-    pub before: PacketOutcome,
+    pub before: PacketEnd,
     /// How the example ends by the second configuration.
     #[serde(rename = "new")]
-    pub after: PacketOutcome,
-}
-
-/// How a packet ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PacketOutcome {
-    #[serde(flatten)]
-    pub end: PacketEnd,
-    /// The destination that a rule of another program gives it; null where none does.
-    pub translated: Option<String>,
+    pub after: PacketEnd,
 }
 
 /// Compares what becomes of all packets; `pod` as [`pod`] makes it of both sides.
@@ -192,8 +180,7 @@ impl Change {
     /// Whether the same is true of another family, so that one sentence serves both.
     fn is_same_but_for_family(&self, other: &Self) -> bool {
         let ends = |one: &Self| {
-            [&one.before.end, &one.after.end]
-                .map(|end| (end.verdict, end.transparent, end.port, end.last_port))
+            [&one.before, &one.after].map(|end| (end.verdict, end.transparent, end.port, end.last_port))
         };
         ends(self) == ends(other) && self.packets.is_same_but_for_family(&other.packets)
     }

@@ -1,6 +1,6 @@
 //! A comparison for people: each change in a line, and the outcome of one of its packets before and after.
 
-use super::{Change, Comparison, DiffReport, PacketOutcome, PartReport, RuleReport};
+use super::{Change, Comparison, DiffReport, PartReport, RuleReport};
 use crate::explain::{PacketEnd, VerdictKind};
 use crate::{Style, TextLine, painted};
 use std::collections::HashSet;
@@ -59,7 +59,7 @@ impl Comparison {
     /// Whether the verdict of usual packets surely changes.
     pub fn has_known_change(&self) -> bool {
         let is_known = |change: &Change| {
-            [&change.before, &change.after].iter().all(|end| end.end.verdict != VerdictKind::Unknown)
+            [&change.before, &change.after].iter().all(|end| end.verdict != VerdictKind::Unknown)
         };
         self.changes.iter().any(|change| is_known(change) && !change.packets.is_unusual())
     }
@@ -70,7 +70,7 @@ impl Comparison {
         let (shown, omitted) = self.shown();
         for change in shown {
             lines.push(change.line());
-            for (name, PacketOutcome { end, .. }) in [("before", &change.before), ("after", &change.after)] {
+            for (name, end) in [("before", &change.before), ("after", &change.after)] {
                 let text = format!("  {name:<7}{}", end.sentence());
                 lines.push(TextLine::hanging(OUTCOME_COLUMN).styled(Style::Quiet, text));
             }
@@ -116,15 +116,15 @@ impl Change {
         let [before, after] = outcomes(false);
         let [before, after] = if before == after { outcomes(true) } else { [before, after] };
         let line = TextLine::hanging(2).styled(Style::Strong, &self.text).plain(": ");
-        let line = line.styled(self.before.end.verdict.style(), before).plain(" -> ");
-        line.styled(self.after.end.verdict.style(), after)
+        let line = line.styled(self.before.verdict.style(), before).plain(" -> ");
+        line.styled(self.after.verdict.style(), after)
     }
 }
 
-impl PacketOutcome {
+impl PacketEnd {
     /// The verdict in words; `with_port` adds the port of the listener.
     pub fn verdict_words(&self, with_port: bool) -> String {
-        let PacketEnd { verdict, transparent, port, last_port, .. } = self.end;
+        let Self { verdict, transparent, port, last_port, .. } = *self;
         let word = verdict.word();
         let by = if transparent == Some(true) { " (TPROXY)" } else { "" };
         match (&self.translated, port, last_port) {

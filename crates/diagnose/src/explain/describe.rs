@@ -15,6 +15,7 @@ impl Explanation<'_> {
             transparent: ports.map(|_| matches!(self.outcome.verdict, Verdict::Tproxy(_))),
             port: ports.map(|ports| ports.first().number()),
             last_port: last,
+            translated: self.outcome.translated.map(|to| to.to_string()),
             summary: self.summary(),
             reason: self.reason(),
         }

@@ -151,6 +151,8 @@ pub struct PacketEnd {
     pub port: Option<u16>,
     /// The last port, if a range of listeners shares the traffic.
     pub last_port: Option<u16>,
+    /// The destination that a rule of another program gives it; null where none does.
+    pub translated: Option<String>,
     /// The verdict in words.
     pub summary: String,
     /// The reason in words.
