@@ -4,7 +4,7 @@ use super::{Call, Caller, ProbeContext, explained, packet};
 use crate::explain::RuleView;
 use crate::pod_packets::{PodPackets, SOURCE_PORT, outside_addresses};
 use crate::unnamed::unnamed_user;
-use mesh::istio::defaults::PASSTHROUGH_V4;
+use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::recognition::summary::field_condition;
 use mesh::{DNS_PORT, Proxy, loopback};
 use rules::nft::{Field, Interval, Intervals, protocol_number};
@@ -177,7 +177,9 @@ impl<'a> CallList<'a> {
         let outside = outside_addresses(set.family).into_iter();
         let usual = outside.chain(own).chain(within).find(is_in);
         let firsts = values.ranges().iter().map(|range| address(set.family, range.first));
-        usual.or_else(|| firsts.into_iter().find(|one| !one.is_unspecified() && !one.is_multicast()))
+        // Only some meshes put their proxy's source address on the loopback interface.
+        let is_called = |one: &IpAddr| !one.is_unspecified() && !one.is_multicast() && *one != PASSTHROUGH_V6;
+        usual.or_else(|| firsts.into_iter().find(is_called))
     }
 }
 
