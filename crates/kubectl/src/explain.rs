@@ -3,7 +3,7 @@
 use crate::CommandOutcome;
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm};
 use crate::error::CaptureFailure;
-use crate::failure::{CallCause, visible, visible_lines};
+use crate::failure::{CallCause, visible_lines};
 use crate::kernel::{PodKernel, Reached, RemoteDocument, read, versioned};
 use crate::kubectl::Kubectl;
 use crate::manifest::{self, ManifestAnswer};
@@ -12,7 +12,7 @@ use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
 use command_line::columns;
 use diagnose::explain::{ApplicationUser, PacketReport, VerdictKind};
-use diagnose::{Style, TextLine, fold, painted};
+use diagnose::{Style, TextLine, painted};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -165,25 +165,26 @@ impl PodAnswer<'_> {
     }
 
     fn text(&self, width: usize) -> String {
-        let mut text = basis_line(&self.basis(), self.pod, width);
+        let mut lines = vec![basis_line(&self.basis(), self.pod)];
         for (at, packet) in self.packets.iter().enumerate() {
             let target = packet.target;
             if self.packets.len() > 1 {
-                let gap = if at > 0 { "\n" } else { "" };
-                text.push_str(&format!("{gap}== {}\n", target.given));
+                lines.extend((at > 0).then(TextLine::default));
+                lines.push(TextLine::default().plain(format!("== {}", target.given)));
             }
             let sender = packet.user().map(|user| format!("sent by {user}"));
-            for note in target.note.iter().chain(&sender) {
-                text.push_str(&fold(&format!("{}\n", Style::Quiet.paint(visible(note))), 2, width));
-            }
-            text.push_str(&painted(&packet.answer().map(PacketReport::head).unwrap_or_default(), width));
+            let notes = target.note.iter().chain(&sender);
+            lines.extend(notes.map(|note| TextLine::hanging(2).styled(Style::Quiet, note)));
+            lines.extend(packet.answer().into_iter().flat_map(PacketReport::head));
             if let (Some(kernel), Some(manifest)) = (packet.by_kernel(), packet.by_manifest()) {
-                text.push_str(&painted(&compared(kernel, manifest), width));
+                lines.extend(compared(kernel, manifest));
             }
             if let Some(PacketReport { explained, .. }) = packet.answer() {
-                text.push_str(&format!("\n{}", painted(&explained.way(), width)));
+                lines.push(TextLine::default());
+                lines.extend(explained.way());
             }
         }
+        let mut text = painted(&lines, width);
         if !self.problems.is_empty() {
             let problems = visible_lines(&Problems(self.problems.clone()).to_string());
             text.push_str(&format!("\nThe manifest can't be compared: {problems}\n"));

@@ -1,10 +1,10 @@
 //! What is printed: answers on standard output, everything else on standard error.
 
 use crate::arguments::OutputForm;
-use crate::failure::{visible, visible_lines};
+use crate::failure::visible_lines;
 use crate::pod::TargetPod;
 use command_line::columns;
-use diagnose::{Style, fold};
+use diagnose::{Style, TextLine, fold, painted};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -24,12 +24,12 @@ pub(crate) fn print_part(text: &str) -> io::Result<()> {
 }
 
 /// The first line of an answer: what it is based on.
-pub(crate) fn basis_line(basis: &str, pod: &TargetPod, width: usize) -> String {
+pub(crate) fn basis_line(basis: &str, pod: &TargetPod) -> TextLine {
     let of = match pod.candidates {
         0 | 1 => String::new(),
         several => format!(" (one of {several} pods)"),
     };
-    fold(&format!("{}\n", Style::Quiet.paint(format!("{}{of}:", visible(basis)))), 2, width)
+    TextLine::hanging(2).styled(Style::Quiet, format!("{basis}{of}:"))
 }
 
 /// Prints what the kernel of a pod answers: `text`, in lines of so many columns after the basis, or the document.
@@ -44,7 +44,7 @@ pub(crate) fn print_answer(
     let all =
         json!({ "version": 1, "pod": pod.title(), "node": pod.node, "basis": basis, "kernel": document });
     match output {
-        OutputForm::Text => print(&(basis_line(basis, pod, width) + &text(width))),
+        OutputForm::Text => print(&(painted(&[basis_line(basis, pod)], width) + &text(width))),
         OutputForm::Json => print(&format!("{all:#}\n")),
     }
 }

@@ -9,7 +9,7 @@ use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, print_part};
 use command_line::columns;
-use diagnose::trace::Block;
+use diagnose::{painted, trace::Block};
 use serde_json::Value;
 use std::io;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let width = columns::of_terminal();
     if *output == OutputForm::Text {
-        print(&basis_line(&kernel.basis(), &pod, width))?;
+        print(&painted(&[basis_line(&kernel.basis(), &pod)], width))?;
     }
     let call = kernel.call("trace", &words(arguments), None);
     let mut failed = None;
