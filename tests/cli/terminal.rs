@@ -16,7 +16,7 @@ const CALLS: [(&[&str], &str); 3] = [
         &["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "10.0.0.5:443"],
         "\u{1b}[1m\u{1b}[34mcaptured: ",
     ),
-    (&["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*"], "\u{1b}[33mpasses"),
+    (&["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*"], "\u{1b}[33mnot captured"),
     (&["lint", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "80,443", "-d", "15090"], "\u{1b}[33mwarning"),
 ];
 

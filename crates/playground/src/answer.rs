@@ -9,7 +9,7 @@ use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
 use diagnose::explain::{ApplicationUser, ExplanationReport, PacketQuery, RuleView, VerdictKind};
 use diagnose::lint::{Level, all, lint, of_subject};
-use diagnose::picture::{DrawnRow, DrawnRows, FlowDisposition, Picture};
+use diagnose::picture::{DrawnRow, DrawnRows, Picture};
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject, TextLine};
 use mesh::preview::{self, Preview};
@@ -225,17 +225,10 @@ fn arrows(picture: &Picture) -> Arrows {
     let DrawnRows { width, height, rows } = picture.rows();
     let arrow = |row: DrawnRow| {
         let option = row.option.map(|option| format!(" ({option})")).unwrap_or_default();
-        let end = match row.disposition {
-            FlowDisposition::Captured(ports) => {
-                format!("captured by {} at {}", picture.proxy(), ports.dashed())
-            }
-            other => other.word().to_owned(),
-        };
-        let kind = match row.disposition {
-            FlowDisposition::Captured(_) => VerdictKind::Captured,
-            FlowDisposition::Passing => VerdictKind::NotCaptured,
-            FlowDisposition::Dropped => VerdictKind::Dropped,
-            FlowDisposition::Unknown => VerdictKind::Unknown,
+        let (kind, ports) = row.end;
+        let end = match ports {
+            Some(ports) => format!("captured by {} at {}", picture.proxy(), ports.dashed()),
+            None => kind.word().to_owned(),
         };
         let DrawnRow { at, part, lit, top, height, packets, .. } = row;
         PageArrow { at, part, packets: packets + &option, kind, end, lit, top, height }

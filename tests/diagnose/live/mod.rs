@@ -111,7 +111,7 @@ fn the_native_table_answers_without_flags() {
         assert_eq!(text.lines().next(), Some(expected), "{text}");
     }
     let all = explained_live(&pod, &[]);
-    assert!(all.contains("captured ==> Envoy 15001") && !all.contains("unknown"), "{all}");
+    assert!(all.contains("captured     ==> Envoy 15001") && !all.contains("unknown"), "{all}");
     let report: Value =
         serde_json::from_str(&explained_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
     assert_eq!(report["verdict"], "captured");

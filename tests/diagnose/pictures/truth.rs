@@ -2,8 +2,9 @@
 //! end as the first row that fits them says, and no row is left without a packet.
 
 use crate::support::catalogue::{Case, scenarios};
+use diagnose::explain::VerdictKind;
 use diagnose::explain::{PodContext, RuleView};
-use diagnose::picture::{self, FlowDisposition, Panel, PictureFlow};
+use diagnose::picture::{self, Panel, PictureFlow};
 use mesh::Setting;
 use mesh::settings::{self, Topic};
 use mesh::sources::pflag::{Flags, PflagWord, word};
@@ -191,17 +192,16 @@ fn rows_walked_in_order_tell_what_becomes_of_packets() {
             let examples = examples.filter(|packet| packet.family() == family);
             for packet in &packets(&config, &own, family).into_iter().chain(examples).collect::<Vec<_>>() {
                 let Some(flow) = picture.flow_of(packet) else { continue };
-                let verdict =
-                    FlowDisposition::from(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
+                let verdict = VerdictKind::of(walk(&scene.view, &scene.routing, packet, &mut ()).verdict);
                 let place = case.name();
-                assert_eq!(flow.disposition(), verdict, "{place}: {packet:?}\n{flow:?}");
+                assert_eq!(flow.end(), verdict, "{place}: {packet:?}\n{flow:?}");
                 let is_of = |panel: &&Panel| panel.flows().iter().any(|other| std::ptr::eq(other, flow));
                 let panel = picture.panels().iter().find(is_of).expect("an arrow is of a panel");
                 // As a reader walks: only what is shown, from the top.
                 let mut fitting = panel.flows().iter().filter(|flow| flow.fits(packet));
                 let first = fitting.next().unwrap_or_else(|| panic!("{place}: no row for {packet:?}"));
-                assert_eq!(first.disposition(), verdict, "{place}: {packet:?}\n{first:?}");
-                let is_decided_by_order = fitting.any(|later| later.disposition() != verdict);
+                assert_eq!(first.end(), verdict, "{place}: {packet:?}\n{first:?}");
+                let is_decided_by_order = fitting.any(|later| later.end() != verdict);
                 *by_order.entry(config.mesh()).or_default() += usize::from(is_decided_by_order);
                 if !taken.iter().any(|known| std::ptr::eq(*known, first)) {
                     taken.push(first);

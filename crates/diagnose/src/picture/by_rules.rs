@@ -1,6 +1,6 @@
 //! Draws the picture of rules: an arrow is a row of the traffic, with the setting that decides.
 
-use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};
+use super::flow::{FlowEndpoint, PictureFlow};
 use super::label::Label;
 use super::model::{Picture, option};
 use super::panel::Panel;
@@ -79,10 +79,11 @@ fn draw(
     let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(is_shown).collect();
     let of_family = |view| parts.iter().map(|part| rows(view, *part, &context)).collect::<Vec<_>>();
     let mut families: Vec<Vec<TrafficRows>> = views.iter().map(of_family).collect();
-    // Where one family passes as it is sent, the other is shown alone.
-    let acts = |family: &Vec<TrafficRows>| {
-        family.iter().flat_map(|part| &part.rows).any(|row| row.end.verdict != Verdict::Pass)
+    // Where nothing is done to one family, the other is shown alone.
+    let is_done = |row: &TrafficRow| {
+        row.end.is_translated || !matches!(row.end.verdict, Verdict::Pass | Verdict::Unknown)
     };
+    let acts = |family: &Vec<TrafficRows>| family.iter().flat_map(|part| &part.rows).any(is_done);
     if families.iter().any(acts) {
         families.retain(acts);
     }
@@ -134,17 +135,18 @@ fn flows(
     for row in rows {
         let setting =
             row.end.origin.and_then(RuleReason::setting_of).filter(|setting| dialect.is_given(*setting));
-        let option = match row.end.is_of_others {
-            true => Some("a rule of another program".to_owned()),
-            false => setting.map(|setting| option(setting, dialect)),
+        let option = match (row.end.is_of_others, row.end.is_translated) {
+            (true, false) => Some("a rule of another program".to_owned()),
+            (true, true) => Some("a rule of another program sends them elsewhere".to_owned()),
+            (false, _) => setting.map(|setting| option(setting, dialect)),
         };
-        let disposition = FlowDisposition::from(row.end.verdict);
+        let verdict = row.end.verdict;
         let (from, to) = (known.sender(&row.packets, part), known.recipient(&row, part));
-        let flow = PictureFlow { rows: vec![row], from, to, disposition, label: Label::default(), option };
+        let flow = PictureFlow { rows: vec![row], from, to, verdict, label: Label::default(), option };
         // Users and groups of the proxy are one sender, though two settings name them.
         let is_of_proxy = |flow: &PictureFlow| {
             flow.from == FlowEndpoint::Proxy
-                && flow.disposition == FlowDisposition::Passing
+                && flow.verdict == Verdict::Pass
                 && flow.rows.iter().all(|row| row.packets.are_of_owner_alone())
         };
         match flows.last_mut() {

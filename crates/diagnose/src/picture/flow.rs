@@ -3,55 +3,10 @@
 //! An arrow states no more than can be checked: [`PictureFlow::fits`] decides of any packet whether the arrow is about it.
 
 use super::label::Label;
-use crate::Style;
+use crate::explain::VerdictKind;
 use crate::traffic::TrafficRow;
 use rules::PortRange;
 use rules::simulate::{Packet, Verdict};
-
-/// What becomes of packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowDisposition {
-    /// A listener gets them, at one of these ports.
-    Captured(PortRange),
-    /// They go where they were sent.
-    Passing,
-    /// They end.
-    Dropped,
-    /// A rule that is not understood could decide.
-    Unknown,
-}
-
-impl From<Verdict> for FlowDisposition {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Pass => Self::Passing,
-            Verdict::Redirect(ports) => Self::Captured(ports),
-            Verdict::Tproxy(port) => Self::Captured(port.into()),
-            Verdict::Drop => Self::Dropped,
-            Verdict::Unknown => Self::Unknown,
-        }
-    }
-}
-
-impl FlowDisposition {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Captured(_) => "captured",
-            Self::Passing => "passes",
-            Self::Dropped => "dropped",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    pub fn style(self) -> Style {
-        match self {
-            Self::Captured(_) => Style::Captured,
-            Self::Passing => Style::Passing,
-            Self::Dropped => Style::Dropped,
-            Self::Unknown => Style::Quiet,
-        }
-    }
-}
 
 /// Where an arrow starts or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +39,8 @@ pub struct PictureFlow {
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) from: FlowEndpoint,
     pub(crate) to: FlowEndpoint,
-    pub(crate) disposition: FlowDisposition,
+    /// What becomes of the packets.
+    pub(crate) verdict: Verdict,
     pub(crate) label: Label,
     /// The option that decides, as its author writes it.
     pub(crate) option: Option<String>,
@@ -112,12 +68,11 @@ impl PictureFlow {
 
     /// Whether it is about all that no other rule takes.
     pub(crate) fn is_remainder(&self) -> bool {
-        self.disposition == FlowDisposition::Passing
-            && self.rows.iter().any(|row| row.packets.is_everything())
+        self.verdict == Verdict::Pass && self.rows.iter().any(|row| row.packets.is_everything())
     }
 
-    /// What becomes of the packets.
-    pub fn disposition(&self) -> FlowDisposition {
-        self.disposition
+    /// What becomes of the packets, and the listeners' ports.
+    pub fn end(&self) -> (VerdictKind, Option<PortRange>) {
+        VerdictKind::of(self.verdict)
     }
 }

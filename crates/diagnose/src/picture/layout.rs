@@ -3,10 +3,11 @@
 //! What bypasses the proxy runs behind its box. What it captures ends there, at a port, and goes on from there.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke};
-use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};
+use super::flow::{FlowEndpoint, PictureFlow};
 use super::letters::Font;
 use super::model::{PacketPath, Picture};
 use super::panel::Panel;
+use crate::explain::VerdictKind;
 use crate::traffic::TrafficPart;
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
@@ -15,7 +16,7 @@ const MARGIN: u32 = 8;
 const NETWORK: (u32, u32) = (MARGIN, 76);
 const TEXT: (u32, u32) = (94, 342);
 /// From the left edge of the text, after the word for the verdict.
-const WORD: u32 = 72;
+const WORD: u32 = 104;
 const POD: (u32, u32) = (440, 254);
 const PROXY: (u32, u32) = (450, 88);
 const APPLICATION: (u32, u32) = (584, 100);
@@ -300,21 +301,17 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
         drawing.items.push(DrawingItem::Box(Fill::Lit, area));
     }
     let quiet = *lit == Some(false);
-    let ink = match flow.disposition {
-        FlowDisposition::Captured(_) => Ink::Captured,
-        FlowDisposition::Passing => Ink::Passing,
-        FlowDisposition::Dropped => Ink::Dropped,
-        FlowDisposition::Unknown => Ink::Quiet,
-    };
-    let word = flow.disposition.word().to_owned();
+    let (kind, ports) = flow.end();
+    let (ink, _) = drawn(kind);
+    let word = kind.word().to_owned();
     // What passes is the quietest.
-    let font = if flow.disposition == FlowDisposition::Passing { label_font(*lit) } else { STRONG };
+    let font = if kind == VerdictKind::NotCaptured { label_font(*lit) } else { STRONG };
     drawing.text(TEXT.0, *text, font, [(if quiet { Ink::Quiet } else { ink }, word)]);
     for ((number, line), y) in lines.iter().enumerate().zip((*text..).step_by(LINE as usize)) {
         let font = if number >= *label { SMALL } else { label_font(*lit) };
         drawing.text(TEXT.0 + WORD, y, font, line.clone());
     }
-    if let FlowDisposition::Captured(ports) = flow.disposition {
+    if let Some(ports) = ports {
         let middle = PROXY.0 + PROXY.1 / 2;
         let ink = if quiet { Ink::Quiet } else { Ink::Plain };
         drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed().to_string());
@@ -322,14 +319,20 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     drawing.items.extend(path(part, flow, *arrow, quiet));
 }
 
+/// How a verdict's word and its arrow are drawn.
+fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
+    match kind {
+        VerdictKind::Captured => (Ink::Captured, Stroke::Captured),
+        VerdictKind::NotCaptured => (Ink::Passing, Stroke::Passing),
+        VerdictKind::Dropped => (Ink::Dropped, Stroke::Dropped),
+        VerdictKind::Unknown | VerdictKind::Depends => (Ink::Quiet, Stroke::Unknown),
+    }
+}
+
 /// The path of packets at this height, in pieces.
 fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<DrawingItem> {
-    let stroke = match flow.disposition {
-        FlowDisposition::Captured(_) => Stroke::Captured,
-        FlowDisposition::Passing => Stroke::Passing,
-        FlowDisposition::Dropped => Stroke::Dropped,
-        FlowDisposition::Unknown => Stroke::Unknown,
-    };
+    let (kind, ports) = flow.end();
+    let (_, stroke) = drawn(kind);
     let at = |from: u32, to: u32, y: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: true };
     let arrow = |from: u32, to: u32| at(from, to, y);
     let line = |from: u32, to: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: false };
@@ -344,8 +347,8 @@ fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Drawi
     let turn = |x: u32, to: u32| DrawingItem::Turn { stroke, quiet, x, to, y };
     let (outside, proxy, beyond, application) = (right(NETWORK), PROXY.0, right(PROXY), APPLICATION.0);
     let between = (beyond + application) / 2;
-    let is_ended = matches!(flow.disposition, FlowDisposition::Dropped | FlowDisposition::Unknown);
-    let is_captured = matches!(flow.disposition, FlowDisposition::Captured(_));
+    let is_ended = !matches!(kind, VerdictKind::Captured | VerdictKind::NotCaptured);
+    let is_captured = ports.is_some();
     match (part, flow.from == FlowEndpoint::Proxy) {
         (TrafficPart::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application, y)],
         (TrafficPart::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],

@@ -23,7 +23,7 @@ mod words;
 
 pub use crate::traffic::TrafficPart;
 pub use by_rules::{of, of_rules};
-pub use flow::{FlowDisposition, PictureFlow};
+pub use flow::PictureFlow;
 pub(crate) use label::grouped;
 pub(crate) use model::option;
 pub use model::{Picture, of_skipped};

@@ -1,6 +1,6 @@
 //! The model of a picture: its parts, and the path of a packet through them.
 
-use super::flow::{FlowDisposition, PictureFlow};
+use super::flow::PictureFlow;
 use super::label::Label;
 use super::panel::Panel;
 use crate::explain::Explanation;
@@ -8,7 +8,7 @@ use crate::traffic::TrafficPart;
 use mesh::Setting;
 use mesh::sources::Dialect;
 use rules::InterfaceName;
-use rules::simulate::{Direction, Packet};
+use rules::simulate::{Direction, Packet, Verdict};
 
 /// What becomes of a pod's traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,11 +94,9 @@ impl Picture {
     /// otherwise, gets a separate arrow.
     pub fn with_path(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
-        let disposition = FlowDisposition::from(explanation.outcome().verdict);
-        let at = self
-            .at(packet)
-            .filter(|(panel, flow)| self.panels[*panel].flows[*flow].disposition == disposition);
-        let at = at.unwrap_or_else(|| self.own_arrow(explanation, disposition));
+        let verdict = explanation.outcome().verdict;
+        let at = self.at(packet).filter(|(panel, flow)| self.panels[*panel].flows[*flow].verdict == verdict);
+        let at = at.unwrap_or_else(|| self.own_arrow(explanation, verdict));
         let sentence = explanation.sentence();
         self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
         let rule = explanation.deciding_rule().map(|rule| rule.decision());
@@ -106,7 +104,7 @@ impl Picture {
         self
     }
 
-    fn own_arrow(&mut self, explanation: &Explanation<'_>, disposition: FlowDisposition) -> (usize, usize) {
+    fn own_arrow(&mut self, explanation: &Explanation<'_>, verdict: Verdict) -> (usize, usize) {
         let part = match &explanation.packet().direction {
             Direction::Inbound { .. } => TrafficPart::Inbound,
             Direction::Outbound { interface, .. } if *interface == InterfaceName::loopback().as_str() => {
@@ -118,21 +116,20 @@ impl Picture {
             self.panels.push(Panel::of(part, Vec::new()));
             self.panels.len() - 1
         });
-        self.panels[panel].flows.insert(0, plain_flow(part, disposition, "this packet"));
+        self.panels[panel].flows.insert(0, plain_flow(part, verdict, "this packet"));
         (panel, 0)
     }
 }
 
 /// An arrow that no packet is looked up for.
-fn plain_flow(part: TrafficPart, disposition: FlowDisposition, label: &str) -> PictureFlow {
+fn plain_flow(part: TrafficPart, verdict: Verdict, label: &str) -> PictureFlow {
     let (from, to) = part.ends();
-    PictureFlow { rows: Vec::new(), from, to, disposition, label: Label::plain(label), option: None }
+    PictureFlow { rows: Vec::new(), from, to, verdict, label: Label::plain(label), option: None }
 }
 
 /// The picture of a pod of which nothing is captured, whatever its settings.
 pub fn of_skipped(reason: &str) -> Picture {
-    let panel =
-        |part: TrafficPart| Panel::of(part, vec![plain_flow(part, FlowDisposition::Passing, "everything")]);
+    let panel = |part: TrafficPart| Panel::of(part, vec![plain_flow(part, Verdict::Pass, "everything")]);
     let note = format!("Nothing of the pod is captured: {reason}.");
     Picture::new(note, vec![panel(TrafficPart::Inbound), panel(TrafficPart::Outbound)])
 }

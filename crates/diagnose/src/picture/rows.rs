@@ -1,9 +1,10 @@
 //! Where the arrows of a drawn picture are and what they are about, so that a front end can make them answer.
 
 use super::drawing::Area;
-use super::flow::FlowDisposition;
 use super::layout::drawing;
 use super::model::Picture;
+use crate::explain::VerdictKind;
+use rules::PortRange;
 
 /// An arrow of a picture that is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,8 @@ pub struct DrawnRow {
     /// The packets that it is about.
     pub packets: String,
     pub option: Option<String>,
-    pub disposition: FlowDisposition,
+    /// What becomes of them, and the listeners' ports.
+    pub end: (VerdictKind, Option<PortRange>),
     /// Whether the packet that is asked about takes it.
     pub lit: bool,
     /// From the top of the picture, in its own pixels.
@@ -42,7 +44,7 @@ impl Picture {
                 part: panel.part.title(),
                 packets: flow.label.text(|text| text.len() <= MAX_LABEL),
                 option: flow.option.clone(),
-                disposition: flow.disposition,
+                end: flow.end(),
                 lit: self.path.as_ref().is_some_and(|path| path.at == at),
                 top,
                 height,

@@ -2,10 +2,11 @@
 
 use super::colours::{BEHIND, BORDERS, Colour, TEXT};
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke, Text};
-use super::flow::{FlowDisposition, FlowEndpoint};
+use super::flow::FlowEndpoint;
 use super::layout::drawing;
 use super::model::Picture;
 use super::rows::MAX_LABEL;
+use crate::explain::VerdictKind;
 use std::fmt::Write;
 
 impl Picture {
@@ -45,24 +46,22 @@ impl Picture {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
             for (place, (at, flow)) in panel.flows.iter().enumerate().enumerate() {
                 let label = flow.label.text(|text| text.len() <= MAX_LABEL);
-                let to = match flow.disposition {
-                    FlowDisposition::Captured(ports) => {
+                let (kind, ports) = flow.end();
+                let to = match (kind, ports) {
+                    (VerdictKind::Captured, Some(ports)) => {
                         format!(" by {} at {}", self.proxy, ports.dashed())
                     }
-                    FlowDisposition::Passing if flow.to == FlowEndpoint::Proxy => {
+                    (VerdictKind::NotCaptured, _) if flow.to == FlowEndpoint::Proxy => {
                         format!(" to {}", self.proxy)
                     }
-                    FlowDisposition::Passing | FlowDisposition::Dropped | FlowDisposition::Unknown => {
-                        String::new()
-                    }
+                    _ => String::new(),
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
                 let path = self.path.as_ref().filter(|path| path.is_at(number, at));
                 let path =
                     path.map(|path| format!(", the row of the packet {}", path.packet)).unwrap_or_default();
                 let mark = if place == 0 { " " } else { "; " };
-                write!(out, "{mark}{label}: {}{to}{option}{path}", flow.disposition.word())
-                    .expect("a string takes all");
+                write!(out, "{mark}{label}: {}{to}{option}{path}", kind.word()).expect("a string takes all");
             }
             out.push('.');
         }

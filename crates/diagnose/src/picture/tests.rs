@@ -3,7 +3,7 @@
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
-use super::{FlowDisposition, Picture, of};
+use super::{Picture, of};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::tests::{nothing, packet, parsed};
 use crate::pod_packets::samples;
@@ -150,14 +150,7 @@ fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCase
         for packet in at_random.chain(borders.iter().step_by(7)) {
             let Some(flow) = picture.flow_of(packet) else { continue };
             let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
-            prop_assert_eq!(
-                flow.disposition(),
-                FlowDisposition::from(verdict),
-                "{:?}\n{:?}\n{:?}",
-                capture,
-                packet,
-                flow
-            );
+            prop_assert_eq!(flow.verdict, verdict, "{:?}\n{:?}\n{:?}", capture, packet, flow);
         }
     }
     Ok(())

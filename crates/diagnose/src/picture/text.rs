@@ -1,13 +1,14 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
-use super::flow::{FlowDisposition, FlowEndpoint, PictureFlow};
+use super::flow::{FlowEndpoint, PictureFlow};
 use super::letters;
 use super::model::Picture;
 use crate::Style;
+use crate::explain::VerdictKind;
 use std::fmt::Write;
 
 /// The columns that arrows and what they lead to take.
-const WORD: usize = 8;
+const WORD: usize = 12;
 const PLACE: usize = 18;
 
 impl Picture {
@@ -45,13 +46,14 @@ impl Picture {
 
 /// Writes an arrow. The path of the packet in question is marked, and all others are dimmed.
 fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, width: usize) {
-    let style = if lit == Some(false) { Style::Quiet } else { flow.disposition.style() };
-    let (shaft, place) = match flow.disposition {
-        FlowDisposition::Captured(ports) => ("==>", format!("{proxy} {}", ports.dashed())),
-        FlowDisposition::Passing if flow.to == FlowEndpoint::Proxy => ("-->", proxy.to_owned()),
-        FlowDisposition::Passing => ("-->", flow.to.name().to_owned()),
-        FlowDisposition::Dropped => ("--x", String::new()),
-        FlowDisposition::Unknown => ("-?-", "unknown".to_owned()),
+    let (kind, ports) = flow.end();
+    let style = if lit == Some(false) { Style::Quiet } else { kind.style() };
+    let (shaft, place) = match (kind, ports) {
+        (VerdictKind::Captured, Some(ports)) => ("==>", format!("{proxy} {}", ports.dashed())),
+        (VerdictKind::NotCaptured, _) if flow.to == FlowEndpoint::Proxy => ("-->", proxy.to_owned()),
+        (VerdictKind::NotCaptured, _) => ("-->", flow.to.name().to_owned()),
+        (VerdictKind::Dropped, _) => ("--x", String::new()),
+        _ => ("-?-", String::new()),
     };
     let mark = if lit == Some(true) { '>' } else { ' ' };
     // The longest place is the proxy with a port.
@@ -68,7 +70,7 @@ fn arrow(text: &mut String, flow: &PictureFlow, proxy: &str, lit: Option<bool>, 
             None => Box::new(line),
         };
         if number == 0 {
-            let word = style.paint(flow.disposition.word());
+            let word = style.paint(kind.word());
             let path = style.paint(format!("{shaft} {place:place_width$}"));
             line_of(text, &format_args!("{mark} {word:WORD$} {path} {line}"));
         } else {
