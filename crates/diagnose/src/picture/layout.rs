@@ -16,7 +16,7 @@ const MARGIN: u32 = 8;
 const NETWORK: (u32, u32) = (MARGIN, 76);
 const TEXT: (u32, u32) = (94, 342);
 /// From the left edge of the text, after the word for the verdict.
-const WORD: u32 = 104;
+const WORD: u32 = 100;
 const POD: (u32, u32) = (440, 254);
 const PROXY: (u32, u32) = (450, 88);
 const APPLICATION: (u32, u32) = (584, 100);
