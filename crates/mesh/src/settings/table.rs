@@ -157,7 +157,7 @@ settings! {
         TraceDestination: "destination" _ [] example "10.0.0.0/8", Value("WHERE"),
             "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
         TraceVerdict: "verdict" _ [] example "dropped" of ["captured", "not-captured", "dropped"], Value("VERDICT"),
-            "Show only packets that end so: captured, passed or dropped";
+            "Show only packets with this verdict: captured, not-captured or dropped";
         TraceEnable: "enable" _ [], Switch,
             "Make the kernel trace all rules of nf_tables; the default where no rule reports";
         TraceEvery: "every-packet" _ [], Switch,
