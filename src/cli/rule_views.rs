@@ -1,7 +1,7 @@
 //! Rules to walk through, from the kernel of a network namespace or from a listing.
 
 use super::run::Run;
-use diagnose::compare::{self, ComparedSide};
+use diagnose::compare::{self, Change, ComparedSide};
 use diagnose::explain::{PodContext, RuleView};
 use mesh::Capture;
 use mesh::recognition::named;
@@ -9,8 +9,12 @@ use mesh::visible;
 use rules::Family;
 use rules::routing::Object;
 use rules::saved::{Saved, saved};
-use rules::simulate::Routing;
-use sidecar_init::{backend, engine, observe::local_marks, sys::address};
+use rules::simulate::{LOOPBACK, Routing};
+use sidecar_init::{
+    backend, engine,
+    observe::local_marks,
+    sys::{address, namespace::lacks_ipv6},
+};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// The rules of a listing; of the input's, where the file is `-`.
@@ -71,5 +75,11 @@ pub(super) fn changed_verdicts(
 ) -> Result<compare::Comparison, Box<dyn Error>> {
     let pod = compare::pod(&[pod_here(capture)?]);
     let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
-    Ok(compare::compare(&live, &desired(&pod), &pod))
+    let mut comparison = compare::compare(&live, &desired(&pod), &pod);
+    if lacks_ipv6(LOOPBACK) {
+        // No packet of IPv6 can pass.
+        let is_ipv4 = |change: &Change| change.packets.families.iter().any(|one| one == Family::V4.word());
+        comparison.changes.retain(is_ipv4);
+    }
+    Ok(comparison)
 }

@@ -358,7 +358,7 @@ impl TrafficContext<'_> {
 
     /// The packets with other marks, which no row is about.
     fn marked_otherwise(&self, set: &PacketSet) -> PacketSet {
-        let marks = self.marks(set).iter().fold(Marks::any(), |all, one| all.minus(one).remove(0));
+        let marks = self.marks(set).iter().fold(Marks::any(), without);
         set.clone().marked(marks, Marks::any())
     }
 
@@ -367,11 +367,16 @@ impl TrafficContext<'_> {
         let marks = match self.proxy.mark {
             _ if set.way != Way::Outbound => set.mark().clone(),
             None => Marks::any(),
-            Some(mark) if set.mark().contains(0) => Marks::any().minus(&Marks::of(mark)).remove(0),
+            Some(mark) if set.mark().contains(0) => without(Marks::any(), &Marks::of(mark)),
             Some(mark) => Marks::of(mark),
         };
         set.clone().marked(marks, set.connmark().clone())
     }
+}
+
+/// The marks without those that some bits make; all of them where nothing would be left.
+fn without(marks: Marks, others: &Marks) -> Marks {
+    marks.minus(others).pop().unwrap_or(marks)
 }
 
 impl TrafficRow {

@@ -247,6 +247,7 @@ commands, or as JSON. Touches nothing.",
             --iptables-trace-logging.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the time \
             --for. With --format json it prints one object a line for each packet.",
         examples: &[
+            "sidecar-init trace 443",
             "sidecar-init trace --enable --count 10",
             "sidecar-init trace --network-namespace web --for 1m --format json",
         ],
@@ -256,6 +257,7 @@ commands, or as JSON. Touches nothing.",
             ("2", "invalid input"),
         ],
         topics: &[&[Topic::Trace], ANY],
+        word: Some(Setting::TraceDestination),
         also: &[&[Setting::Mesh, Setting::NetworkNamespace, Setting::Timeout, Setting::Format]],
         ..NONE
     },
