@@ -143,7 +143,7 @@ made web; made db
     assert!(text.starts_with("2 network namespaces: 1 failing, 1 not captured\n"), "{text}");
     let web: Vec<&str> = text.lines().nth(2).expect("the worst").split_whitespace().collect();
     assert_eq!(web[..5], ["failing", "web", "istio", "down", "apply"], "{text}");
-    assert!(text.contains("\n              SI056 port 15001 (tcp): nothing listens"), "{text}");
+    assert!(text.contains("\n              SI056 port 15001/tcp: nothing listens"), "{text}");
     assert!(text.ends_with("not captured  db\n"), "{text}");
     let both = Command::new(BINARY).args(["status", "--all", "--network-namespace", "web"]).outcome();
     assert!(both.with(2, "both").stderr.contains("--network-namespace: contradicts --all"));

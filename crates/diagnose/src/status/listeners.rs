@@ -245,7 +245,7 @@ pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
             }
             _ => (Level::Failure, "see how the proxy's listener is set up"),
         };
-        let subject = format!("port {port} ({protocol})");
+        let subject = format!("port {port}/{protocol}");
         Some(Finding { level, ..Finding::failure(code, &subject, text, remedy) })
     };
     listening.iter().filter_map(finding).collect()
