@@ -224,28 +224,3 @@ pub struct ListItem {
     /// Whether it names what is captured, and not what is excluded.
     pub captured: bool,
 }
-
-impl ListItem {
-    /// What the list is about, for headings and legends.
-    pub fn meaning(&self) -> &'static str {
-        match (&self.selector, self.captured) {
-            (Selector::Destination(_), true) => "networks whose connections are captured",
-            (Selector::Destination(_), false) => "excluded networks",
-            (Selector::Source(_), true) => "networks whose calls are captured",
-            (Selector::Source(_), false) => "networks whose calls are excluded",
-            (Selector::OutboundPort(..), true) => "outbound ports captured wherever they are",
-            (Selector::OutboundPort(..), false) => "excluded outbound ports",
-            (Selector::InboundPort(_), true) => "inbound ports captured",
-            (Selector::InboundPort(_), false) => "excluded inbound ports",
-            (Selector::Tunnel(_), _) => "the tunnel's port",
-            (Selector::Interface(_), true) => "interfaces captured",
-            (Selector::Interface(_), false) => "excluded interfaces",
-            (Selector::VmInterface(_), _) => "interfaces of virtual machines, whose calls go out",
-            (Selector::User(..), true) => "users whose calls are captured",
-            (Selector::User(..), false) => "users whose calls are excluded",
-            (Selector::Group(_), true) => "groups whose calls are captured",
-            (Selector::Group(_), false) => "groups whose calls are excluded",
-            (Selector::Server(_), _) => "DNS servers whose queries are captured",
-        }
-    }
-}

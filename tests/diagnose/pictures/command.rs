@@ -32,6 +32,23 @@ fn rules_of_others_are_drawn_too() {
     }
 }
 
+/// Rules that drop or send elsewhere are named beside the rest.
+#[test]
+fn all_traffic_by_rules_of_others_is_drawn() {
+    let rules = "*filter\n:INPUT ACCEPT\n-A INPUT -s 10.0.0.0/8 -j DROP\nCOMMIT\n*nat\n:OUTPUT ACCEPT\n\
+                 -A OUTPUT -d 10.96.0.1/32 -p tcp --dport 80 -j DNAT --to-destination 10.1.0.1:8080\n\
+                 -A OUTPUT -d 10.96.0.3/32 -p tcp --dport 80 -j DNAT --to-destination 10.1.0.3:8080\nCOMMIT\n";
+    let call = ["explain", "--from-save", "-", "--pod-ips", "10.44.0.7"];
+    let text = bare(&call).write_stdin(rules).outcome().success().stdout;
+    for expected in [
+        "Into the pod dropped --x everything from network 10.0.0.0/8 (a rule of another program)",
+        "TCP port 80 to addresses 10.96.0.1, 10.96.0.3 (a rule of another program sends them elsewhere)",
+        "not captured --> network all else",
+    ] {
+        assert!(contains(&text, expected), "no {expected:?} in {text}");
+    }
+}
+
 /// Whether the text says this, wherever its lines break.
 fn contains(text: &str, expected: &str) -> bool {
     text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected)

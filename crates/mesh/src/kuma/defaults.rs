@@ -2,8 +2,8 @@
 
 pub use crate::facts::DNS_PORT;
 use crate::facts::port;
+pub use crate::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{LogLevel, Port, Zone};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where the proxy listens for outbound connections.
 pub const OUTBOUND_LISTENER: Port = port(15001);
@@ -30,11 +30,6 @@ pub const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 /// Zone of the queries that are sent to the proxy.
 pub const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
-
-/// The addresses from which the proxy calls the application behind it. All of 127.0.0.0/8 is on `lo` anyway; the other
-/// has to be put there.
-pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
-pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
 #[cfg(test)]
 mod tests {

@@ -261,14 +261,13 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     }
     for item in &lists {
         text += &format!(
-            "{}: {} as {:?}, {:?} of {:?}, captured: {} ({})\n",
+            "{}: {} as {:?}, {:?} of {:?}, captured: {}\n",
             option(item.setting),
             item.selector,
             item.selector,
             item.selector.condition(),
             item.selector.family(),
-            item.captured,
-            item.meaning()
+            item.captured
         );
     }
     let passthrough = Family::BOTH.map(|family| proxy.passthrough(family));
