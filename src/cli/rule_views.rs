@@ -13,7 +13,7 @@ use rules::simulate::{LOOPBACK, Routing};
 use sidecar_init::{
     backend, engine,
     observe::local_marks,
-    sys::{address, namespace::lacks_ipv6},
+    sys::{address, namespace::lacks_ipv6, unread::unread},
 };
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
@@ -42,6 +42,9 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
     let routes = kernel.routing()?;
     for blocked in kernel.blocked_tables()? {
         tracing::warn!(target: "backend", "{blocked}");
+    }
+    for text in unread().unwrap_or_default() {
+        tracing::warn!(target: "backend", "{text} may decide about packets, too, and can't be read: answers are by the rules alone");
     }
     let rule_view = |family: Family| {
         let view = named(engine::live(&mut kernel, family)?);

@@ -284,6 +284,21 @@ fn names_are_resolved_and_told_with_their_address() {
     }
 }
 
+/// Programs beside the rules are named where an answer is by rules that can't be all.
+#[test]
+fn filters_that_are_not_read_are_named() {
+    let pod = pod();
+    let warnings = || {
+        let text = pod.output(BINARY, &["explain", "10.0.0.5:443"], "").with(0, "explain").stderr;
+        text.lines().filter(|line| line.contains("can't be read")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(), [""; 0]);
+    pod.output("tc", &["qdisc", "add", "dev", "eth0", "clsact"], "").success();
+    let named = "filters of tc at eth0 (clsact) may decide about packets, too, and can't be read";
+    let found = warnings();
+    assert!(found.len() == 1 && found[0].contains(named), "{found:?}");
+}
+
 /// Documentation addresses are in answers only where somebody has typed them.
 #[test]
 fn no_address_is_made_up() {
