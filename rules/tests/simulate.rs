@@ -290,6 +290,24 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
     assert_eq!(before(&|_| false), set(&["PREROUTING", "-101", "OUTPUT", "-100"]));
 }
 
+/// Found by the differential tests: behind a chain that translates, the kernel asks no other one of NAT.
+#[test]
+fn nat_of_a_chain_may_keep_another_of_its_priority_from_dropping() {
+    let rules = "*nat\n-A OUTPUT -p tcp -j REDIRECT --to-ports 9\nCOMMIT\n";
+    for (kind, protocol, expected) in [
+        (Kind::Nat, Tcp, Verdict::Unknown),
+        (Kind::Nat, Udp, Verdict::Drop),
+        (Kind::Filter, Tcp, Verdict::Drop),
+    ] {
+        let base = LiveBase { base: Base { kind, hook: Hook::Output, priority: -100 }, policy: Policy::Drop };
+        let chain = LiveChain { name: "c".to_owned(), base: Some(base), rules: Vec::new() };
+        let mut view = View::of_listing(parse::listing(rules, Family::V4).expect("a listing"));
+        view.add_nftables(LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] });
+        let outcome = walk(&view, &routing(), &from_process(protocol, 0, "10.1.1.1:80"), &mut ());
+        assert_eq!(outcome.verdict, expected, "{kind:?} {protocol}");
+    }
+}
+
 #[test]
 fn chains_that_call_each_other_without_end_are_unknown() {
     let text = "*nat\n-A OUTPUT -j A\n-A A -j B\n-A B -j A\nCOMMIT\n";

@@ -117,9 +117,16 @@ impl<O: Observer> Walker<'_, O> {
             return Err(undefined(at));
         }
         let stops: Vec<(Verdict, Option<At>)> = tie.ends.iter().filter_map(|(end, _)| end.err()).collect();
+        // Chains of NAT behind the one that translates are not asked (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
+        let translates = |now: &Now| {
+            let written = now.written.destination || now.written.source;
+            now.in_nat && (written || now.captured != tie.entry.captured)
+        };
+        let is_avoidable = tie.ends.iter().any(|(end, now)| end.is_ok() && translates(now))
+            && tie.ends.iter().all(|(end, now)| end.is_ok() || now.in_nat);
         match stops[..] {
             [] => {}
-            [(verdict, at), ..] if stops.iter().all(|(other, _)| *other == verdict) => {
+            [(verdict, at), ..] if !is_avoidable && stops.iter().all(|(other, _)| *other == verdict) => {
                 return Err(Stop::Over(verdict, at));
             }
             [(_, at), ..] => return Err(undefined(at)),
