@@ -86,6 +86,9 @@ const MANY_STRAYS: usize = 4;
 /// Former names of commands, which are still accepted.
 const FORMER_NAMES: [(&str, &str); 3] = [("check", "diff"), ("doctor", "status"), ("probe", "verify")];
 
+/// A command and a former flag of it, which asked for what is shown without any.
+const FORMER_FLAG: (&str, &str) = ("explain", "--matrix");
+
 /// How other programs name a namespace.
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
 
@@ -272,6 +275,8 @@ impl Parser {
                 self.take(given);
                 self.next = Next::Value(row);
             }
+            PflagWord::Unknown { name, .. }
+                if self.entry.is_some_and(|entry| (entry.name, &*name) == FORMER_FLAG) => {}
             PflagWord::Unknown { name, has_value } => match self.asked(&name, has_value) {
                 Some(asked) => return ParsedWord::Answer(asked),
                 None => {

@@ -65,6 +65,9 @@ fn which_list_lacks_it() {
 
 #[test]
 fn all_traffic_is_no_packet() {
+    let all =
+        |more: &[&str]| bare(&[&["explain", "--pod-ips", "10.44.0.7", "-b", "*"], more].concat()).outcome();
+    assert_eq!(all(&["--matrix"]).success().stdout, all(&[]).success().stdout, "its former flag");
     let call = ["explain", "--pod-ips", "10.44.0.7", "--format", "json", "--expect", "captured"];
     let text = bare(&call).outcome().with(2, "no packet").stderr;
     for option in ["--format", "--expect"] {
