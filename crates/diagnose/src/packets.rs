@@ -5,10 +5,11 @@ use crate::pod_packets::{PodPackets, Start};
 use mesh::Proxy;
 use rules::nft::{Field, Interval, Intervals, protocol_number};
 use rules::simulate::{Marks, address, interface_name};
-use rules::{Family, Mark, Protocol};
+use rules::{Cidr, Family, Mark, Protocol};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::hash::Hash;
+use std::net::IpAddr;
 
 /// The pod's address among destinations.
 const OWN: &str = "the pod's own address";
@@ -96,7 +97,14 @@ impl Packets {
 
     /// Whether no usual packet is among them: they have marks, belong to an older connection, or come from an unusual address.
     pub(crate) fn is_unusual(&self) -> bool {
-        let sources = self.sources.as_ref().filter(|_| self.direction == "outbound");
+        // Calls to loopback come from there.
+        let holds_loopback = |value: &String| {
+            let host = || value.parse::<IpAddr>().ok().map(Cidr::host);
+            let network = value.parse::<Cidr>().ok().or_else(host);
+            network.is_some_and(|one| one.contains(mesh::loopback(one.family())))
+        };
+        let is_odd = |sources: &&Values| !sources.values.iter().any(holds_loopback);
+        let sources = self.sources.as_ref().filter(|_| self.direction == "outbound").filter(is_odd);
         let lists = [self.marks.as_ref(), self.connection_marks.as_ref(), self.states.as_ref(), sources];
         lists.into_iter().flatten().any(|values| !values.except)
     }
