@@ -37,7 +37,7 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     draw(&views, pod, &machines, &known, dialect, note)
 }
 
-/// What becomes of a pod's traffic by existing rules.
+/// The picture of a pod's traffic by existing rules.
 pub fn of_rules(rule_views: &[RuleView], pod: &PodContext) -> Picture {
     let found: Vec<_> = rule_views.iter().flat_map(|one| recognized(&one.view)).collect();
     let mesh = found.first().map(|rule| rule.mesh);

@@ -39,7 +39,7 @@ pub struct PictureFlow {
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) from: FlowEndpoint,
     pub(crate) to: FlowEndpoint,
-    /// What becomes of the packets.
+    /// The verdict for the packets.
     pub(crate) verdict: Verdict,
     pub(crate) label: Label,
     /// The option that decides, as its author writes it.
@@ -71,7 +71,7 @@ impl PictureFlow {
         self.verdict == Verdict::Pass && self.rows.iter().any(|row| row.packets.is_everything())
     }
 
-    /// What becomes of the packets, and the listeners' ports.
+    /// The kind of the verdict, and the listeners' ports.
     pub fn end(&self) -> (VerdictKind, Option<PortRange>) {
         VerdictKind::of(self.verdict)
     }

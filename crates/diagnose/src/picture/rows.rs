@@ -15,7 +15,7 @@ pub struct DrawnRow {
     /// The packets that it is about.
     pub packets: String,
     pub option: Option<String>,
-    /// What becomes of them, and the listeners' ports.
+    /// The kind of the verdict, and the listeners' ports.
     pub end: (VerdictKind, Option<PortRange>),
     /// Whether the packet that is asked about takes it.
     pub lit: bool,

@@ -51,7 +51,7 @@ impl Before {
 }
 
 impl Known {
-    /// What the rows of an arrow are about.
+    /// The packets of an arrow's rows.
     pub(super) fn label(
         &self,
         rows: &[TrafficRow],
@@ -234,11 +234,7 @@ impl Known {
         let marks = packets.marks.as_ref();
         // Who sends it comes last, as its name has a comma.
         for (own, except) in [(true, false), (false, true)] {
-            let list = |values: &Option<Values>| -> Vec<String> {
-                let values = values.as_ref().filter(|values| values.except == except);
-                values.map(|values| values.values.clone()).unwrap_or_default()
-            };
-            let (users, groups) = (list(users), list(groups));
+            let (users, groups) = (listed(users, except), listed(groups, except));
             if (users.is_empty() && groups.is_empty()) || (own && is_forwarded) {
                 continue;
             }
@@ -272,13 +268,9 @@ impl Known {
 
     /// Whether the packets are the proxy's by their user, group or mark.
     fn is_owner(&self, packets: &Packets) -> bool {
-        let list = |values: &Option<Values>| -> Vec<String> {
-            let values = values.as_ref().filter(|values| !values.except);
-            values.map(|values| values.values.clone()).unwrap_or_default()
-        };
         let is_marked =
             packets.marks.as_ref().is_some_and(|marks| !marks.except) && self.proxy.mark.is_some();
-        is_marked || self.is_proxys(&list(&packets.users), &list(&packets.groups))
+        is_marked || self.is_proxys(&listed(&packets.users, false), &listed(&packets.groups, false))
     }
 
     fn is_proxys(&self, users: &[String], groups: &[String]) -> bool {
@@ -293,6 +285,12 @@ impl Known {
         let sources = packets.sources.as_ref().filter(|sources| !sources.except);
         sources.is_some_and(|sources| sources.values.iter().all(|one| own.contains(&Some(one.clone()))))
     }
+}
+
+/// The values of a list that names packets, or of one that excepts them.
+fn listed(values: &Option<Values>, except: bool) -> Vec<String> {
+    let values = values.as_ref().filter(|values| values.except == except);
+    values.map(|values| values.values.clone()).unwrap_or_default()
 }
 
 fn meaning(row: &TrafficRow) -> Option<Meaning> {

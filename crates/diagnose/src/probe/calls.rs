@@ -28,7 +28,7 @@ pub(super) struct CallList<'a> {
     application: (Uid, Gid),
 }
 
-/// What calls share of which some show as much as all.
+/// The properties by which calls show the same, so that some of them stand for all.
 type AlikeCalls = (Protocol, Verdict, Option<Origin>);
 
 impl<'a> CallList<'a> {

@@ -99,7 +99,7 @@ fn exclusions(meaning: Meaning, recognized: &RecognizedRule<'_>) -> Vec<(Meaning
     conditions.filter(|condition| condition.negated).filter_map(exclusion).collect()
 }
 
-/// What live rules show of the proxy of a mesh: the users, the groups or the mark whose traffic they exclude, and a port
+/// The proxy of a mesh by live rules: the users, the groups or the mark whose traffic they exclude, and a port
 /// of tunnels that a capturing rule leaves out. Where it listens is not included.
 pub fn proxy(view: &View) -> Proxy {
     let mut proxy = Proxy::default();
