@@ -1,12 +1,14 @@
 //! The routes of packets in the current network namespace, as the kernel looks them up.
 
-use diagnose::explain::{Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, Route, Routes, RuleView};
+use diagnose::explain::{
+    Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, Route, Routes, RuleView, SOURCE_PORT,
+};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
 use rules::simulate::LOOPBACK;
 use rules::{Family, Mark, nft::protocol_number};
 use sidecar_init::sys::{
-    address,
+    address, link,
     route_lookup::{self, ResolvedRoute, RouteQuery},
 };
 use std::{fs, io, net::IpAddr};
@@ -17,6 +19,8 @@ pub(super) struct KernelRoutes {
     addresses: Vec<(IpAddr, String)>,
     /// Packets of these marks are delivered here, as the walk knows.
     local_marks: Vec<(Family, Mark)>,
+    /// The source ports at which policy rules may choose another route.
+    source_ports: Vec<u16>,
 }
 
 impl KernelRoutes {
@@ -25,12 +29,35 @@ impl KernelRoutes {
         let marks = rule_views.iter().flat_map(|rule_view| {
             rule_view.routing.local_marks.iter().map(move |mark| (rule_view.family, *mark))
         });
-        Self { addresses: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
+        Self {
+            addresses: address::by_interface().unwrap_or_default(),
+            local_marks: marks.collect(),
+            source_ports: route_lookup::source_port_bounds().unwrap_or_default(),
+        }
     }
 
     /// The interface that has an address.
     fn holder(&self, address: IpAddr) -> Option<&str> {
         self.addresses.iter().find(|(own, _)| *own == address).map(|(_, name)| name.as_str())
+    }
+
+    /// The interfaces by which a packet leaves by its source port, where routing depends on that.
+    fn by_source_ports(&self, flow: &RouteQuery<'_>) -> Vec<String> {
+        let (first, last) = self.local_ports();
+        let within = self.source_ports.iter().copied().filter(|port| (first..=last).contains(port));
+        let ports = if self.source_ports.is_empty() { Vec::new() } else { vec![SOURCE_PORT, first] };
+        let by_rules = ports.into_iter().chain(within).filter_map(|port| {
+            let route = route_lookup::of(&RouteQuery { source_port: Some(port), ..*flow }).ok()?;
+            Some(route.interface)
+        });
+        let version = if flow.to.is_ipv4() { "ipv4" } else { "ipv6" };
+        let policy = fs::read_to_string(format!("/proc/sys/net/{version}/fib_multipath_hash_policy"));
+        // Next hops by a hash of ports, or of fields that an administrator chooses (`ip-sysctl` of the kernel).
+        let by_hash = match policy.as_deref().map(str::trim) {
+            Ok("1" | "3") => route_lookup::next_hops(flow).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        by_rules.chain(by_hash).collect()
     }
 
     /// The interface at which a packet arrives, where it is not given.
@@ -45,7 +72,7 @@ impl KernelRoutes {
 
 impl Routes for KernelRoutes {
     fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
-        let OutgoingPacket { to, from, protocol, uid, mark } = packet;
+        let OutgoingPacket { to, from, source_port, protocol, uid, mark } = packet;
         let family = Family::of(to.ip());
         // The walk needs their route without the mark.
         let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
@@ -54,6 +81,7 @@ impl Routes for KernelRoutes {
             // From any other, a transparent socket alone sends, which is routed all the same.
             from: from.filter(|from| from.is_loopback() || self.holder(*from).is_some()),
             service: Some((protocol_number(*protocol), to.port())),
+            source_port: *source_port,
             uid: Some(uid.number()),
             mark: if is_local { 0 } else { *mark },
             at: None,
@@ -69,8 +97,19 @@ impl Routes for KernelRoutes {
             None => Ok(first),
         };
         match route_lookup::of(&flow).and_then(again) {
-            Ok(found) => Ok(Route { interface: found.interface, source: found.source }),
-            Err(_) if is_local => Ok(Route { interface: LOOPBACK.to_owned(), source: None }),
+            Ok(found) if link::is_down(&found.interface) => {
+                let name = found.interface;
+                Err(format!("no packet is sent: {name} is down; ip link set {name} up"))
+            }
+            Ok(found) => {
+                let flow = RouteQuery { from: flow.from.or(found.source), ..flow };
+                let mut others = if source_port.is_none() { self.by_source_ports(&flow) } else { Vec::new() };
+                // The first one is of the port that the packet shows.
+                let interface = others.first().cloned().unwrap_or(found.interface);
+                others.retain(|other| *other != interface);
+                Ok(Route { interface, source: found.source, others, is_group: found.is_group })
+            }
+            Err(_) if is_local => Ok(Route::by(LOOPBACK.to_owned())),
             Err(error) => {
                 let to = to.ip();
                 let why = match error.raw_os_error() {
@@ -90,12 +129,18 @@ impl Routes for KernelRoutes {
         let Some(interface) = at else {
             return Err("nothing arrives: no interface but lo has an address here".to_owned());
         };
-        is_here(&interface)?;
+        is_up(&interface)?;
         let Some(from) = packet.from else {
             // Whether it is accepted depends on its sender, which is not given.
             let local = self.holder(packet.to).is_some()
                 || route_lookup::to(packet.to).is_ok_and(|route| route.is_local);
-            return Ok(Arrival { interface, local });
+            return match local || forwards(packet.to, &interface) {
+                true => Ok(Arrival { interface, local }),
+                false => Err(format!(
+                    "nothing for {} is taken in at {interface}: it is no address of this namespace, which does not forward",
+                    packet.to
+                )),
+            };
         };
         let flow = RouteQuery {
             from: Some(from),
@@ -120,16 +165,27 @@ impl Routes for KernelRoutes {
     }
 
     fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String> {
-        is_here(interface)?;
+        is_up(interface)?;
         let of = |(own, name): &&(IpAddr, String)| name == interface && Family::of(*own) == family;
         let own = self.addresses.iter().find(of).map(|(own, _)| *own);
         own.ok_or_else(|| format!("nothing is redirected at {interface}: it has no address"))
     }
 }
 
-fn is_here(interface: &str) -> Result<(), String> {
-    let refused = |_| format!("nothing arrives at {interface}: no interface here has that name");
-    if_nametoindex(interface).map(drop).map_err(refused)
+fn is_up(interface: &str) -> Result<(), String> {
+    let refused = |why: &str| format!("nothing arrives at {interface}: {why}");
+    if_nametoindex(interface).map_err(|_| refused("no interface here has that name"))?;
+    match link::is_down(interface) {
+        true => Err(refused(&format!("it is down; ip link set {interface} up"))),
+        false => Ok(()),
+    }
+}
+
+/// Whether packets to an address that arrive at an interface are forwarded, as far as that is known.
+fn forwards(to: IpAddr, interface: &str) -> bool {
+    let (version, of) = if to.is_ipv4() { ("ipv4", interface) } else { ("ipv6", "all") };
+    let given = fs::read_to_string(format!("/proc/sys/net/{version}/conf/{of}/forwarding"));
+    given.map_or(true, |given| given.trim() != "0")
 }
 
 /// The kernel's reason without the number that the standard library adds.

@@ -13,7 +13,7 @@ use rules::simulate::{LOOPBACK, Routing};
 use sidecar_init::{
     backend, engine,
     observe::local_marks,
-    sys::{address, namespace::lacks_ipv6, unread::unread},
+    sys::{address, link, namespace::lacks_ipv6, unread::unread},
 };
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
@@ -45,6 +45,9 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
     }
     for text in unread().unwrap_or_default() {
         tracing::warn!(target: "backend", "{text} may decide about packets, too, and can't be read: answers are by the rules alone");
+    }
+    if link::is_down(LOOPBACK) {
+        tracing::warn!(target: "backend", "lo is down, and what is redirected to the proxy goes by it: ip link set lo up");
     }
     let rule_view = |family: Family| {
         let view = named(engine::live(&mut kernel, family)?);

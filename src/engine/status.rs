@@ -11,11 +11,11 @@ use super::{
 };
 use crate::backend::{self, Backend, Kernel, Snapshot, nftables::TableRecord};
 use crate::sys::{
-    address,
+    address, link,
     listener::{self, ListeningSocket},
 };
 use rules::finding::{Code, Finding};
-use rules::simulate::{View, ViewRule};
+use rules::simulate::{LOOPBACK, View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
 
@@ -134,6 +134,10 @@ fn findings(
             let remedy = "sidecar-init apply with the pod's flags leaves one of them";
             findings.push(Finding::warning(Code::IncompleteRules, "", text, remedy));
         }
+    }
+    if !present.is_empty() && link::is_down(LOOPBACK) {
+        let text = "lo is down: what is redirected to the proxy goes by it";
+        findings.push(Finding::failure(Code::MissingRouting, "", text, "ip link set lo up"));
     }
     findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
     // Without any rules it is the owner's that others would come before.

@@ -254,6 +254,62 @@ fn the_kernel_says_which_way_a_packet_takes() {
     }
 }
 
+/// Where the kernel chooses the route by the source port, a question without one is about all of them.
+#[test]
+fn routes_by_source_ports_are_cases() {
+    let pod = pod_by("nftables", &[&ALL[..], &["-c", "eth1"]].concat());
+    let first = |words: &[&str]| {
+        let text = stdout(&pod, &[&["explain"], words].concat(), 0);
+        text.lines().skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let check = |change: &str, expected: &[&str]| {
+        pod.ip(change);
+        let found = first(&["10.0.0.5:443"]);
+        assert_eq!(found.len(), expected.len(), "{change}: {found:?}");
+        let is_so = found.iter().zip(expected).all(|(line, expected)| line.trim().starts_with(expected));
+        assert!(is_so, "{change}: {found:?}");
+    };
+    let cases = ["depends on the route:", "not leaving by eth1: captured", "leaving by eth1: not captured"];
+    let by_port =
+        "route add default via 10.88.0.1 table 100\nrule add ipproto tcp sport 35000-36000 lookup 100";
+    check(by_port, &cases);
+    for (source, expected) in [("10.77.0.2:35500", "not captured"), ("10.77.0.2:45500", "captured")] {
+        let found = first(&["--source", source, "10.0.0.5:443"]);
+        assert!(found[0].starts_with(expected), "{source}: {found:?}");
+    }
+    check("rule del ipproto tcp sport 35000-36000 lookup 100", &["captured"]);
+    // Of several next hops, a hash of ports takes one.
+    pod.set("ipv4/fib_multipath_hash_policy", "1");
+    let several = "route replace default nexthop via 10.77.0.1 dev eth0 nexthop via 10.88.0.1 dev eth1";
+    pod.ip(several);
+    let mut found = first(&["10.0.0.5:443"]);
+    found.sort();
+    assert!(
+        found[1].trim().starts_with(cases[1])
+            && found[0].trim().starts_with(cases[2])
+            && found[2] == cases[0],
+        "{found:?}"
+    );
+}
+
+/// What the kernel refuses is no packet, whatever the rules say.
+#[test]
+fn packets_that_are_not_sent_are_named() {
+    let pod = pod_by("nftables", &ALL);
+    let check = |change: &str, words: &str, expected: &str| {
+        pod.ip(change);
+        let text = stdout(&pod, &["explain", "--expect", "captured", words], 3);
+        assert!(text.contains(expected), "{change} {words}: {text}");
+    };
+    let several = |to: &str| format!("no packet is sent: TCP connects to one host, and {to} is several; by");
+    check("route replace default via 10.77.0.1", "224.0.0.5:443", &several("224.0.0.5"));
+    check("link show", "10.77.0.255:443", &several("10.77.0.255"));
+    check("link set eth0 down", "8080", "nothing arrives at eth0: it is down; ip link set eth0 up; by");
+    check("link set lo down", "127.0.0.1:443", "no packet is sent: lo is down; ip link set lo up; by");
+    let status = stdout(&pod, &["status"], 1);
+    assert!(status.contains("lo is down: what is redirected to the proxy goes by it"), "{status}");
+}
+
 #[test]
 fn names_are_resolved_and_told_with_their_address() {
     let folder = Folder::new("hosts");

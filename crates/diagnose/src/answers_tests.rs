@@ -209,8 +209,8 @@ impl Example {
         let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
         let route = |to: IpAddr| {
             Some(Route {
-                interface: "eth0".to_owned(),
                 source: self.pod.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4()),
+                ..Route::by("eth0".to_owned())
             })
         };
         let port = Port::new(8888).expect("a port");

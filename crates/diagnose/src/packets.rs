@@ -185,12 +185,14 @@ impl Packets {
         true
     }
 
-    /// The properties that a question about one packet may leave open, in words: sources, source ports, users and groups.
+    /// The properties that a question about one packet may leave open, in words: sources, source ports, interfaces, users and
+    /// groups.
     pub(crate) fn apart(&self) -> String {
         let mut text = String::new();
         text += &Values::said(&self.sources, [" from"; 2], [" from addresses other than"; 2]);
         text +=
             &Values::said(&self.source_ports, [" from port", " from ports"], [" from ports other than"; 2]);
+        text += &Values::said(&self.interfaces, [" leaving by"; 2], [" not leaving by"; 2]);
         text += &Values::said(&self.users, [" by user", " by users"], [" by users other than"; 2]);
         text += &Values::said(&self.groups, [" by group", " by groups"], [" by groups other than"; 2]);
         text

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
 /// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
-pub(crate) const SOURCE_PORT: u16 = 40_000;
+pub const SOURCE_PORT: u16 = 40_000;
 
 /// The packets of one family.
 #[derive(Debug)]

@@ -177,16 +177,20 @@ pub const AF_INET6: u8 = 10;
 
 pub use nix::libc::{
     IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_NET_NS_FD, IFLA_XDP, RT_SCOPE_HOST,
-    RT_TABLE_MAIN, RTA_DST, RTA_GATEWAY, RTA_IIF, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTA_TABLE, RTM_DELADDR,
-    RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR, RTM_GETLINK, RTM_GETQDISC, RTM_GETROUTE, RTM_GETRULE,
-    RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL, RTN_UNICAST, RTPROT_BOOT, TCA_KIND,
+    RT_TABLE_MAIN, RTA_DST, RTA_GATEWAY, RTA_IIF, RTA_MULTIPATH, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTA_TABLE,
+    RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR, RTM_GETLINK, RTM_GETQDISC, RTM_GETROUTE,
+    RTM_GETRULE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE, RTM_NEWRULE, RTN_BROADCAST, RTN_LOCAL,
+    RTN_MULTICAST, RTN_UNICAST, RTPROT_BOOT, TCA_KIND,
 };
 /// Nested in [`IFLA_XDP`]: the way in which a program is attached, 0 for none (`linux/if_link.h`).
 pub const IFLA_XDP_ATTACHED: u16 = 2;
 pub const RTA_MARK: u16 = 16;
 pub const RTA_UID: u16 = 25;
 pub const RTA_IP_PROTO: u16 = 27;
+pub const RTA_SPORT: u16 = 28;
 pub const RTA_DPORT: u16 = 29;
+/// Answer with the route that was found, all its next hops included.
+pub const RTM_F_FIB_MATCH: u32 = 0x2000;
 pub const RT_SCOPE_UNIVERSE: u8 = 0;
 /// From here on three tables are the kernel's own.
 pub const RT_TABLE_DEFAULT: u32 = 253;
@@ -201,6 +205,8 @@ pub const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 pub const FRA_TABLE: u16 = 15;
 pub const FRA_FWMASK: u16 = 16;
 pub const FRA_PROTOCOL: u16 = 21;
+/// The first and the last source port.
+pub const FRA_SPORT_RANGE: u16 = 23;
 /// Look the table up.
 pub const FR_ACT_TO_TBL: u8 = 1;
 

@@ -5,7 +5,12 @@
 use super::header::*;
 use super::message::{Messages, attribute, text};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::{libc::IFF_UP, net::if_::if_nametoindex, sys::socket::SockProtocol};
+use nix::{
+    ifaddrs::getifaddrs,
+    libc::IFF_UP,
+    net::if_::{InterfaceFlags, if_nametoindex},
+    sys::socket::SockProtocol,
+};
 use std::{
     io,
     net::IpAddr,
@@ -87,6 +92,12 @@ impl NamespaceLinks {
             message.attribute(RTA_OIF, &lo);
         })
     }
+}
+
+/// Whether an interface is there and down. One of unknown state counts as up.
+pub fn is_down(name: &str) -> bool {
+    let mut links = getifaddrs().into_iter().flatten();
+    links.any(|link| link.interface_name == name && !link.flags.contains(InterfaceFlags::IFF_UP))
 }
 
 /// The names of a namespace's bridges.

@@ -3,14 +3,12 @@
 //! All carry the owner's protocol number, by which they are found again without knowing the options that made them.
 
 use super::header::*;
+use super::link;
 use super::message::{Messages, attribute, attributes, u32_at};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::{
-    ifaddrs::{InterfaceAddress, getifaddrs},
-    net::if_::InterfaceFlags,
-    sys::socket::SockProtocol,
-};
+use nix::sys::socket::SockProtocol;
 use rules::routing::{Object, RoutingEntry};
+use rules::simulate::LOOPBACK;
 use rules::{Family, Mark, Ownership, PolicyRules};
 use std::{
     collections::BTreeSet,
@@ -242,19 +240,12 @@ fn wait_for(address: Ipv6Addr) {
         Ok::<bool, io::Error>(socket.local_addr()?.ip() == address)
     };
     for _ in 0..TRIES {
-        if is_routed().unwrap_or(false) || !is_loopback_up() {
+        if is_routed().unwrap_or(false) || link::is_down(LOOPBACK) {
             return;
         }
         thread::sleep(RETRY_INTERVAL);
     }
     tracing::debug!(target: "route", "{address} is not routed yet");
-}
-
-/// Whether `lo` is up. If unknown, it counts as up: waiting in vain costs less than a proxy that can't bind its address.
-pub fn is_loopback_up() -> bool {
-    let is_down =
-        |link: InterfaceAddress| link.interface_name == "lo" && !link.flags.contains(InterfaceFlags::IFF_UP);
-    getifaddrs().map_or(true, |mut links| !links.any(is_down))
 }
 
 const fn af(family: Family) -> u8 {

@@ -1,7 +1,7 @@
 //! The route that the kernel would choose for a packet, over rtnetlink. Nothing is sent.
 
 use super::header::*;
-use super::message::{attribute, u32_at};
+use super::message::{attribute, attributes, u32_at};
 use super::netlink::{NetlinkRequest, NetlinkSocket};
 use nix::{
     net::if_::{if_indextoname, if_nametoindex},
@@ -17,6 +17,8 @@ pub struct RouteQuery<'a> {
     pub from: Option<IpAddr>,
     /// The protocol's number and the port that it goes to.
     pub service: Option<(u8, u16)>,
+    /// The port that it comes from, if the sender has chosen one.
+    pub source_port: Option<u16>,
     /// The user that sends it; `None` for our own.
     pub uid: Option<u32>,
     pub mark: u32,
@@ -27,7 +29,7 @@ pub struct RouteQuery<'a> {
 impl RouteQuery<'_> {
     /// Any packet that we would send to an address, without a mark.
     pub fn to(to: IpAddr) -> Self {
-        Self { to, from: None, service: None, uid: None, mark: 0, at: None }
+        Self { to, from: None, service: None, source_port: None, uid: None, mark: 0, at: None }
     }
 }
 
@@ -40,11 +42,14 @@ pub struct ResolvedRoute {
     pub source: Option<IpAddr>,
     /// Whether it is delivered here.
     pub is_local: bool,
+    /// Whether the address is one of broadcast or multicast.
+    pub is_group: bool,
 }
 
-/// The length of a `struct rtmsg`, and the offset of its type.
+/// The length of a `struct rtmsg` and of a `struct fib_rule_hdr`, and the offsets of a route's type and flags.
 const HEAD: usize = 12;
 const KIND: usize = 7;
+const FLAGS: usize = 8;
 
 /// The route to an address, for a packet without a mark.
 ///
@@ -56,7 +61,54 @@ pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
 
 /// The route of a packet.
 pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
-    let RouteQuery { to, from, service, uid, mark, at } = *flow;
+    let answer = ask(flow, 0)?;
+    let attributes = answer.get(HEAD..).unwrap_or_default();
+    let index = attribute(attributes, RTA_OIF).and_then(|index| u32_at(index, 0));
+    let index = index.ok_or(io::ErrorKind::NetworkUnreachable)?;
+    let source = attribute(attributes, RTA_PREFSRC).and_then(|source| match flow.to {
+        IpAddr::V4(_) => <[u8; 4]>::try_from(source).ok().map(IpAddr::from),
+        IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
+    });
+    let kind = answer.get(KIND).copied().unwrap_or_default();
+    let (is_local, is_group) = (kind == RTN_LOCAL, matches!(kind, RTN_BROADCAST | RTN_MULTICAST));
+    Ok(ResolvedRoute { interface: name(index)?, source, is_local, is_group })
+}
+
+/// The interfaces of all next hops of the route of a packet; none where it has one next hop.
+///
+/// # Errors
+/// As [`to`].
+pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
+    let answer = ask(flow, RTM_F_FIB_MATCH)?;
+    let mut hops = attribute(answer.get(HEAD..).unwrap_or_default(), RTA_MULTIPATH).unwrap_or_default();
+    let mut interfaces = Vec::new();
+    // `struct rtnexthop`: length, flags, weight, interface; then attributes.
+    while let (Some(&[a, b]), Some(index)) = (hops.first_chunk(), u32_at(hops, 4)) {
+        interfaces.push(name(index)?);
+        let length = usize::from(u16::from_ne_bytes([a, b])).next_multiple_of(4);
+        hops = hops.get(length.max(1)..).unwrap_or_default();
+    }
+    Ok(interfaces)
+}
+
+/// The source ports at which a range of a policy rule begins, and those behind its end.
+///
+/// # Errors
+/// Where the kernel does not list policy rules.
+pub fn source_port_bounds() -> io::Result<Vec<u16>> {
+    let request = NetlinkRequest { kind: RTM_GETRULE, flags: 0, head: &[0; HEAD] };
+    let ranges = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
+        let mut of_rule = attributes(payload.get(HEAD..)?);
+        let (_, range) = of_rule.find(|(kind, _)| *kind == FRA_SPORT_RANGE)?;
+        let [a, b, c, d] = *range.first_chunk()?;
+        Some([u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]).saturating_add(1)])
+    })?;
+    Ok(ranges.into_iter().flatten().collect())
+}
+
+/// The kernel's answer to the question for a route, with these flags.
+fn ask(flow: &RouteQuery<'_>, flags: u32) -> io::Result<Vec<u8>> {
+    let RouteQuery { to, from, service, source_port, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
     let (family, destination) = match to {
         IpAddr::V4(_) => (AF_INET, octets(to)),
@@ -64,9 +116,10 @@ pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     };
     let bits = u8::try_from(destination.len() * 8).map_err(io::Error::other)?;
     let from_bits = if from.is_some() { bits } else { 0 };
-    let head: [u8; HEAD] = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut head: [u8; HEAD] = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    head[FLAGS..].copy_from_slice(&flags.to_ne_bytes());
     let request = NetlinkRequest { kind: RTM_GETROUTE, flags: 0, head: &head };
-    let answer = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
         message.attribute(RTA_DST, &destination);
         if let Some(from) = from {
             message.attribute(RTA_SRC, &octets(from));
@@ -84,16 +137,14 @@ pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
             message.attribute(RTA_IP_PROTO, &[protocol]);
             message.attribute(RTA_DPORT, &port.to_be_bytes());
         }
-    })?;
-    let attributes = answer.get(HEAD..).unwrap_or_default();
-    let index = attribute(attributes, RTA_OIF).and_then(|index| u32_at(index, 0));
-    let index = index.ok_or(io::ErrorKind::NetworkUnreachable)?;
-    let source = attribute(attributes, RTA_PREFSRC).and_then(|source| match to {
-        IpAddr::V4(_) => <[u8; 4]>::try_from(source).ok().map(IpAddr::from),
-        IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
-    });
-    let is_local = answer.get(KIND) == Some(&RTN_LOCAL);
-    Ok(ResolvedRoute { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
+        if let Some(port) = source_port {
+            message.attribute(RTA_SPORT, &port.to_be_bytes());
+        }
+    })
+}
+
+fn name(index: u32) -> io::Result<String> {
+    Ok(if_indextoname(index)?.to_string_lossy().into_owned())
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {

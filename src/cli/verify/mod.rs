@@ -19,11 +19,11 @@ use judgement::{Judgement, judge};
 use mesh::Problems;
 use mesh::sources::Dialect;
 use mesh::{CapturePolicy, OWNERS, Proxy};
-use rules::simulate::Verdict;
+use rules::simulate::{LOOPBACK, Verdict};
 use rules::{Family, Gid, Uid};
 use sidecar_init::{
     engine::{self, DeliveryPorts, Outcomes, Probe, ProbeTrial},
-    sys::{address, dial, route::is_loopback_up, route_lookup},
+    sys::{address, dial, link, route_lookup},
 };
 use std::{
     io,
@@ -86,14 +86,14 @@ fn tried(
     let pod = pod(Some(config))?;
     let mut calls = calls(config, &facts(&call.run, &pod, dialect));
     if !retries {
-        let tried = attempt(listeners(&calls, &config.proxy()), calls, timeout, !is_loopback_up())?;
+        let tried = attempt(listeners(&calls, &config.proxy()), calls, timeout)?;
         return Ok((pod, tried));
     }
     let (end, mut settled) = (Instant::now() + timeout, Vec::new());
     while !calls.is_empty() {
         let start = Instant::now();
         let limit = RETRY.min(end.saturating_duration_since(start));
-        let tried = attempt(listeners(&calls, &config.proxy()), calls, limit, false)?;
+        let tried = attempt(listeners(&calls, &config.proxy()), calls, limit)?;
         let (wrong, others): (Vec<_>, Vec<_>) = tried.into_iter().partition(|one| one.judgement.is_wrong());
         settled.extend(others);
         let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
@@ -122,7 +122,7 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
         let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {
             true => Ok(Vec::new()),
-            false => attempt(listeners(&calls, &proxy), calls, run.validation.timeout, !is_loopback_up()),
+            false => attempt(listeners(&calls, &proxy), calls, run.validation.timeout),
         }
     };
     let basis = Basis::Rules { namespace: subject.namespace() };
@@ -178,7 +178,7 @@ fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static>
         port: run.validation.probe_port,
         route: &|to| {
             let route = route_lookup::to(to).ok()?;
-            Some(Route { interface: route.interface, source: route.source })
+            Some(Route { source: route.source, ..Route::by(route.interface) })
         },
         dialect,
     }
@@ -188,7 +188,6 @@ fn attempt(
     listeners: Vec<DeliveryPorts>,
     calls: Vec<probe::Call>,
     timeout: Duration,
-    lo_is_down: bool,
 ) -> io::Result<Vec<JudgedCall>> {
     let trial = |call: &probe::Call| ProbeTrial {
         protocol: call.protocol,
@@ -199,6 +198,7 @@ fn attempt(
     };
     let what = Probe { trials: calls.iter().map(trial).collect(), listeners, zones: ZONES.to_vec(), timeout };
     let Outcomes { each, conntrack_readable } = engine::probe(&what)?;
+    let lo_is_down = link::is_down(LOOPBACK);
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
         let judgement = match lo_is_down && call.is_within_pod() {
             true => Judgement::NoResult("lo is down: ip link set lo up".to_owned()),

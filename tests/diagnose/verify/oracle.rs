@@ -27,7 +27,7 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
             port: Port::new(15002).expect("a port"),
             route: &|to| {
                 let route = route_lookup::to(to).ok()?;
-                Some(Route { interface: route.interface, source: route.source })
+                Some(Route { source: route.source, ..Route::by(route.interface) })
             },
             dialect: Dialect::default(),
         };

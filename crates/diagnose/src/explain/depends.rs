@@ -69,6 +69,7 @@ impl Explanation<'_> {
         let on = [
             ("the caller", has(|packets| packets.sources.is_some())),
             ("the source port", has(|packets| packets.source_ports.is_some())),
+            ("the route", has(|packets| packets.interfaces.is_some())),
             ("the user", has(|packets| packets.users.is_some())),
             ("the group", has(|packets| packets.groups.is_some())),
         ];

@@ -20,6 +20,7 @@ mod tests;
 mod text;
 mod written;
 
+pub use crate::pod_packets::SOURCE_PORT;
 pub use explanation::{Explanation, explain};
 pub(crate) use limits::limits_met;
 pub(crate) use lists::item_texts;

@@ -6,7 +6,7 @@ use super::routes::{IncomingPacket, OutgoingPacket, Routes};
 use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, outside_addresses, without_owners};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
-use rules::nft::{Field, Interval};
+use rules::nft::{Field, Interval, interface_number};
 use rules::simulate::{Direction, LOOPBACK, Outcome, Packet, PacketSet, Verdict};
 use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
@@ -150,9 +150,12 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     if reader.problem_count() != before {
         return None;
     }
+    let is_port_open =
+        reader.raw.get(Setting::PacketSource).is_none_or(|given| given.value.parse::<SocketAddr>().is_err());
     let question = Question {
         to,
         from,
+        source_port: from.map(|from| from.port()).filter(|_| !is_port_open),
         given_interface,
         owner,
         protocol: protocol.unwrap_or(Protocol::Tcp),
@@ -160,7 +163,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         of_pod: destination.stands_in,
     };
     let found = if inbound { question.arriving(context) } else { question.leaving(context) };
-    let Some((direction, source, no_route)) = found else {
+    let Some(PacketRoute { direction, source, no_route, others }) = found else {
         let text = "is needed: no address of the pod in this family is known; --pod-ips would do too";
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
@@ -180,10 +183,8 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
     let is_open = OpenFields {
         source: from.is_none() && inbound,
-        source_port: reader
-            .raw
-            .get(Setting::PacketSource)
-            .is_none_or(|given| given.value.parse::<SocketAddr>().is_err()),
+        source_port: is_port_open,
+        interfaces: others,
         user: is_apps && !context.pod.is_user_known,
     };
     let open = is_open.around(&packet, context);
@@ -194,6 +195,8 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
 struct OpenFields {
     source: bool,
     source_port: bool,
+    /// Other interfaces by which the packet leaves with other source ports.
+    interfaces: Vec<String>,
     /// The user and the group of the application: all but the proxy's.
     user: bool,
 }
@@ -225,6 +228,11 @@ impl OpenFields {
                 false => without_owners(set, uids, &[]),
             };
         }
+        if let Direction::Outbound { interface, .. } = &packet.direction {
+            let names = self.interfaces.iter().chain([interface]);
+            let values = names.map(|name| Interval::one(interface_number(name))).collect();
+            set = set.with_any(Field::OutInterface).with(Field::OutInterface, &values);
+        }
         (self.source || self.source_port || self.user).then_some(set)
     }
 }
@@ -250,6 +258,8 @@ impl PacketQuery {
 struct Question {
     to: SocketAddr,
     from: Option<SocketAddr>,
+    /// Its source port, if given.
+    source_port: Option<u16>,
     /// The interface by which it comes or goes, if given.
     given_interface: Option<String>,
     owner: (Uid, Gid),
@@ -259,12 +269,19 @@ struct Question {
     of_pod: bool,
 }
 
-/// The route of a packet; its source, with a name where the address is a placeholder for one that is not known; and why there
-/// is none for it. `None` where nothing is known of the pod's address.
-type PacketRoute = Option<(Direction, (SocketAddr, Option<&'static str>), Option<String>)>;
+/// The route of a packet.
+struct PacketRoute {
+    direction: Direction,
+    /// Its source, with a name where the address is a placeholder for one that is not known.
+    source: (SocketAddr, Option<&'static str>),
+    /// Why there is no route for it.
+    no_route: Option<String>,
+    /// Other interfaces by which it leaves with other source ports.
+    others: Vec<String>,
+}
 
 impl Question {
-    fn arriving(&self, context: &QuestionContext<'_>) -> PacketRoute {
+    fn arriving(&self, context: &QuestionContext<'_>) -> Option<PacketRoute> {
         let Self { to, from, given_interface, mark, of_pod, .. } = self;
         let from_whom = from.map(|from| from.ip());
         let arriving =
@@ -282,14 +299,17 @@ impl Question {
             Some(from) => (*from, None),
             None => (SocketAddr::new(outsider(to.ip()), SOURCE_PORT), Some(OUTSIDE_ADDRESS_NAME)),
         };
-        Some((Direction::Inbound { interface, local }, source, no_route))
+        let direction = Direction::Inbound { interface, local };
+        Some(PacketRoute { direction, source, no_route, others: Vec::new() })
     }
 
-    fn leaving(&self, context: &QuestionContext<'_>) -> PacketRoute {
-        let Self { to, from, given_interface, owner: (uid, gid), protocol, mark, .. } = self;
+    /// `None` where nothing is known of the pod's address.
+    fn leaving(&self, context: &QuestionContext<'_>) -> Option<PacketRoute> {
+        let Self { to, from, source_port, given_interface, owner: (uid, gid), protocol, mark, .. } = self;
         let requested = OutgoingPacket {
             to: *to,
             from: from.map(|from| from.ip()),
+            source_port: *source_port,
             protocol: *protocol,
             uid: *uid,
             mark: *mark,
@@ -298,6 +318,11 @@ impl Question {
         let routes: &dyn Routes =
             if context.pod.addresses.contains(&to.ip()) { context.pod } else { context.routes };
         let (route, no_route) = match routes.leaving(&requested) {
+            // `tcp_v4_connect` in `net/ipv4/tcp_ipv4.c` of the kernel, and `tcp_v6_connect`.
+            Ok(route) if route.is_group && *protocol == Protocol::Tcp => {
+                let why = format!("no packet is sent: TCP connects to one host, and {} is several", to.ip());
+                (Some(route), Some(why))
+            }
             Ok(route) => (Some(route), None),
             Err(why) => (None, Some(why)),
         };
@@ -316,9 +341,14 @@ impl Question {
             },
         };
         let assumed = || context.pod.route(to.ip()).to_owned();
+        let others = match (given_interface, &route) {
+            (None, Some(route)) => route.others.clone(),
+            _ => Vec::new(),
+        };
         let interface =
             given_interface.clone().or(route.map(|route| route.interface)).unwrap_or_else(assumed);
-        Some((Direction::Outbound { interface, uid: *uid, gid: *gid }, source, no_route))
+        let direction = Direction::Outbound { interface, uid: *uid, gid: *gid };
+        Some(PacketRoute { direction, source, no_route, others })
     }
 }
 
@@ -340,7 +370,9 @@ pub(crate) fn usual_packet(
         (is_pods.then_some(Direction::Inbound { interface, local: true })?, outsider(to))
     } else {
         let (uid, gid) = pod.owner(sender);
-        let route = routes.leaving(&OutgoingPacket { to: destination, from: None, protocol, uid, mark }).ok();
+        let requested =
+            OutgoingPacket { to: destination, from: None, source_port: None, protocol, uid, mark };
+        let route = routes.leaving(&requested).ok();
         let source = route.as_ref().and_then(|route| route.source);
         let interface = route.map_or_else(|| pod.route(to).to_owned(), |route| route.interface);
         (Direction::Outbound { interface, uid, gid }, source.or_else(|| Some(default_source(pod, to)?.0))?)

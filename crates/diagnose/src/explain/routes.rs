@@ -10,6 +10,8 @@ pub struct OutgoingPacket {
     pub to: SocketAddr,
     /// The address that it is sent from, if its sender names one.
     pub from: Option<IpAddr>,
+    /// The port that it is sent from, if its sender names one.
+    pub source_port: Option<u16>,
     pub protocol: Protocol,
     pub uid: Uid,
     pub mark: u32,
@@ -32,6 +34,17 @@ pub struct Route {
     pub interface: String,
     /// The address that it comes from, where its sender names none.
     pub source: Option<IpAddr>,
+    /// Other interfaces by which it leaves with other source ports.
+    pub others: Vec<String>,
+    /// Whether it goes to several hosts.
+    pub is_group: bool,
+}
+
+impl Route {
+    /// The route to one host by an interface.
+    pub fn by(interface: String) -> Self {
+        Self { interface, source: None, others: Vec::new(), is_group: false }
+    }
 }
 
 /// How a packet comes in.
@@ -70,7 +83,12 @@ pub trait Routes {
 /// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
 impl Routes for PodContext {
     fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
-        Ok(Route { interface: self.route(packet.to.ip()).to_owned(), source: None })
+        let interface = self.route(packet.to.ip()).to_owned();
+        let is_group = match packet.to.ip() {
+            IpAddr::V4(to) => to.is_multicast() || to.is_broadcast(),
+            IpAddr::V6(to) => to.is_multicast(),
+        };
+        Ok(Route { is_group, ..Route::by(interface) })
     }
 
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
