@@ -113,6 +113,8 @@ impl CommandEntry {
         let upstreams = self.command == Command::IstioIptables;
         match row.setting {
             Setting::RestoreFormat if !upstreams => None,
+            // A person who reads kubectl's `-n shop` has no rules in mind.
+            Setting::DryRun if self.command == Command::Clean => None,
             Setting::Filename if upstreams => None,
             Setting::Format if !self.topics.iter().any(|group| group.contains(&Topic::Capture)) => Some('o'),
             _ => row.short,

@@ -10,7 +10,7 @@ use super::{Exit, change, logging::Stdout, report};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
 use diagnose::explain::PodContext;
 use diagnose::{Basis, painted};
-use mesh::sources::{Dialect, Given, Host, Raw, SettingReader, Source};
+use mesh::sources::{Dialect, Host, Raw, SettingReader, Source};
 use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
 use rules::{Ownership, drift::Reason};
 use sidecar_init::engine::{self, Differences, EngineError, LiveComparison};
@@ -112,11 +112,7 @@ fn configurations(
     files: &[String],
 ) -> Result<Vec<DiffConfiguration>, Problems> {
     let of_file = |file: &String, raw: Raw, with_flags| DiffConfiguration {
-        raw: Raw::of([(
-            Setting::Filename,
-            Given { value: file.clone(), source: Source::Flag(Setting::Filename.row().long) },
-        )])
-        .over(raw),
+        raw: manifest::of_file(raw, file),
         file: Some(file.clone()),
         with_flags,
     };
@@ -134,9 +130,6 @@ fn configurations(
             vec![of_file(file, own, false), of_file(file, raw.clone(), true)]
         }
         [file] => vec![of_file(file, raw.clone(), has_flags)],
-        [old, new] if old == "-" && new == "-" => {
-            return refused("is - twice; standard input is one manifest");
-        }
         [old, new] => [old, new].map(|file| of_file(file, raw.clone(), false)).into(),
         _ => return refused(&format!("is given {} times; expected two manifests", files.len())),
     })
@@ -158,12 +151,8 @@ impl DiffConfiguration {
         let sided = |subject: Subject| {
             let name = match (&subject.title, &self.file) {
                 (Some(title), Some(file)) => {
-                    let file = match file.as_str() {
-                        "-" => "standard input",
-                        word if manifest::is_document(word) => "the argument",
-                        path => path,
-                    };
-                    format!("{title} of {file}{}", if self.with_flags { " with the flags" } else { "" })
+                    let with_flags = if self.with_flags { " with the flags" } else { "" };
+                    format!("{title} of {}{with_flags}", manifest::file_name(file))
                 }
                 _ => Basis::Flags.name(),
             };

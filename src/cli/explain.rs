@@ -151,7 +151,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let is_live = !of_words && file.is_none();
     let routes: &dyn Routes = if is_live { &kernel } else { &pod };
     let place = QuestionContext { pod: &pod, routes, names: &|name| Some(names.of(name)) };
-    let question = question(&mut reader, &place, form);
+    let question = question(&mut reader, &place);
     let warnings = reader.finish()?;
     let question = question.expect("a question that could not be read is a problem");
     // Warnings about a configuration matter only where its rules are walked.
@@ -187,7 +187,7 @@ impl ExplainRequest {
         let place = QuestionContext { pod: &pod, routes, names: &|name| Some(self.names.of(name)) };
         // The settings were valid before, so this only resolves the packet again.
         let mut reader = SettingReader::new(&subject.raw, Vec::new());
-        let question = question(&mut reader, &place, self.form).unwrap_or(self.question);
+        let question = question(&mut reader, &place).unwrap_or(self.question);
         Self { pod, question, ..self }
     }
 }
@@ -216,23 +216,14 @@ fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
     run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
 
-fn question(
-    reader: &mut SettingReader<'_>,
-    place: &QuestionContext<'_>,
-    form: ExplainFormat,
-) -> Option<ExplainQuestion> {
+fn question(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Option<ExplainQuestion> {
     let raw = reader.raw;
     if raw.iter().any(|(setting, _)| setting.row().topic == Topic::Packet) {
         return packet(reader, place).map(|question| ExplainQuestion::Packet(Box::new(question)));
     }
-    let of_one = [(Setting::Expect, true), (Setting::ExplainFormat, matches!(form, ExplainFormat::Data(_)))];
-    for (setting, is_of_one) in of_one {
-        if let Some(given) = raw.get(setting).filter(|_| is_of_one) {
-            reader.whole(
-                &given.source,
-                "is about a packet; name its destination, such as 8080 or 10.0.0.5:443",
-            );
-        }
+    if let Some(given) = raw.get(Setting::Expect) {
+        let text = "is about a packet; name its destination, such as 8080 or 10.0.0.5:443";
+        reader.whole(&given.source, text);
     }
     Some(ExplainQuestion::All)
 }
@@ -278,6 +269,7 @@ fn answer(
             let traffic = traffic(all, subject, request);
             return match form {
                 ExplainFormat::Svg => (head + &traffic.svg(), None),
+                ExplainFormat::Data(_) => (data::document(Encoding::Json, &traffic.report(basis)), None),
                 _ => (head + &traffic.text(columns::of_terminal()), None),
             };
         }

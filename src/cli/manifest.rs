@@ -9,9 +9,38 @@ use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{InputProblem, Problems, Setting, visible};
 use std::{fs, io};
 
-/// The subjects of a call: one, where no manifest is given.
-pub(super) fn subjects(raw: Raw, problems: Vec<InputProblem>) -> Result<Vec<Subject>, Problems> {
-    subjects_from(raw, problems, read)
+/// The subjects of a call: one, where no manifest is given. Of several manifests, their titles name the file.
+pub(super) fn subjects(
+    raw: Raw,
+    problems: Vec<InputProblem>,
+    files: &[String],
+) -> Result<Vec<Subject>, Problems> {
+    if files.len() < 2 {
+        return subjects_from(raw, problems, read);
+    }
+    let of_each = each(files, |file| subjects_from(of_file(raw.clone(), file), problems.clone(), read))?;
+    let of_file = files.iter().zip(of_each).flat_map(|(file, subjects)| {
+        subjects.into_iter().map(|mut subject| {
+            subject.title = subject.title.map(|title| format!("{title} of {}", file_name(file)));
+            subject
+        })
+    });
+    Ok(of_file.collect())
+}
+
+/// The settings with this manifest.
+pub(super) fn of_file(raw: Raw, file: &str) -> Raw {
+    let given = Given { value: file.to_owned(), source: Source::Flag(Setting::Filename.row().long) };
+    Raw::of([(Setting::Filename, given)]).over(raw)
+}
+
+/// A manifest in words.
+pub(super) fn file_name(file: &str) -> &str {
+    match file {
+        "-" => "standard input",
+        word if is_document(word) => "the argument",
+        path => path,
+    }
 }
 
 /// The same, of a manifest that `read` reads.

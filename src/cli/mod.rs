@@ -52,7 +52,7 @@ use mesh::settings::SettingRow;
 use mesh::sources::Raw;
 use mesh::{InputProblem, Problems, Setting};
 use namespace::{enter, enter_namespace, namespace_to_enter};
-use run::{Preview, ResolvedCall, Run};
+use run::{Preview, ResolvedCall, Run, RunMode};
 use std::{
     cmp::Ordering,
     ffi::{OsStr, OsString},
@@ -78,14 +78,13 @@ fn call(invocation: Invocation) -> Exit {
         given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
     };
     let (files, destinations) = (given(Setting::Filename), given(Setting::Destination));
-    // Of other flags, the last one counts; a manifest that is passed over would seem to be without problems.
-    if files.len() > 1 && command != Command::Diff {
-        let text = format!(
-            "is given {} times, and one manifest is read; put all objects into one, separated by ---",
-            files.len()
-        );
+    if files.iter().filter(|file| *file == "-").count() > 1 {
+        let text = "is - twice; standard input is one manifest";
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
     }
+    // Pasted flags are taken silently, and so would kubectl's letter for a namespace be.
+    let takes_dry_run = command.entry().lists(Setting::DryRun.row());
+    let is_namespace = !takes_dry_run && flags.iter().any(|(setting, _)| *setting == Setting::DryRun);
     // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = !files.is_empty();
     let takes = |row: &SettingRow| {
@@ -106,8 +105,8 @@ fn call(invocation: Invocation) -> Exit {
     let done = run_command(command, raw, problems, [&files, &destinations], &trailing);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
     ends(done.unwrap_or_else(|problems| match command.entry().changes {
-        true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
-        false => report::bad_input(&hinted(problems)),
+        true => report::bad_input_unchanged(&hinted(problems, is_namespace), ends(Exit::BadInput)),
+        false => report::bad_input(&hinted(problems, is_namespace)),
     }))
 }
 
@@ -134,8 +133,14 @@ fn order(one: &OsStr, other: &OsStr) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
-/// Adds a hint where upstream's `-o` was probably taken for kubectl's.
-fn hinted(mut problems: Problems) -> Problems {
+/// Adds a hint where upstream's `-o` or `-n` was probably taken for kubectl's.
+fn hinted(mut problems: Problems, is_namespace: bool) -> Problems {
+    let destination = Setting::Destination.row().option();
+    if let Some(problem) = problems.0.iter_mut().find(|problem| is_namespace && problem.name == destination) {
+        problem.text.push_str(
+            "; -n is --dry-run here: for a pod of a cluster, kubectl capture explain POD PORT -n NAMESPACE",
+        );
+    }
     let option = Setting::OutboundPortsExclude.row().option();
     for problem in problems.0.iter_mut().filter(|problem| problem.name == option) {
         if let Some(format) = problem.item.as_deref().filter(|item| ["json", "yaml", "text"].contains(item)) {
@@ -166,30 +171,34 @@ fn run_command(
     match command {
         Command::Clean => clean(&raw, problems),
         Command::Diff => diff::run(&raw, &problems, files),
-        Command::Explain => explain::run(&subjects(raw, problems)?, destinations),
-        Command::Render => render::run(&subjects(raw, problems)?),
-        Command::Lint => lint::run(&subjects(raw, problems)?),
+        Command::Explain => explain::run(&subjects(raw, problems, files)?, destinations),
+        Command::Render => render::run(&subjects(raw, problems, files)?),
+        Command::Lint => lint::run(&subjects(raw, problems, files)?),
         Command::Status => status::run(&raw, problems),
-        Command::Verify => verify::run(&subjects(raw, problems)?),
+        Command::Verify => verify::run(&subjects(raw, problems, files)?),
         Command::Trace => trace::run(&raw, problems),
-        Command::Sandbox => sandbox::run(&subjects(raw, problems)?, trailing),
+        Command::Sandbox => sandbox::run(&subjects(raw, problems, files)?, trailing),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems, trailing),
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
-        Command::CniRepair => repair::run(&subjects(raw, problems)?),
-        Command::Apply => {
-            with_capture(&subjects(raw, problems)?, System::of, Run::stdout, change::form, |subject, call| {
+        Command::CniRepair => repair::run(&subjects(raw, problems, files)?),
+        Command::Apply => with_capture(
+            &subjects(raw, problems, files)?,
+            System::of,
+            Run::stdout,
+            change::form,
+            |subject, call| {
                 let exit = change::apply(call);
                 warn(subject, call);
                 exit
-            })
-        }
+            },
+        ),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
-            let subjects = subjects(raw, problems)?;
+            let subjects = subjects(raw, problems, files)?;
             with_capture(&subjects, System::drop_in, Run::stdout, Run::form, |_, call| {
                 istio_iptables::run(call)
             })
@@ -221,5 +230,8 @@ fn with_capture(
 fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, run.stdout())?;
-    Ok(change::clean(&run))
+    Ok(match run.mode {
+        RunMode::Preview(_) => change::preview_removal(&run, run.named()),
+        _ => change::clean(&run),
+    })
 }

@@ -13,6 +13,7 @@ use mesh::{
 };
 use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
+use sidecar_init::engine::Choice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
@@ -48,7 +49,7 @@ fn printed(subjects: &[Subject]) -> Result<Exit, Problems> {
         .zip(&prepared)
         .map(|(subject, (language, call))| SubjectSection {
             title: subject.title.clone(),
-            body: body(&call.capture, *language),
+            body: body(&call.capture, &call.run, *language),
         })
         .collect();
     Ok(match *language {
@@ -81,13 +82,19 @@ fn prepare(subject: &Subject) -> Result<(Language, ResolvedCall), Problems> {
     Ok((language, call))
 }
 
-fn body(config: &Capture, language: Language) -> String {
+fn body(config: &Capture, run: &Run, language: Language) -> String {
     match language {
-        Language::Iptables => text(&**config, Preview::Restore),
-        Language::Commands => text(&**config, Preview::Commands),
+        Language::Iptables => set_by(run) + &text(&**config, Preview::Restore),
+        Language::Commands => set_by(run) + &text(&**config, Preview::Commands),
         Language::Nft => text(&**config, Preview::Nft),
         Language::Data(_) => data::document(Encoding::Json, &RenderedRules::of(&**config)),
     }
+}
+
+/// A comment that names the backend of `apply`, whose language may be another.
+fn set_by(run: &Run) -> String {
+    let named = Choice::NAMED.iter().find(|(_, choice)| *choice == run.backend);
+    format!("# apply sets these rules with {}\n", named.map_or("nftables", |(name, _)| name))
 }
 
 /// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.

@@ -137,7 +137,7 @@ impl Routes for KernelRoutes {
             return match local || forwards(packet.to, &interface) {
                 true => Ok(Arrival { interface, local }),
                 false => Err(format!(
-                    "nothing for {} is taken in at {interface}: it is no address of this namespace, which does not forward",
+                    "nothing for {} is taken in at {interface}: this namespace does not have the address, and does not forward",
                     packet.to
                 )),
             };

@@ -141,6 +141,7 @@ fn a_dry_run_of_cleaning_shows_what_would_go() {
         succeed(&namespace, &call("apply", variant, FULL));
         let before = state(&namespace);
         let printed = succeed(&namespace, &dry).stdout;
+        assert_eq!(succeed(&namespace, &["clean", "--dry-run"]).stdout, printed);
         for line in [
             "-D PREROUTING -p tcp -j ISTIO_INBOUND",
             "-X ISTIO_INBOUND",

@@ -1,6 +1,7 @@
 //! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
 
 use crate::support::program::{Run, bare, stdout_of};
+use diagnose::{explain::VerdictKind, picture::TrafficReport};
 use serde_json::Value;
 
 /// A usual pod: everything is captured, but the proxy's own ports.
@@ -68,13 +69,18 @@ fn all_traffic_is_no_packet() {
     let all =
         |more: &[&str]| bare(&[&["explain", "--pod-ips", "10.44.0.7", "-b", "*"], more].concat()).outcome();
     assert_eq!(all(&["--matrix"]).success().stdout, all(&[]).success().stdout, "its former flag");
-    let call = ["explain", "--pod-ips", "10.44.0.7", "--format", "json", "--expect", "captured"];
-    let text = bare(&call).outcome().with(2, "no packet").stderr;
-    for option in ["--format", "--expect"] {
-        let problem =
-            format!("\"{option}\",\"value\":null,\"message\":\"is about a packet; name its destination");
-        assert!(text.contains(&problem), "{text}");
-    }
+    let text = all(&["--expect", "captured"]).with(2, "no packet").stderr;
+    assert!(text.contains("--expect: is about a packet; name its destination"), "{text}");
+    let report: TrafficReport =
+        serde_json::from_str(&all(&["--format", "json"]).success().stdout).expect("JSON");
+    let captured = report.rows.iter().find(|row| row.verdict == VerdictKind::Captured).expect("a row");
+    assert_eq!(
+        (&*captured.part, captured.port, captured.option.as_deref()),
+        ("inbound", Some(15006), Some("-b"))
+    );
+    // kubectl's letter of a namespace is upstream's of a dry run.
+    let mixed = all(&["-n", "shop", "web"]).with(2, "names of a cluster").stderr;
+    assert!(mixed.contains("kubectl capture explain POD PORT -n NAMESPACE"), "{mixed}");
     let alone = bare(&["explain", "-b", "*", "--as", "proxy", "8080"]).outcome().with(2, "no address").stderr;
     assert!(
         alone.contains("\"8080\" is a port alone, which a call from outside (--as external) has"),

@@ -113,13 +113,24 @@ fn one_network_namespace_is_one_pods() {
 }
 
 #[test]
-fn a_second_manifest_is_refused_and_not_passed_over() {
-    for command in ["lint", "explain", "render", "apply", "verify"] {
-        let output = program(&[command, "-f", "tests/support/pods/stock.yaml", "-f", "-"], &pod_text(""));
-        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
-        let text = "--filename: is given 2 times, and one manifest is read";
-        assert!(output.stderr.contains(text), "{command}: {}", output.stderr);
+fn every_manifest_is_read() {
+    let of_two = |command: &'static str| {
+        let files = ["-f", "tests/support/pods/stock.yaml", "-f", "-"];
+        program(&[&[command][..], &files].concat(), &pod_text(""))
+    };
+    for command in ["lint", "explain", "render"] {
+        let output = of_two(command);
+        for title in [" of tests/support/pods/stock.yaml\n", "Pod web of standard input\n"] {
+            assert!(output.stdout.contains(title), "{command} {title}: {output:?}");
+        }
     }
+    for command in ["apply", "verify"] {
+        let output = of_two(command);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
+        assert!(output.stderr.contains("describes 4 pods ("), "{command}: {}", output.stderr);
+    }
+    let twice = program(&["explain", "-f", "-", "-f", "-"], &pod_text(""));
+    assert!(twice.stderr.contains("--filename: is - twice; standard input is one manifest"), "{twice:?}");
 }
 
 #[test]

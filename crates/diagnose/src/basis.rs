@@ -24,7 +24,7 @@ pub enum Basis {
 }
 
 /// The basis for programs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BasisReport {
     /// `rules` (live), `noted` (stored settings), `flags`, `object` (of a manifest) or `listing`.

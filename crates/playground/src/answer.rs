@@ -9,7 +9,7 @@ use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
 use diagnose::explain::{ApplicationUser, ExplanationReport, PacketQuery, RuleView, VerdictKind};
 use diagnose::lint::{Level, all, lint, of_subject};
-use diagnose::picture::{DrawnRow, DrawnRows, Picture};
+use diagnose::picture::{DrawnRow, DrawnRows, Picture, TrafficRowReport};
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject, TextLine};
 use mesh::preview::{self, Preview};
@@ -224,13 +224,14 @@ fn verdict(explained: &ExplanationReport) -> PageVerdict {
 fn arrows(picture: &Picture) -> Arrows {
     let DrawnRows { width, height, rows } = picture.rows();
     let arrow = |row: DrawnRow| {
-        let option = row.option.map(|option| format!(" ({option})")).unwrap_or_default();
-        let (kind, ports) = row.end;
-        let end = match ports {
-            Some(ports) => format!("captured by {} at {}", picture.proxy(), ports.dashed()),
+        let DrawnRow { at, part, row, lit, top, height } = row;
+        let TrafficRowReport { text: packets, verdict: kind, port, last_port, option, .. } = row;
+        let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
+        let last = last_port.map(|last| format!("-{last}")).unwrap_or_default();
+        let end = match port {
+            Some(port) => format!("captured by {} at {port}{last}", picture.proxy()),
             None => kind.word().to_owned(),
         };
-        let DrawnRow { at, part, lit, top, height, packets, .. } = row;
         PageArrow { at, part, packets: packets + &option, kind, end, lit, top, height }
     };
     Arrows { width, height, rows: rows.into_iter().map(arrow).collect() }

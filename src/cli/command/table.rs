@@ -79,7 +79,11 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             With --mesh, only those of that mesh. It needs no other flags to recognize what is ours. For Istio's \
             sidecar that is: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
             routing of protocol 137, and what only istio-iptables makes. Rules of other programs are kept.",
-        examples: &["sidecar-init clean", "sidecar-init clean --mesh linkerd --network-namespace web"],
+        examples: &[
+            "sidecar-init clean",
+            "sidecar-init clean --mesh linkerd --network-namespace web",
+            "sidecar-init clean --dry-run",
+        ],
         exits: &[
             ("0", "none of our rules are left"),
             ("1", "failed, or rules of unknown origin are left"),
@@ -88,6 +92,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         topics: &[ANY],
         also: &[&[
             Setting::Mesh,
+            Setting::DryRun,
             Setting::NetworkNamespace,
             Setting::CniMode,
             Setting::LockWait,

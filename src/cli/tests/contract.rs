@@ -6,7 +6,9 @@
 use crate::cli::command::COMMANDS;
 use crate::cli::data::{Answers, VersionedDocument};
 use crate::cli::{ambient_host, change, lint, render, report, status as cli_status, verify};
-use diagnose::{compare::DiffReport, explain::PacketReport, overview::Overview, status, trace};
+use diagnose::{
+    compare::DiffReport, explain::PacketReport, overview::Overview, picture::TrafficReport, status, trace,
+};
 use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -41,6 +43,7 @@ const OUTPUTS: &[Output] = &[
     Output { name: "diff", commands: &["diff"], schema: schema::<DiffReport> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
     Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport> },
+    Output { name: "explain-all", commands: &[], schema: schema::<TrafficReport> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::LintReport<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::RenderedRules> },
     Output { name: "status", commands: &["status"], schema: schema::<status::CaptureStatus> },

@@ -28,4 +28,4 @@ pub(crate) use label::grouped;
 pub(crate) use model::option;
 pub use model::{Picture, of_skipped};
 pub use panel::Panel;
-pub use rows::{DrawnRow, DrawnRows};
+pub use rows::{DrawnRow, DrawnRows, TrafficReport, TrafficRowReport};
