@@ -93,7 +93,7 @@ fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
         let counts = !unless.iter().any(is_given);
         counts.then(|| (*setting, Given { value: (*value).to_owned(), source: Source::Default(*setting) }))
     };
-    raw.clone().over(Raw::of(mesh.injector_defaults().iter().filter_map(given)))
+    raw.clone().over(Raw::of(mesh.entry().injector_defaults.iter().filter_map(given)))
 }
 
 /// The flags that would set the same rules elsewhere.

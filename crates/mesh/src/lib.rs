@@ -30,11 +30,12 @@ pub use facts::{
     ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, Unused, loopback,
 };
 pub use mesh::{Feature, Mesh};
-pub use policy::{CapturePolicy, Reasons};
+pub use policy::CapturePolicy;
 pub use problem::{InputProblem, Problems};
 pub use reason::RuleReason;
 pub use registry::{
-    Capture, OWNERS, Resolved, configure, made, of, parse_settings_text, quoted, resolve, settings_text,
+    Capture, MeshEntry, OWNERS, Resolved, configure, made, of, parse_settings_text, quoted, resolve,
+    settings_text,
 };
 pub use settings::Setting;
 pub use sources::Host;

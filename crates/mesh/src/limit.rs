@@ -1,7 +1,7 @@
 //! What the rules of a mesh do, or leave undone, though people expect otherwise.
 //!
-//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::policy::Reasons::limits`]), and
-//! cautions about settings that work as they are given ([`crate::policy::Reasons::cautions`]). `lint` reports the limits that
+//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::MeshEntry::limits`]), and
+//! cautions about settings that work as they are given ([`crate::MeshEntry::cautions`]). `lint` reports the limits that
 //! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
 
 use crate::facts::{ListItem, Proxy, Selector};

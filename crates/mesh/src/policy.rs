@@ -1,11 +1,7 @@
-//! What every mesh provides: a policy, and what is known of its rules.
+//! The policy of every mesh: its validated configuration, for code that works with rules.
 
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Proxy, Unused};
-use crate::limit::{Caution, Limit};
-use crate::reason::{ReasonRow, RuleReason};
-use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::registry::Capture;
-use crate::settings::Setting;
 use crate::sources::Raw;
 use rules::{
     Checked, Family, Ownership, RuleSet,
@@ -100,49 +96,4 @@ impl dyn CapturePolicy + '_ {
     pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
         Family::captured(self.ipv6())
     }
-}
-
-/// What is known of a mesh's rules, beside what each carries.
-pub trait Reasons {
-    /// The reasons, in the order of their names.
-    fn rows(&self) -> &'static [ReasonRow];
-
-    /// The chains of iptables that the mesh's rules lead to, in capitals, each with what it is for.
-    fn chains(&self) -> &'static [(&'static str, Role)];
-
-    /// Who answers captured DNS queries.
-    fn resolver(&self) -> &'static str {
-        "the proxy"
-    }
-
-    /// What its rules do, or leave undone, though people expect otherwise.
-    fn limits(&self) -> &'static [Limit] {
-        &[]
-    }
-
-    /// What to know of settings that work as they are given.
-    fn cautions(&self) -> &'static [Caution] {
-        &[]
-    }
-
-    /// What to do where rules capture one family, and the pod has addresses of this one, too.
-    fn remedy_of_gap(&self, family: Family) -> &'static str;
-
-    /// Why a rule of iptables, or of the predecessor's, is there: by its comment where that shows it, else by its chain, by
-    /// its conditions and by its target.
-    fn read(&self, context: &RuleContext<'_>) -> Option<RuleReason>;
-
-    /// Of several settings that make such rules, the one that this rule shows.
-    fn setting(&self, _reason: RuleReason, _context: &RuleContext<'_>) -> Option<Setting> {
-        None
-    }
-
-    /// Whether a rule of a chain that the kernel calls is the mesh's, of those that lead to no chain of it and carry no
-    /// comment of it.
-    fn owns(&self, _context: &RuleContext<'_>) -> bool {
-        false
-    }
-
-    /// Mends what was read of each rule by what all together show.
-    fn refine(&self, _all: &mut [RecognizedRule<'_>]) {}
 }

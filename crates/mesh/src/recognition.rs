@@ -4,7 +4,7 @@
 //!
 //! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
 //! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the
-//! mesh whose rules they are ([`crate::policy::Reasons::read`]).
+//! mesh whose rules they are ([`crate::registry::Recognition`]).
 
 pub mod summary;
 
@@ -170,7 +170,7 @@ impl<'a> OwnedView<'a> {
         let name = chain_rules.chain.to_uppercase().replace('-', "_");
         let is_it =
             |plain: &str| name.strip_suffix(plain).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
-        let chains = self.owners[chain]?.reasons().chains();
+        let chains = self.owners[chain]?.entry().chains;
         Some(chains.iter().find(|(plain, _)| is_it(plain)).map_or(Role::Other, |(_, role)| *role))
     }
 
@@ -202,11 +202,11 @@ impl<'a> OwnedView<'a> {
         let summary = RuleSummary::of(&rule.conditions);
         let mesh = self.mesh_of(at, &summary)?;
         let context = self.context(mesh, at, &summary)?;
-        let (known, role) = (mesh.reasons(), context.role);
-        let reason = stated.map(|(reason, _)| reason).or_else(|| known.read(&context));
+        let (known, role) = (&mesh.entry().recognition, context.role);
+        let reason = stated.map(|(reason, _)| reason).or_else(|| (known.reason)(&context));
         let setting = stated.and_then(|(_, setting)| setting).or_else(|| match reason?.settings() {
             [one] => Some(*one),
-            _ => known.setting(reason?, &context),
+            _ => (known.setting)(reason?, &context),
         });
         let is_reached = at.rule < reach && self.view.is_of_family(rule);
         Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
@@ -220,7 +220,8 @@ impl<'a> OwnedView<'a> {
         };
         let of_form = || {
             let owns = |mesh: &Mesh| {
-                self.context(*mesh, at, summary).is_some_and(|context| mesh.reasons().owns(&context))
+                self.context(*mesh, at, summary)
+                    .is_some_and(|context| (mesh.entry().recognition.owns)(&context))
             };
             Mesh::ALL.iter().copied().find(owns)
         };
@@ -252,7 +253,7 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     let places = (0..view.chains().len()).flat_map(rules_of);
     let mut found: Vec<RecognizedRule<'_>> =
         places.filter_map(|at| owned.recognized(at, reach[at.chain])).collect();
-    Mesh::ALL.iter().for_each(|mesh| mesh.reasons().refine(&mut found));
+    Mesh::ALL.iter().for_each(|mesh| (mesh.entry().recognition.refine)(&mut found));
     found
 }
 
@@ -275,7 +276,7 @@ mod tests {
 
     /// The reasons of the rules of a table that holds a mesh's chains, and which of the rules packets come to.
     fn read(mesh: Mesh, table: &str, rules: &str) -> Vec<(Option<&'static str>, bool)> {
-        let chains = mesh.reasons().chains().iter().map(|(name, _)| format!(":{name} - [0:0]\n"));
+        let chains = mesh.entry().chains.iter().map(|(name, _)| format!(":{name} - [0:0]\n"));
         let chains: String = chains.collect();
         let base = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
         let text = format!("*{table}\n{base}{chains}{rules}\nCOMMIT\n");

@@ -9,64 +9,73 @@ mod made;
 pub use made::{made, parse_settings_text, quoted, settings_text};
 
 use crate::facts::ProxyProgram;
+use crate::limit::{Caution, Limit};
 use crate::mesh::{AnnotationGroup, Mesh, meshes};
 use crate::pod::mesh::Form;
-use crate::policy::{CapturePolicy, Reasons};
+use crate::policy::CapturePolicy;
+use crate::reason::{ReasonRow, RuleReason};
+use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::{self, Setting, SettingRow};
 use crate::sources::{Host, Raw, SettingReader};
 use crate::{InputProblem, Problems};
-use rules::Ownership;
+use rules::{ByFamily, Ownership};
 use std::ops::Deref;
+
+/// A mesh as data, for code that works with all of them.
+pub struct MeshEntry {
+    /// Its settings of capture.
+    pub settings: &'static [SettingRow],
+    /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
+    pub injector_defaults: &'static [(Setting, &'static str, &'static [Setting])],
+    /// How its pods are recognized and read; `None` for those of the default, which are all others.
+    pub(crate) pods: Option<&'static Form>,
+    /// The annotations of its pods beside those of its settings.
+    pub(crate) annotations: &'static [AnnotationGroup],
+    /// The program that runs beside the application.
+    pub proxy_program: ProxyProgram,
+    /// The names by which its rules and routing are recognized.
+    pub ownership: Ownership,
+    /// The reasons of its rules, in the order of their names.
+    pub reasons: &'static [ReasonRow],
+    /// The chains of iptables that its rules lead to, in capitals, each with its role.
+    pub chains: &'static [(&'static str, Role)],
+    /// The component that answers captured DNS queries.
+    pub resolver: &'static str,
+    /// What its rules do, or leave undone, though people expect otherwise.
+    pub limits: &'static [Limit],
+    /// What to know of settings that work as they are given.
+    pub cautions: &'static [Caution],
+    /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
+    pub remedy_of_gap: ByFamily<&'static str>,
+    pub(crate) recognition: Recognition,
+}
+
+/// Recognition of a mesh's rules by their form: of iptables, of the predecessor, and of its native mode.
+pub(crate) struct Recognition {
+    /// The reason of a rule: by its comment where that shows it, else by its chain, its conditions and its target.
+    pub(crate) reason: fn(&RuleContext<'_>) -> Option<RuleReason>,
+    /// Of several settings that make such rules, the one that this rule shows.
+    pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
+    /// Whether a rule of a base chain is the mesh's, of those that lead to no chain of it and carry no comment of it.
+    pub(crate) owns: fn(&RuleContext<'_>) -> bool,
+    /// Mends the reasons of rules by what all together show.
+    pub(crate) refine: fn(&mut [RecognizedRule<'_>]),
+}
+
+impl Recognition {
+    /// Recognition by the form of each rule alone.
+    pub(crate) const fn by(reason: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
+        Self { reason, setting: |_, _| None, owns: |_| false, refine: |_| {} }
+    }
+}
 
 macro_rules! folders {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
         impl Mesh {
-            /// Its settings of capture.
-            pub fn settings(self) -> &'static [SettingRow] {
+            /// Its data.
+            pub fn entry(self) -> &'static MeshEntry {
                 match self {
-                    $(Self::$mesh => crate::$module::SETTINGS,)*
-                }
-            }
-
-            /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
-            pub fn injector_defaults(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
-                match self {
-                    $(Self::$mesh => crate::$module::INJECTOR_DEFAULTS,)*
-                }
-            }
-
-            /// How its pods are recognized and read; `None` for those of the default.
-            pub(crate) fn pods(self) -> Option<&'static Form> {
-                match self {
-                    $(Self::$mesh => crate::$module::PODS,)*
-                }
-            }
-
-            /// The annotations that it knows of pods, those of its settings aside.
-            pub(crate) fn annotations(self) -> &'static [AnnotationGroup] {
-                match self {
-                    $(Self::$mesh => crate::$module::ANNOTATIONS,)*
-                }
-            }
-
-            /// What is known of its rules.
-            pub fn reasons(self) -> &'static dyn Reasons {
-                match self {
-                    $(Self::$mesh => &crate::$module::Known,)*
-                }
-            }
-
-            /// What its proxies run.
-            pub fn proxy_program(self) -> ProxyProgram {
-                match self {
-                    $(Self::$mesh => crate::$module::PROXY_PROGRAM,)*
-                }
-            }
-
-            /// By what its rules and routing are known again.
-            pub fn ownership(self) -> Ownership {
-                match self {
-                    $(Self::$mesh => crate::$module::OWNERSHIP,)*
+                    $(Self::$mesh => &crate::$module::ENTRY,)*
                 }
             }
         }
@@ -120,6 +129,24 @@ macro_rules! folders {
 meshes!(folders);
 
 impl Mesh {
+    /// Its settings of capture.
+    pub fn settings(self) -> &'static [SettingRow] {
+        self.entry().settings
+    }
+
+    /// The names by which its rules and routing are recognized.
+    pub fn ownership(self) -> Ownership {
+        self.entry().ownership
+    }
+
+    pub(crate) fn pods(self) -> Option<&'static Form> {
+        self.entry().pods
+    }
+
+    pub(crate) fn annotations(self) -> &'static [AnnotationGroup] {
+        self.entry().annotations
+    }
+
     /// The name that a word is most like: its own, where a mesh has it. `None` if it is like none.
     pub fn nearest(word: &str) -> Option<&'static str> {
         settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))

@@ -13,7 +13,7 @@ pub(crate) fn limits_met<'a>(
 ) -> impl Iterator<Item = (&'static Limit, &'a ViewRule)> {
     steps.iter().filter_map(|step| Some((step, view.rule(step.at)?))).flat_map(move |(step, rule)| {
         let reason = reason_of(rule);
-        let limits = reason.map(|reason| reason.mesh().reasons().limits()).unwrap_or_default();
+        let limits = reason.map(|reason| reason.mesh().entry().limits).unwrap_or_default();
         let concerns = move |limit: &&Limit| {
             Some(limit.reason) == reason && (limit.concerns)(packet, step.matched == Matched::Yes)
         };

@@ -125,7 +125,7 @@ impl<'a> LintComparison<'a> {
     /// meets then; incomplete if the work is spent.
     pub(super) fn limits_reached(&mut self) -> Vec<(&'static Limit, Vec<String>)> {
         let Self { baseline, pod, work, capture, .. } = self;
-        let limits = capture.mesh().reasons().limits();
+        let limits = capture.mesh().entry().limits;
         if limits.is_empty() {
             return Vec::new();
         }

@@ -102,7 +102,7 @@ pub(super) fn check_with_packets(
 
 /// The mesh's cautions about settings that work as they are given.
 fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<Finding> {
-    let cautions = comparison.capture.mesh().reasons().cautions();
+    let cautions = comparison.capture.mesh().entry().cautions;
     if cautions.is_empty() {
         return Vec::new();
     }

@@ -12,7 +12,7 @@ use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
 use mesh::sources::Dialect;
-use mesh::{Capture, Mesh, Proxy, ProxyProgram, RuleReason, Selector};
+use mesh::{Capture, Proxy, ProxyProgram, RuleReason, Selector};
 use rules::InterfaceName;
 use rules::simulate::Verdict;
 
@@ -20,7 +20,7 @@ use rules::simulate::Verdict;
 pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     let views: Vec<RuleView> =
         capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect();
-    let known = Known { proxy: capture.proxy(), program: capture.mesh().proxy_program() };
+    let known = Known { proxy: capture.proxy(), program: capture.mesh().entry().proxy_program };
     let machines: Vec<InterfaceName> = capture.lists().into_iter().filter_map(machine).collect();
     let families = match capture.ipv6() {
         true => "IPv4 and IPv6".to_owned(),
@@ -48,7 +48,7 @@ pub fn of_rules(rule_views: &[RuleView], pod: &PodContext) -> Picture {
     let passthrough = forwards.then_some((PASSTHROUGH_V4, PASSTHROUGH_V6));
     let known = Known {
         proxy: Proxy { passthrough, ..proxy.unwrap_or_default() },
-        program: mesh.map_or(UNKNOWN_PROXY, Mesh::proxy_program),
+        program: mesh.map_or(UNKNOWN_PROXY, |mesh| mesh.entry().proxy_program),
     };
     let of_machines = |rule: &&RecognizedRule<'_>| {
         matches!(rule.meaning(), Some(Meaning::VirtualMachine | Meaning::VirtualMachineDns))

@@ -215,7 +215,7 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Fin
                 format!("whether {family} of {address} is captured is unknown: rules are not understood");
             return Finding::warning(unknown, "", text, "see which with sidecar-init explain --live");
         }
-        let remedies = meshes.iter().map(|mesh| mesh.reasons().remedy_of_gap(family));
+        let remedies = meshes.iter().map(|mesh| *mesh.entry().remedy_of_gap.get(family));
         let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
             format!("{family} bypasses the proxy: the pod has {address}, and no rule captures {family}");

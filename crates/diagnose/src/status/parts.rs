@@ -207,7 +207,7 @@ fn sentence(part: &StatusPart) -> String {
     };
     // Queries go to the mesh's resolver.
     if let ("go to", Ok(mesh)) = (after, part.mesh.parse::<Mesh>()) {
-        text.push_str(&format!(" {}", mesh.reasons().resolver()));
+        text.push_str(&format!(" {}", mesh.entry().resolver));
     }
     if let Some(port) = part.port {
         let last = part.last_port.map(|last| format!("-{last}")).unwrap_or_default();

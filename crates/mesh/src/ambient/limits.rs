@@ -1,9 +1,8 @@
 //! What rules of ambient mode do though people expect otherwise. They equal those of Istio's agent letter for letter, so
 //! that the agent and this program recognize each other's rules.
 
-use super::Reason;
 use super::defaults::{DNS_PORT, PROXY_MARK};
-use super::reason::ROWS;
+use super::reason::{ROWS, Reason};
 use crate::limit::Limit;
 use rules::Protocol;
 use rules::finding::Code;

@@ -17,24 +17,18 @@ mod rules;
 mod settings;
 
 pub use config::CaptureConfig;
-pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
-pub(crate) use settings::TABLE as SETTINGS;
 
-use crate::Setting;
 use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
 use crate::policy::CapturePolicy;
-use crate::registry::Capture;
-use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
+use crate::recognition::Role;
+use crate::registry::{Capture, MeshEntry, Recognition};
+use ::rules::{
+    ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
+};
 use std::collections::BTreeSet;
-
-/// How its pods are recognized and read.
-pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
-
-/// The annotations that it knows of pods, beside those of its settings.
-pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = pod::ANNOTATIONS;
 
 /// By what this policy's rules and routing are known again. The chains are upstream's. `ISTIO_OUTPUT` is also a chain of the
 /// sidecar's: it is ambient's where its table has `ISTIO_PRERT` too. 138 is not in `/etc/iproute2/rt_protos`.
@@ -57,13 +51,29 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// What runs beside the application.
-pub(crate) const PROXY_PROGRAM: ProxyProgram =
-    ProxyProgram { name: "ztunnel", tunnel: Some("HBONE"), ports: &[] };
-
-/// The agent's values for settings that pods leave open, by its chart, each unless one of these settings is given.
-pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =
-    &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])];
+/// All that code that knows no mesh reads of it. The agent's values are those of its chart.
+pub(crate) static ENTRY: MeshEntry = MeshEntry {
+    settings: settings::TABLE,
+    injector_defaults: &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])],
+    pods: Some(&pod::FORM),
+    annotations: pod::ANNOTATIONS,
+    proxy_program: ProxyProgram { name: "ztunnel", tunnel: Some("HBONE"), ports: &[] },
+    ownership: OWNERSHIP,
+    reasons: reason::ROWS,
+    chains: &[
+        ("ISTIO_PRERT", Role::Inbound),
+        ("ISTIO_PREROUTING", Role::Inbound),
+        ("ISTIO_OUTPUT", Role::Outbound),
+    ],
+    resolver: "ztunnel",
+    limits: limits::LIMITS,
+    cautions: &[],
+    remedy_of_gap: ByFamily {
+        v4: "set the rules again: those of ambient mode always capture IPv4",
+        v6: "set the rules with --ipv6",
+    },
+    recognition: Recognition::by(|context| reading::read(context).map(Into::into)),
+};
 
 impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -1,52 +1,12 @@
 //! Recognizes rules of ambient mode that carry no reason: ours in iptables, and those of Istio's node agent in iptables
 //! and in nf_tables. None of them has a comment; the chain, the conditions and the target identify them.
 
-use super::limits::LIMITS;
-use super::reason::{ROWS, Reason};
-use crate::limit::Limit;
-use crate::policy::Reasons;
-use crate::reason::ReasonRow;
+use super::reason::Reason;
 use crate::recognition::{Role, RuleContext, TableKind, is_loopback};
+use rules::Hook;
 use rules::field::Condition;
-use rules::{Family, Hook};
 
-/// What is known of the mesh's rules.
-pub(crate) struct Known;
-
-impl Reasons for Known {
-    fn rows(&self) -> &'static [ReasonRow] {
-        ROWS
-    }
-
-    fn chains(&self) -> &'static [(&'static str, Role)] {
-        &[
-            ("ISTIO_PRERT", Role::Inbound),
-            ("ISTIO_PREROUTING", Role::Inbound),
-            ("ISTIO_OUTPUT", Role::Outbound),
-        ]
-    }
-
-    fn remedy_of_gap(&self, family: Family) -> &'static str {
-        match family {
-            Family::V4 => "set the rules again: those of ambient mode always capture IPv4",
-            Family::V6 => "set the rules with --ipv6",
-        }
-    }
-
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
-        read(context).map(Into::into)
-    }
-
-    fn resolver(&self) -> &'static str {
-        "ztunnel"
-    }
-
-    fn limits(&self) -> &'static [Limit] {
-        LIMITS
-    }
-}
-
-fn read(context: &RuleContext<'_>) -> Option<Reason> {
+pub(super) fn read(context: &RuleContext<'_>) -> Option<Reason> {
     let (summary, leads_on) = (context.summary, context.to.is_some());
     let is_one = |values: &Option<Condition>| values.as_ref().is_some_and(|values| !values.negated);
     match (context.kind(), context.role) {

@@ -27,26 +27,21 @@ pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
 pub use ownership::{OWNERSHIP, PREDECESSOR, PREFIX};
-pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
-pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::Setting;
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, Unused};
 use crate::policy::CapturePolicy;
-use crate::registry::Capture;
+use crate::recognition::Role;
+use crate::registry::{Capture, MeshEntry};
 use crate::sources::Raw;
-use rules::{Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
+use rules::{
+    ByFamily, Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object,
+};
 use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
-
-/// How its pods are read is in [`crate::settings::mapping`]; they are all pods that no other mesh recognizes.
-pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
-
-/// The annotations that it knows of pods.
-pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = annotations::ALL;
 
 impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {
@@ -147,17 +142,40 @@ impl CapturePolicy for CaptureConfig {
     }
 }
 
-/// What runs beside the application.
-pub(crate) const PROXY_PROGRAM: ProxyProgram =
-    ProxyProgram { name: "Envoy", tunnel: Some("HBONE"), ports: &defaults::SERVED_PORTS };
-
-/// The injector's values for settings that pods leave open, each unless one of these settings is given.
-pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[
-    (Setting::InboundPorts, "*", &[]),
-    (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
-    (Setting::ServiceCidr, "*", &[]),
-    (Setting::DualStack, "true", &[]),
-];
+/// All that code that knows no mesh reads of it. Its pods, read by [`crate::settings::mapping`], are all that no other mesh
+/// recognizes.
+pub(crate) static ENTRY: MeshEntry = MeshEntry {
+    settings: settings::TABLE,
+    injector_defaults: &[
+        (Setting::InboundPorts, "*", &[]),
+        (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
+        (Setting::ServiceCidr, "*", &[]),
+        (Setting::DualStack, "true", &[]),
+    ],
+    pods: None,
+    annotations: annotations::ALL,
+    proxy_program: ProxyProgram { name: "Envoy", tunnel: Some("HBONE"), ports: &defaults::SERVED_PORTS },
+    ownership: OWNERSHIP,
+    reasons: reason::ROWS,
+    chains: &[
+        ("ISTIO_INBOUND", Role::Inbound),
+        ("ISTIO_OUTPUT", Role::Outbound),
+        ("ISTIO_REDIRECT", Role::ToOutboundListener),
+        ("ISTIO_IN_REDIRECT", Role::ToInboundListener),
+        ("ISTIO_TPROXY", Role::ToInboundListener),
+        ("ISTIO_OUTPUT_DNS", Role::Dns),
+        ("ISTIO_DIVERT", Role::Divert),
+        ("ISTIO_DROP", Role::Drop),
+    ],
+    resolver: "the agent",
+    limits: &[],
+    cautions: limits::CAUTIONS,
+    remedy_of_gap: ByFamily {
+        v4: "name the pod's IPv4 address in --pod-ips when the rules are set",
+        v6: "set the rules with --dual-stack, and with the address in --pod-ips if it is given",
+    },
+    recognition: reading::RECOGNITION,
+};
 
 /// The configuration, where it is Istio's.
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {

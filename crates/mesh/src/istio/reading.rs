@@ -4,73 +4,26 @@
 //! the rules, for any configuration.
 
 use super::defaults::TUNNEL_PORT;
-use super::limits::CAUTIONS;
-use super::reason::{ROWS, Reason};
+use super::reason::Reason;
 use crate::RuleReason;
 use crate::facts::DNS_PORT;
-use crate::limit::Caution;
-use crate::policy::Reasons;
-use crate::reason::ReasonRow;
 use crate::recognition::summary::{RuleSummary, items};
 use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, is_loopback};
+use crate::registry::Recognition;
 use crate::settings::Setting;
 use rules::field::{Condition, Intervals};
 use rules::simulate::ViewRule;
-use rules::{Action, Family, Hook, PortRange, Target};
+use rules::{Action, Hook, PortRange, Target};
 
-/// What is known of the mesh's rules.
-pub(crate) struct Known;
-
-impl Reasons for Known {
-    fn rows(&self) -> &'static [ReasonRow] {
-        ROWS
-    }
-
-    fn chains(&self) -> &'static [(&'static str, Role)] {
-        &[
-            ("ISTIO_INBOUND", Role::Inbound),
-            ("ISTIO_OUTPUT", Role::Outbound),
-            ("ISTIO_REDIRECT", Role::ToOutboundListener),
-            ("ISTIO_IN_REDIRECT", Role::ToInboundListener),
-            ("ISTIO_TPROXY", Role::ToInboundListener),
-            ("ISTIO_OUTPUT_DNS", Role::Dns),
-            ("ISTIO_DIVERT", Role::Divert),
-            ("ISTIO_DROP", Role::Drop),
-        ]
-    }
-
-    fn resolver(&self) -> &'static str {
-        "the agent"
-    }
-
-    fn cautions(&self) -> &'static [Caution] {
-        CAUTIONS
-    }
-
-    fn remedy_of_gap(&self, family: Family) -> &'static str {
-        match family {
-            Family::V4 => "name the pod's IPv4 address in --pod-ips when the rules are set",
-            Family::V6 => "set the rules with --dual-stack, and with the address in --pod-ips if it is given",
-        }
-    }
-
-    fn read(&self, context: &RuleContext<'_>) -> Option<RuleReason> {
-        read(context).map(Into::into)
-    }
-
-    fn setting(&self, reason: RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
+pub(super) const RECOGNITION: Recognition = Recognition {
+    reason: |context| read(context).map(Into::into),
+    setting: |reason, context| {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
         (reason.settings() == by_owner).then(|| by_owner[usize::from(context.summary.gid.is_some())])
-    }
-
-    fn owns(&self, context: &RuleContext<'_>) -> bool {
-        owns(context)
-    }
-
-    fn refine(&self, all: &mut [RecognizedRule<'_>]) {
-        groups_of_the_proxy(all);
-    }
-}
+    },
+    owns,
+    refine: groups_of_the_proxy,
+};
 
 /// Whether a rule without a comment has a form that upstream writes, in a namespace where a base chain leads to its chains.
 fn owns(context: &RuleContext<'_>) -> bool {

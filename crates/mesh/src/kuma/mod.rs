@@ -23,28 +23,23 @@ mod writer;
 
 pub use config::{CaptureConfig, Dns, Flow, OwnerPorts, Ports, VirtualNetwork};
 pub use ownership::OWNERSHIP;
-pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
-pub(crate) use settings::TABLE as SETTINGS;
 
 use crate::facts::{
     ConfigKeys, DnsCapture, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused,
 };
+use crate::limit::Caution;
 use crate::policy::CapturePolicy;
-use crate::registry::Capture;
+use crate::recognition::Role;
+use crate::registry::{Capture, MeshEntry};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
+use ::rules::finding::Code;
 use ::rules::routing::Object;
-use ::rules::{Family, Ownership, PortRange, Protocol, RuleSet};
+use ::rules::{ByFamily, Family, Ownership, PortRange, Protocol, RuleSet};
 use std::collections::BTreeSet;
-
-/// How its pods are recognized and read.
-pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
-
-/// The annotations that it knows of pods, beside those of its settings.
-pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = pod::ANNOTATIONS;
 
 impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {
@@ -137,13 +132,37 @@ impl CapturePolicy for CaptureConfig {
     }
 }
 
-/// What runs beside the application.
-pub(crate) const PROXY_PROGRAM: ProxyProgram =
-    ProxyProgram { name: "Envoy (kuma-dp)", tunnel: None, ports: &[] };
-
-/// The injector's values for settings that pods leave open, each unless one of these settings is given.
-pub const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] =
-    &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
+/// All that code that knows no mesh reads of it.
+pub(crate) static ENTRY: MeshEntry = MeshEntry {
+    settings: settings::TABLE,
+    injector_defaults: &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])],
+    pods: Some(&pod::FORM),
+    annotations: pod::ANNOTATIONS,
+    proxy_program: ProxyProgram { name: "Envoy (kuma-dp)", tunnel: None, ports: &[] },
+    ownership: OWNERSHIP,
+    reasons: reason::ROWS,
+    chains: &[
+        ("KUMA_MESH_INBOUND", Role::Inbound),
+        ("KUMA_MESH_OUTBOUND", Role::Outbound),
+        ("KUMA_MESH_INBOUND_REDIRECT", Role::ToInboundListener),
+        ("KUMA_MESH_OUTBOUND_REDIRECT", Role::ToOutboundListener),
+    ],
+    resolver: "the proxy",
+    limits: &[],
+    cautions: &[Caution {
+        code: Code::InvalidPackets,
+        is_warning: false,
+        setting: Kuma::DropInvalid,
+        applies: |facts| facts.lets_invalid_in(),
+        text: "is off: one packet outside its connection's window resets a captured connection",
+        remedy: "give {--drop-invalid-packets}",
+    }],
+    remedy_of_gap: ByFamily {
+        v4: "set the rules again: those of Kuma always capture IPv4",
+        v6: "set the rules with --ip-family-mode dualstack",
+    },
+    recognition: reading::RECOGNITION,
+};
 
 fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];

@@ -3,73 +3,31 @@
 
 use super::defaults::DOCKER_CHAIN;
 use super::ownership::COMMENTS;
-use super::reason::{ROWS, Reason};
+use super::reason::Reason;
 use super::settings::Kuma;
-use crate::limit::Caution;
-use crate::policy::Reasons;
-use crate::reason::ReasonRow;
-use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind};
-use crate::settings::Setting;
-use rules::Family;
-use rules::finding::Code;
+use crate::RuleReason;
+use crate::recognition::{Role, RuleContext, TableKind};
+use crate::registry::Recognition;
 use rules::{ListedCondition, Match};
 
-/// What is known of the mesh's rules.
-pub(crate) struct Known;
-
-impl Reasons for Known {
-    fn rows(&self) -> &'static [ReasonRow] {
-        ROWS
-    }
-
-    fn chains(&self) -> &'static [(&'static str, Role)] {
-        &[
-            ("KUMA_MESH_INBOUND", Role::Inbound),
-            ("KUMA_MESH_OUTBOUND", Role::Outbound),
-            ("KUMA_MESH_INBOUND_REDIRECT", Role::ToInboundListener),
-            ("KUMA_MESH_OUTBOUND_REDIRECT", Role::ToOutboundListener),
-        ]
-    }
-
-    fn cautions(&self) -> &'static [Caution] {
-        &[Caution {
-            code: Code::InvalidPackets,
-            is_warning: false,
-            setting: Kuma::DropInvalid,
-            applies: |facts| facts.lets_invalid_in(),
-            text: "is off: one packet outside its connection's window resets a captured connection",
-            remedy: "give {--drop-invalid-packets}",
-        }]
-    }
-
-    fn remedy_of_gap(&self, family: Family) -> &'static str {
-        match family {
-            Family::V4 => "set the rules again: those of Kuma always capture IPv4",
-            Family::V6 => "set the rules with --ip-family-mode dualstack",
-        }
-    }
-
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
+pub(super) const RECOGNITION: Recognition = Recognition {
+    reason: |context| {
         let named = || {
             let name = context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?;
-            crate::RuleReason::named(&format!("kuma-{name}"))
+            RuleReason::named(&format!("kuma-{name}"))
         };
         named().or_else(|| by_form(context).map(Into::into))
-    }
-
-    fn setting(&self, _reason: crate::RuleReason, context: &RuleContext<'_>) -> Option<Setting> {
-        // Where all DNS is captured, the rule names no server.
+    },
+    // Where all DNS is captured, the rule names no server.
+    setting: |_, context| {
         let of_servers = context.summary.destination.is_some() || context.summary.source.is_some();
-        (context.summary.udp && context.rule.action.captures()).then_some(if of_servers {
-            Kuma::RedirectDns
-        } else {
-            Kuma::CaptureAllDns
-        })
-    }
-
-    /// The rule that captures all ports comes from no list of ports, though it has the same reason.
-    fn refine(&self, all: &mut [RecognizedRule<'_>]) {
-        let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::RuleReason::from);
+        let setting = if of_servers { Kuma::RedirectDns } else { Kuma::CaptureAllDns };
+        (context.summary.udp && context.rule.action.captures()).then_some(setting)
+    },
+    owns: |_| false,
+    // The rule that captures all ports comes from no list of ports, though it has the same reason.
+    refine: |all| {
+        let lists = [Reason::InboundPort, Reason::OutboundPort].map(RuleReason::from);
         for recognized in all {
             if recognized.summary.destination_port.is_none()
                 && recognized.reason.is_some_and(|one| lists.contains(&one))
@@ -77,8 +35,8 @@ impl Reasons for Known {
                 recognized.setting = None;
             }
         }
-    }
-}
+    },
+};
 
 fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
     let RuleContext { summary, rule, to, .. } = *context;

@@ -18,41 +18,47 @@ mod settings;
 pub use commands::commands;
 pub use config::{CaptureConfig, LinkerdInboundPorts, Subnet};
 pub use ownership::OWNERSHIP;
-pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{IMPLICIT_DEFAULTS, configure, missing};
 pub use settings::Linkerd;
-pub(crate) use settings::TABLE as SETTINGS;
 
-use crate::Setting;
 use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
 use crate::policy::CapturePolicy;
-use crate::registry::Capture;
+use crate::recognition::Role;
+use crate::registry::{Capture, MeshEntry, Recognition};
 use defaults::text;
-use rules::{Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
+use rules::{ByFamily, Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
-/// How its pods are recognized and read.
-pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
-
-/// The annotations that it knows of pods, beside those of its settings.
-pub(crate) const ANNOTATIONS: &[crate::mesh::AnnotationGroup] = pod::ANNOTATIONS;
-
-/// What runs beside the application.
-pub(crate) const PROXY_PROGRAM: ProxyProgram = ProxyProgram {
-    name: "linkerd-proxy",
-    tunnel: None,
-    ports: &[defaults::CONTROL_PORT, defaults::ADMIN_PORT],
+/// All that code that knows no mesh reads of it. The injector's values are those of the charts.
+pub(crate) static ENTRY: MeshEntry = MeshEntry {
+    settings: settings::TABLE,
+    injector_defaults: &[
+        (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER, &[]),
+        (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER, &[]),
+        (Linkerd::ProxyUid, text::PROXY_ID, &[]),
+        (Linkerd::InboundPortsToIgnore, text::SKIPPED_INBOUND, &[]),
+        (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS, &[]),
+    ],
+    pods: Some(&pod::FORM),
+    annotations: pod::ANNOTATIONS,
+    proxy_program: ProxyProgram {
+        name: "linkerd-proxy",
+        tunnel: None,
+        ports: &[defaults::CONTROL_PORT, defaults::ADMIN_PORT],
+    },
+    ownership: OWNERSHIP,
+    reasons: reason::ROWS,
+    chains: &[("PROXY_INIT_REDIRECT", Role::Inbound), ("PROXY_INIT_OUTPUT", Role::Outbound)],
+    resolver: "the proxy",
+    limits: &[],
+    cautions: &[],
+    remedy_of_gap: ByFamily {
+        v4: "set the rules again: those of linkerd always capture IPv4",
+        v6: "set the rules with --ipv6",
+    },
+    recognition: Recognition::by(|context| reading::read(context).map(Into::into)),
 };
-
-/// The injector's values for settings that pods leave open, by the charts, each unless one of these settings is given.
-pub(crate) const INJECTOR_DEFAULTS: &[(Setting, &str, &[Setting])] = &[
-    (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER, &[]),
-    (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER, &[]),
-    (Linkerd::ProxyUid, text::PROXY_ID, &[]),
-    (Linkerd::InboundPortsToIgnore, text::SKIPPED_INBOUND, &[]),
-    (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS, &[]),
-];
 
 impl CapturePolicy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -1,37 +1,11 @@
 //! Recognizes rules of linkerd in iptables, ours and upstream's alike, by the chain, the conditions and the target.
 //! The comments agree; a rule that lost its own is recognized all the same.
 
-use super::reason::{ROWS, Reason};
-use crate::policy::Reasons;
-use crate::reason::ReasonRow;
+use super::reason::Reason;
 use crate::recognition::{Role, RuleContext, is_loopback};
-use rules::{Family, Hook};
+use rules::Hook;
 
-/// What is known of the mesh's rules.
-pub(crate) struct Known;
-
-impl Reasons for Known {
-    fn rows(&self) -> &'static [ReasonRow] {
-        ROWS
-    }
-
-    fn chains(&self) -> &'static [(&'static str, Role)] {
-        &[("PROXY_INIT_REDIRECT", Role::Inbound), ("PROXY_INIT_OUTPUT", Role::Outbound)]
-    }
-
-    fn remedy_of_gap(&self, family: Family) -> &'static str {
-        match family {
-            Family::V4 => "set the rules again: those of linkerd always capture IPv4",
-            Family::V6 => "set the rules with --ipv6",
-        }
-    }
-
-    fn read(&self, context: &RuleContext<'_>) -> Option<crate::RuleReason> {
-        read(context).map(Into::into)
-    }
-}
-
-fn read(context: &RuleContext<'_>) -> Option<Reason> {
+pub(super) fn read(context: &RuleContext<'_>) -> Option<Reason> {
     let summary = context.summary;
     let has_ports = summary.destination_port.is_some();
     match (context.role, context.rule.action.captures(), context.rule.action.passes()) {

@@ -1,6 +1,7 @@
 //! Calls of proxy-init, and what is refused. The rules of each call are held in `tests/configurations`.
 
 use super::*;
+use crate::Setting;
 use crate::registry::resolve;
 use crate::sources::{NullHost, Raw};
 

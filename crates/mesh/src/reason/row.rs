@@ -32,7 +32,7 @@ impl RuleReason {
 
     /// Every reason of every mesh.
     pub fn all() -> impl Iterator<Item = Self> {
-        Mesh::ALL.iter().flat_map(|mesh| mesh.reasons().rows()).map(Self)
+        Mesh::ALL.iter().flat_map(|mesh| mesh.entry().reasons).map(Self)
     }
 
     pub fn named(name: &str) -> Option<Self> {
@@ -153,7 +153,7 @@ impl fmt::Debug for RuleReason {
     }
 }
 
-/// Makes the enum `Reason` of a policy, why each of its rules is there, and the same as rows for [`crate::policy::Reasons::rows`].
+/// Makes the enum `Reason` of a policy, why each of its rules is there, and the same as rows for [`crate::MeshEntry::reasons`].
 ///
 /// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the
 /// order of the names: the [`Meaning`] of such rules, the settings of which one makes them, as constants of the holder of
@@ -210,7 +210,7 @@ mod tests {
     fn names_are_kebab_case_in_order_and_of_one_mesh_alone() {
         let mut known = BTreeSet::new();
         for mesh in Mesh::ALL {
-            let rows = mesh.reasons().rows();
+            let rows = mesh.entry().reasons;
             assert!(!rows.is_empty() && rows.is_sorted_by_key(|row| row.name), "{mesh}");
             for row in rows {
                 let name = row.name;

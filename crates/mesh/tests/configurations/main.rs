@@ -237,7 +237,7 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     let (proxy, lists) = (capture.proxy(), capture.lists());
     let cautions = |captures_inbound, drops_invalid| {
         let facts = CautionContext { proxy: &proxy, lists: &lists, captures_inbound, drops_invalid };
-        mesh.reasons().cautions().iter().filter(|caution| (caution.applies)(&facts)).collect::<Vec<_>>()
+        mesh.entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect::<Vec<_>>()
     };
     let option = |setting: Setting| setting.row().option();
     assert_eq!(mesh::istio::of(&capture).is_some(), mesh == Mesh::Istio);
@@ -314,7 +314,7 @@ fn limits(mesh: Mesh) -> String {
         ("query of a machine", arriving, Protocol::Udp, 0, outside, "192.0.2.53:53"),
     ];
     let mut text = String::new();
-    for limit in mesh.reasons().limits() {
+    for limit in mesh.entry().limits {
         text += &format!("{} of {}: {:?}\n", limit.code, limit.reason.name(), limit.about_items("ITEMS"));
     }
     for (name, direction, protocol, mark, source, destination) in packets {
@@ -323,7 +323,7 @@ fn limits(mesh: Mesh) -> String {
         let packet =
             Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New };
         for fulfils in [true, false] {
-            let met = mesh.reasons().limits().iter().filter(|limit| (limit.concerns)(&packet, fulfils));
+            let met = mesh.entry().limits.iter().filter(|limit| (limit.concerns)(&packet, fulfils));
             let met: Vec<String> =
                 met.map(|limit| format!("{} {}", limit.code.name(), limit.reason.name())).collect();
             text += &format!("{name}, fulfils: {fulfils}: {}\n", met.join(", "));
@@ -353,9 +353,8 @@ fn configurations_are_as_written() {
 fn limits_are_as_written() {
     let mut text = String::new();
     for mesh in Mesh::ALL {
-        let [v4, v6] = Family::BOTH.map(|family| mesh.reasons().remedy_of_gap(family));
-        text +=
-            &format!("---- {mesh}, answered by {}\n{v4}\n{v6}\n{}", mesh.reasons().resolver(), limits(*mesh));
+        let [v4, v6] = Family::BOTH.map(|family| mesh.entry().remedy_of_gap.get(family));
+        text += &format!("---- {mesh}, answered by {}\n{v4}\n{v6}\n{}", mesh.entry().resolver, limits(*mesh));
     }
     check("limits", &text);
 }
