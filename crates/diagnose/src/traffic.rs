@@ -6,13 +6,13 @@
 use crate::explain::{PodContext, RuleView};
 use crate::groups::{GROWTH, PacketGroup, disjoined, is_covered, joined, widen};
 use crate::packets::{Packets, Values};
-use crate::pod_packets::{PodPackets, Start, loopback};
-use mesh::Proxy;
+use crate::pod_packets::{PodPackets, Start, local_addresses, loopback};
+use mesh::{Proxy, Selector};
 use rules::nft::{Base, Field, Interval, Intervals};
 use rules::simulate::{
     At, Atlas, Marks, Packet, PacketSet, Region, Verdict, Way, Work, loopback_interface, number,
 };
-use rules::{ConnState, Family, Hook, InterfaceName, Match, Negatable, Origin};
+use rules::{ConnState, Family, Hook, InterfaceName, Origin};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -85,17 +85,20 @@ pub(crate) fn rows(rule_view: &RuleView, part: TrafficPart, context: &TrafficCon
         let sent =
             context.marks(&set).into_iter().map(|mark| set.clone().marked(mark, set.connmark().clone()));
         let atlas = Atlas::of(&rule_view.view, &rule_view.routing, sent, &mut work);
-        let end = |region: &Region| RowEnd::of(rule_view, part, region);
         let is_dropped = |end: &RowEnd| end.verdict == Verdict::Drop && end.origin.is_some();
-        if state == ConnState::Invalid && !atlas.regions.iter().any(|region| is_dropped(&end(region))) {
+        let walked = atlas
+            .regions
+            .iter()
+            .map(|region| (RowEnd::of(rule_view, part, region), region.ending.decided_by, &region.packets));
+        let open = atlas.open.iter().map(|set| (RowEnd::UNKNOWN, None, set));
+        let all_regions: Vec<(RowEnd, Option<At>, &PacketSet)> = walked.chain(open).collect();
+        if state == ConnState::Invalid && !all_regions.iter().any(|(end, ..)| is_dropped(end)) {
             continue;
         }
-        let places = atlas.regions.iter().map(|one| (end(one), one.ending.decided_by));
-        let places: Vec<_> = places.chain([(RowEnd::UNKNOWN, None)]).collect();
-        let regions = atlas.regions.iter().map(|region| (end(region), context.described(&region.packets)));
-        let open = atlas.open.iter().map(|set| (RowEnd::UNKNOWN, context.described(set)));
-        let regions: Vec<(RowEnd, PacketSet)> = regions.chain(open).collect();
-        let mut rows = ordered(&packets, in_order(rule_view, &places), &regions, &unusual);
+        let ends = in_order(rule_view, all_regions.iter().map(|(end, at, _)| (*end, *at)));
+        let regions: Vec<(RowEnd, PacketSet)> =
+            all_regions.iter().map(|(end, _, set)| (*end, context.described(set))).collect();
+        let mut rows = ordered(&packets, ends, &regions, &unusual);
         if state == ConnState::Invalid {
             let last = rows.iter().rposition(|row| is_dropped(&row.end));
             rows.truncate(last.map_or(0, |last| last + 1));
@@ -248,7 +251,7 @@ fn exception<'a>(
 }
 
 /// The ends of regions in the order in which a packet that none takes meets their rules: of several rules by the last.
-fn in_order(rule_view: &RuleView, regions: &[(RowEnd, Option<At>)]) -> Vec<RowEnd> {
+fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<At>)>) -> Vec<RowEnd> {
     let mut places: HashMap<At, usize> = HashMap::new();
     let chains = rule_view.view.chains();
     let mut bases: Vec<usize> = (0..chains.len()).filter(|chain| chains[*chain].base.is_some()).collect();
@@ -268,9 +271,9 @@ fn in_order(rule_view: &RuleView, regions: &[(RowEnd, Option<At>)]) -> Vec<RowEn
     let mut ends: Vec<(usize, RowEnd)> = Vec::new();
     for (end, at) in regions {
         let place = at.and_then(|at| places.get(&at)).copied().unwrap_or(usize::MAX);
-        match ends.iter_mut().find(|(_, known)| known == end) {
+        match ends.iter_mut().find(|(_, known)| *known == end) {
             Some((last, _)) => *last = place.max(*last),
-            None => ends.push((place, *end)),
+            None => ends.push((place, end)),
         }
     }
     // What nothing decides is the rest.
@@ -283,20 +286,15 @@ impl TrafficContext<'_> {
     fn packets(&self, family: Family, part: TrafficPart, state: ConnState) -> (PacketSet, Vec<PacketSet>) {
         let (source, destination) = (Field::Source(family), Field::Destination(family));
         let (lo, loopback) = (loopback_interface(), loopback(family));
-        let own: Intervals = self.own(family);
-        let mut local = own.clone();
-        local.union(&loopback);
+        let own = self.pod.addresses.iter().filter(|own| Family::of(**own) == family);
+        let own: Intervals = own.map(|own| Interval::one(number(*own))).collect();
+        let local = local_addresses(family, &self.pod.addresses);
         // Where the pod's addresses are not known, it may have any.
         let is_known = self.pod.is_known && !own.is_empty();
         let others = if is_known { &local } else { &loopback };
-        let machines: Intervals = self
-            .machines
-            .iter()
-            .filter_map(|name| {
-                Match::InInterface(Negatable::Is(name.clone())).condition().map(|one| one.values)
-            })
-            .flat_map(|values| values.ranges().to_vec())
-            .collect();
+        let of_machine = |name: &InterfaceName| Selector::VmInterface(name.clone()).condition().values;
+        let machines = self.machines.iter().map(of_machine);
+        let machines: Intervals = machines.flat_map(|values| values.ranges().to_vec()).collect();
         let of = |way: Way| PacketSet::all(family, way, state);
         let arriving = |is_local: bool| {
             let set = of(Way::Inbound { local: is_local }).marked(Marks::one(0), Marks::one(0));
@@ -343,11 +341,6 @@ impl TrafficContext<'_> {
                 (set, unusual)
             }
         }
-    }
-
-    fn own(&self, family: Family) -> Intervals {
-        let own = self.pod.addresses.iter().filter(|own| Family::of(**own) == family);
-        own.map(|own| Interval::one(number(*own))).collect()
     }
 
     /// The marks of packets that are sent: none, and the proxy's.

@@ -6,9 +6,10 @@ use super::because::reason_of;
 use mesh::Mesh;
 use mesh::RuleReason;
 use mesh::reason::Meaning;
+use mesh::recognition::summary::{self, field_condition};
+use rules::ListedCondition;
 use rules::nft::{Field, Interval, Intervals, interface_number};
 use rules::simulate::{Direction, Packet, ViewRule, number};
-use rules::{ListedCondition, Match, Negatable, render};
 use std::collections::HashSet;
 
 /// How many items of a list a sentence names.
@@ -113,50 +114,18 @@ pub(crate) fn item_texts(rule: &ViewRule) -> Vec<String> {
 
 /// The items of a list that a condition holds, each with its values.
 fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
-    match condition {
-        ListedCondition::Known(Match::DestinationPorts(ports)) => {
-            let each =
-                ports.value().ranges().iter().map(|ports| Match::DestinationPort(Negatable::Is(*ports)));
-            each.filter_map(|port| item(&port)).collect()
+    let Some(condition) = field_condition(condition) else { return Vec::new() };
+    let noun = match condition.field {
+        Field::Uid => "user ",
+        Field::Gid => "group ",
+        Field::InInterface | Field::OutInterface | Field::Source(_) | Field::Destination(_) => "",
+        Field::SourcePort | Field::DestinationPort => "",
+        Field::Family | Field::Protocol | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => {
+            return Vec::new();
         }
-        ListedCondition::Known(known) => item(known).into_iter().collect(),
-        ListedCondition::Nft(condition) => {
-            let noun = match condition.field {
-                Field::Uid => "user ",
-                Field::Gid => "group ",
-                Field::InInterface
-                | Field::OutInterface
-                | Field::Source(_)
-                | Field::Destination(_)
-                | Field::SourcePort
-                | Field::DestinationPort => "",
-                Field::Family | Field::Protocol | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => {
-                    return Vec::new();
-                }
-            };
-            let texts = render::nft::values(condition);
-            let texts = texts.iter().map(|value| format!("{noun}{}", value.trim_matches('"')));
-            texts.zip(condition.values.ranges().iter().copied()).collect()
-        }
-        ListedCondition::Protocol(_)
-        | ListedCondition::DestinationLocal(_)
-        | ListedCondition::TcpFlags { .. }
-        | ListedCondition::Always(_)
-        | ListedCondition::Unknown(_) => Vec::new(),
-    }
-}
-
-/// The item of a list that a match holds; `None` where it is about no list.
-fn item(known: &Match) -> Option<(String, Interval)> {
-    let text = match known {
-        Match::Source(operand) | Match::Destination(operand) => operand.value().to_string(),
-        Match::InInterface(operand) | Match::OutInterface(operand) => operand.value().to_string(),
-        Match::SourcePort(operand) | Match::DestinationPort(operand) => operand.value().to_string(),
-        Match::UidOwner(operand) => format!("user {}", operand.value().dashed()),
-        Match::GidOwner(operand) => format!("group {}", operand.value()),
-        _ => return None,
     };
-    Some((text, known.condition()?.values.single()?))
+    let texts = summary::items(&condition).into_iter().map(|text| format!("{noun}{text}"));
+    texts.zip(condition.values.ranges().iter().copied()).collect()
 }
 
 /// The packet's value of the field that a condition looks at, before any rule has changed it.
