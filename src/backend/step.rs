@@ -48,21 +48,11 @@ pub enum CommitStep {
 impl CommitStep {
     /// What the changes of iptables' tables are to the programs of iptables; none for other steps.
     pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
-        match self {
-            Self::Iptables { variant, family, changes } => vec![(*variant, *family, changes)],
-            Self::Clear(families) => {
-                families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
-            }
-            Self::Nftables { .. }
-            | Self::Add(_)
-            | Self::Adopt(_)
-            | Self::Remove(_)
-            | Self::RemoveInherited(_)
-            | Self::GiveBack(_)
-            | Self::RemoveTables(_)
-            | Self::CleanUnlistable(_)
-            | Self::WaitForInFlight => Vec::new(),
+        if let Self::Iptables { variant, family, changes } = self {
+            return vec![(*variant, *family, changes)];
         }
+        let Self::Clear(families) = self else { return Vec::new() };
+        families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
     }
 
     /// The tables of nf_tables that the step changes, by family and name, those of iptables (nft) included.
@@ -73,22 +63,23 @@ impl CommitStep {
                 live.iter().chain(desired).map(|table| inet(&table.name)).collect()
             }
             Self::RemoveTables(names) => names.iter().map(inet).collect(),
-            Self::Iptables { .. } | Self::Clear(_) => {
+            Self::CleanUnlistable(tables) => {
+                tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
+            }
+            Self::Iptables { .. }
+            | Self::Clear(_)
+            | Self::Add(_)
+            | Self::Adopt(_)
+            | Self::Remove(_)
+            | Self::RemoveInherited(_)
+            | Self::GiveBack(_)
+            | Self::WaitForInFlight => {
                 let of_nft = self.changes().into_iter().filter(|(variant, ..)| *variant == Variant::Nft);
                 let tables = of_nft.flat_map(|(_, family, changes)| {
                     changes.iter().map(move |change| of_iptables(family, change.table))
                 });
                 tables.collect()
             }
-            Self::CleanUnlistable(tables) => {
-                tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
-            }
-            Self::Add(_)
-            | Self::Adopt(_)
-            | Self::Remove(_)
-            | Self::RemoveInherited(_)
-            | Self::GiveBack(_)
-            | Self::WaitForInFlight => Vec::new(),
         }
     }
 

@@ -13,7 +13,7 @@ use rules::simulate::{LOOPBACK, Routing};
 use sidecar_init::{
     backend, engine,
     observe::local_marks,
-    sys::{address, namespace::lacks_ipv6, unread::unread},
+    sys::{address, link::unread, namespace::lacks_ipv6},
 };
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 

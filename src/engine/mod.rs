@@ -38,7 +38,7 @@ pub use probe::{
 pub use provenance::{Maker, doubtful, other_captures, predecessors, remedy_of};
 pub use rule_index::RuleIndex;
 pub use session::Session;
-pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};
+pub use snat::{SnatChange, SnatSummary, change_snat, remove_snat};
 pub use status::{EngineStatus, OwnRules, status};
 pub use steps::steps;
 pub use support::support;

@@ -282,24 +282,13 @@ pub(super) fn way_back(
                 back.push(CommitStep::Iptables { variant, family, changes: undone });
             }
         }
-        match step {
-            CommitStep::Nftables { live, desired } => {
-                if took_effect(&now, live.as_ref(), desired.as_ref()) && live != desired {
-                    let step = CommitStep::Nftables { live: desired.clone(), desired: live.clone() };
-                    now.apply(&step);
-                    back.push(step);
-                }
-            }
-            CommitStep::Iptables { .. }
-            | CommitStep::Clear(_)
-            | CommitStep::Add(_)
-            | CommitStep::Adopt(_)
-            | CommitStep::Remove(_)
-            | CommitStep::RemoveInherited(_)
-            | CommitStep::GiveBack(_)
-            | CommitStep::RemoveTables(_)
-            | CommitStep::CleanUnlistable(_)
-            | CommitStep::WaitForInFlight => {}
+        if let CommitStep::Nftables { live, desired } = step
+            && took_effect(&now, live.as_ref(), desired.as_ref())
+            && live != desired
+        {
+            let step = CommitStep::Nftables { live: desired.clone(), desired: live.clone() };
+            now.apply(&step);
+            back.push(step);
         }
     }
     if attempted.iter().any(|step| matches!(step, CommitStep::Nftables { .. })) {

@@ -11,7 +11,7 @@ use crate::{
     engine::{self, Maker, OwnRules},
     sys::{
         address,
-        listener::{self, ListeningSocket, SocketHolder, Transport},
+        listener::{self, ListeningSocket, SocketHolder},
         process::{self, RunningProcess},
     },
 };
@@ -23,7 +23,7 @@ pub use node::NodeObserver;
 use rules::finding::{Code, Finding};
 use rules::routing::Object;
 use rules::simulate::{Routing, View};
-use rules::{ByFamily, Family, Mark, Ownership, Protocol};
+use rules::{ByFamily, Family, Mark, Ownership};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -151,10 +151,7 @@ impl NamespaceObserver {
             listener.hears(*own) && listener.device.as_ref().is_none_or(is_of)
         };
         let socket = |listener: &ListeningSocket| Socket {
-            protocol: match listener.transport {
-                Transport::Tcp => Protocol::Tcp,
-                Transport::Udp => Protocol::Udp,
-            },
+            protocol: listener.protocol,
             port: listener.port,
             hears: addresses.iter().chain(&loopback).copied().filter(|own| hears(listener, own)).collect(),
             is_bound: listener.device.is_some(),
@@ -241,7 +238,7 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = socket.local_addr().expect("it is bound").port();
         let mut all = listener::all().expect("they are listed");
-        all.retain(|one| (one.port, one.transport) == (port, Transport::Tcp));
+        all.retain(|one| (one.port, one.protocol) == (port, Protocol::Tcp));
         let found = |observer: &mut NamespaceObserver| observer.sockets(&all, &[]).remove(0).process;
         let mut observer = observer.among(Vec::new());
         assert_eq!(found(&mut observer), None);

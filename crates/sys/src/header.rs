@@ -170,6 +170,7 @@ pub const NFULA_GID: u16 = 14;
 
 // sys/socket.h
 
+pub const AF_UNSPEC: u8 = 0;
 pub const AF_INET: u8 = 2;
 pub const AF_INET6: u8 = 10;
 

@@ -36,7 +36,6 @@ pub mod signals;
 pub mod streams;
 pub mod sysctl;
 pub mod tcp;
-pub mod unread;
 pub mod user;
 pub mod wait;
 pub mod xtables;

@@ -1,12 +1,11 @@
 //! The route that the kernel would choose for a packet, over rtnetlink. Nothing is sent.
 
 use super::header::*;
-use super::message::{attribute, u32_at};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::{
-    net::if_::{if_indextoname, if_nametoindex},
-    sys::socket::SockProtocol,
-};
+use super::message::{attribute, ip, u32_at};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use super::route::af;
+use nix::net::if_::{if_indextoname, if_nametoindex};
+use rules::Family;
 use std::{io, net::IpAddr};
 
 /// The properties of a packet that routing depends on.
@@ -58,18 +57,14 @@ pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
 pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     let RouteQuery { to, from, service, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
-    let (family, destination) = match to {
-        IpAddr::V4(_) => (AF_INET, octets(to)),
-        IpAddr::V6(_) => (AF_INET6, octets(to)),
-    };
-    let bits = u8::try_from(destination.len() * 8).map_err(io::Error::other)?;
+    let family = Family::of(to);
+    let bits = family.bits();
     let from_bits = if from.is_some() { bits } else { 0 };
-    let head: [u8; HEAD] = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let request = NetlinkRequest { kind: RTM_GETROUTE, flags: 0, head: &head };
-    let answer = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
-        message.attribute(RTA_DST, &destination);
+    let head: [u8; HEAD] = [af(family), bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let answer = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(RTM_GETROUTE, &head, |message| {
+        message.address(RTA_DST, to);
         if let Some(from) = from {
-            message.attribute(RTA_SRC, &octets(from));
+            message.address(RTA_SRC, from);
         }
         if let Some(index) = index {
             message.attribute(RTA_IIF, &index.to_ne_bytes());
@@ -88,19 +83,9 @@ pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     let attributes = answer.get(HEAD..).unwrap_or_default();
     let index = attribute(attributes, RTA_OIF).and_then(|index| u32_at(index, 0));
     let index = index.ok_or(io::ErrorKind::NetworkUnreachable)?;
-    let source = attribute(attributes, RTA_PREFSRC).and_then(|source| match to {
-        IpAddr::V4(_) => <[u8; 4]>::try_from(source).ok().map(IpAddr::from),
-        IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
-    });
+    let source = attribute(attributes, RTA_PREFSRC).and_then(ip);
     let is_local = answer.get(KIND) == Some(&RTN_LOCAL);
     Ok(ResolvedRoute { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }
 
 #[cfg(test)]

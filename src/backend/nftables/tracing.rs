@@ -151,7 +151,8 @@ fn rules(aim: &Aim, group: Option<u16>) -> Vec<EncodedRule> {
 
 /// `meta nftrace set` of the first register.
 fn set_nftrace() -> Expression {
-    let mut data = Messages::default();
-    data.message(0, 0, 0, &[]).number(NFTA_META_KEY, NFT_META_NFTRACE).number(NFTA_META_SREG, NFT_REG_1);
-    Expression::Other { name: "meta".to_owned(), data: data.bytes()[NLMSG_HDRLEN..].to_vec() }
+    let data = Messages::alone(|data| {
+        data.number(NFTA_META_KEY, NFT_META_NFTRACE).number(NFTA_META_SREG, NFT_REG_1);
+    });
+    Expression::Other { name: "meta".to_owned(), data }
 }

@@ -3,7 +3,6 @@
 //! [`ExpectedProxy`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
 
 mod names;
-mod owner;
 mod relay;
 
 pub(super) use names::name;
@@ -11,7 +10,7 @@ pub(super) use relay::relay;
 
 use super::network::name_servers;
 use super::serve;
-use rules::{Family, Port, PortRange};
+use rules::{Family, Port, PortRange, Protocol};
 use std::{
     fs::File,
     io::{self, Write},
@@ -19,7 +18,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use sys::{namespace::OpenNamespace, tcp};
+use sys::{listener::user_of, namespace::OpenNamespace, tcp};
 
 /// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
@@ -108,8 +107,8 @@ impl SandboxProxy {
         let Ok((peer, own, to)) = ends(client) else { return };
         let (name, from) = match direction {
             ConnectionDirection::Outbound | ConnectionDirection::Names => {
-                let uid =
-                    owner::of("tcp", peer).map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
+                let uid = user_of(Protocol::Tcp, peer)
+                    .map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
                 (if direction == ConnectionDirection::Outbound { "outbound" } else { "dns over tcp" }, uid)
             }
             ConnectionDirection::Inbound => ("inbound", peer.to_string()),

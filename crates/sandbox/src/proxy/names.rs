@@ -1,7 +1,8 @@
 //! The agent beside the proxy that answers DNS queries: it forwards them to the server outside.
 
 use super::super::serve;
-use super::{ConnectionDirection, SandboxProxy, owner};
+use super::{ConnectionDirection, SandboxProxy};
+use rules::Protocol;
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -9,7 +10,7 @@ use std::{
     thread,
     time::Duration,
 };
-use sys::tcp;
+use sys::{listener::user_of, tcp};
 
 /// The usual limit of a DNS message over UDP with EDNS.
 const DATAGRAM: usize = 4096;
@@ -33,7 +34,7 @@ pub(super) fn serve(proxy: &Arc<SandboxProxy>, socket: UdpSocket) -> io::Result<
 
 fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
     let of = name(query).map(|name| format!(" for {name}")).unwrap_or_default();
-    let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
+    let from = user_of(Protocol::Udp, client).map_or(String::new(), |uid| format!(", from uid {uid}"));
     let log = |note: &str| {
         proxy.log_line(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent().unwrap_or(0)));
     };
