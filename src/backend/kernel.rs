@@ -3,25 +3,21 @@
 mod listing;
 mod questions;
 
-use super::{
-    Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant, flows,
-    iptables::{self, LegacyTables, Lock, Programs, RestoreProcess},
-    nftables::{ListingGeneration, Nftables, Tables},
-};
-use crate::sys::{
-    exec::Runner,
-    grace,
-    lock::{self, LockGuard},
-    namespace,
-    netfilter::lacks_netlink,
-    route::{FoundRoutes, NamespaceRouting},
-    xtables,
-};
+use super::iptables::{self, LegacyTables, Lock, Programs, RestoreProcess};
+use super::nftables::{ListingGeneration, Nftables, Tables};
+use super::{Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant};
+use crate::sys::conntrack::Conntrack;
+use crate::sys::exec::Runner;
+use crate::sys::lock::{self, LockGuard};
+use crate::sys::netfilter::lacks_netlink;
+use crate::sys::route::{FoundRoutes, NamespaceRouting};
+use crate::sys::{grace, namespace, xtables};
 use listing::FamilyRules;
 use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
+    io,
     time::Duration,
 };
 
@@ -295,7 +291,7 @@ impl Backend for Kernel {
     }
 
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
-        flows::forget(stale).map_err(|source| Error::netlink("forgetting flows", source))
+        forget(stale).map_err(|source| Error::netlink("forgetting flows", source))
     }
 }
 
@@ -309,4 +305,21 @@ fn separate_duplicates(
             again.push(object);
         }
     }
+}
+
+/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; says how many. A resolver that keeps
+/// its socket open, as most do, would go on past rules that came later. Redirected flows are left alone: their entry leads
+/// answers back.
+fn forget(stale: &StaleFlows) -> io::Result<usize> {
+    let mut conntrack = Conntrack::open()?;
+    let mut forgotten = 0;
+    for &family in &stale.families {
+        for flow in conntrack.udp_flows(family)? {
+            if !flow.nated && stale.includes(flow.destination, flow.port, flow.zone) {
+                conntrack.forget(&flow)?;
+                forgotten += 1;
+            }
+        }
+    }
+    Ok(forgotten)
 }

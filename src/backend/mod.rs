@@ -5,7 +5,6 @@
 //! [`crate::engine`].
 
 mod error;
-mod flows;
 pub mod iptables;
 mod kernel;
 pub mod memory;

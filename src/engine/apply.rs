@@ -1,10 +1,10 @@
 //! The operations: plan, apply, check, clean.
 
-use super::blocked_tables::blocking;
 use super::choice::Choice;
 use super::commit::{CommitFailure, commit};
 use super::compare::{LiveComparison, compare};
 use super::desired_state::DesiredState;
+use super::finding::blocking;
 use super::provenance::doubtful;
 use super::steps::steps;
 use crate::backend::{

@@ -1,6 +1,6 @@
 //! The differences between the live and the desired state, as data and as a diff.
 
-use super::{blocked_tables::dormant_targets, desired_state::DesiredState};
+use super::{desired_state::DesiredState, finding::dormant_targets};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,

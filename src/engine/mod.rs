@@ -6,7 +6,6 @@
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
-mod blocked_tables;
 mod bridge;
 mod choice;
 mod commit;
@@ -14,7 +13,6 @@ mod compare;
 mod desired_state;
 mod finding;
 mod foreign;
-mod live;
 mod probe;
 mod provenance;
 mod rule_index;
@@ -30,13 +28,12 @@ pub use commit::{Aftermath, CommitFailure};
 pub use compare::{Differences, LiveComparison, compare, compare_desired};
 pub use desired_state::DesiredState;
 pub use foreign::{PrecedingRule, preceding_rules};
-pub use live::live;
 pub use probe::{
     ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
     probe,
 };
 pub use provenance::{Maker, doubtful, other_captures, predecessors, remedy_of};
-pub use rule_index::RuleIndex;
+pub use rule_index::{RuleIndex, live};
 pub use session::Session;
 pub use snat::{SnatChange, SnatSummary, change_snat, remove_snat};
 pub use status::{EngineStatus, OwnRules, status};

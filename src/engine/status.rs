@@ -6,8 +6,8 @@
 
 use super::{
     finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable},
-    live::live,
     provenance::{Maker, makers, remedy_of},
+    rule_index::live,
 };
 use crate::backend::{self, Backend, Kernel, Snapshot, nftables::TableRecord};
 use crate::sys::{

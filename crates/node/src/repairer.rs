@@ -5,7 +5,7 @@ use crate::repair::{self, RepairOutcome, repair};
 use crate::sandbox::{self, PodSandboxError};
 use crate::validation_failure::ValidationFailure;
 use cluster::error::{describe, status_of_call};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -16,7 +16,7 @@ use std::{net::IpAddr, time::Duration};
 use tokio::{task, time};
 
 /// The name of this program in events and as a field manager.
-pub(crate) const NAME: &str = "sidecar-node";
+const NAME: &str = "sidecar-node";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodActionOutcome {
@@ -58,17 +58,46 @@ impl PodActionFailure {
     }
 }
 
+/// Publishes events, which `kubectl describe` shows. The work does not depend on them.
+pub(crate) struct Publisher {
+    recorder: Recorder,
+    limit: Duration,
+}
+
+impl Publisher {
+    pub(crate) fn new(client: Client, settings: &Repair) -> Self {
+        let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
+        Self { recorder: Recorder::new(client, reporter), limit: settings.call_timeout }
+    }
+
+    /// Publishes an event about a pod, and returns whether it succeeded.
+    pub(crate) async fn publish(
+        &self,
+        pod: &ObjectReference,
+        type_: EventType,
+        [reason, action]: [String; 2],
+        note: String,
+    ) -> bool {
+        let event = Event { type_, reason, note: Some(shortened(note)), action, secondary: None };
+        let error = match time::timeout(self.limit, self.recorder.publish(&event, pod)).await {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => describe(&error),
+            Err(_) => "the API server does not answer".to_owned(),
+        };
+        tracing::warn!(pod = pod.name, error, "no event can be published");
+        false
+    }
+}
+
 pub(crate) struct Repairer {
     client: Client,
-    recorder: Recorder,
+    publisher: Publisher,
     settings: Repair,
 }
 
 impl Repairer {
     pub(crate) fn new(client: Client, settings: Repair) -> Self {
-        let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
-        let recorder = Recorder::new(client.clone(), reporter);
-        Self { client, recorder, settings }
+        Self { publisher: Publisher::new(client.clone(), &settings), client, settings }
     }
 
     /// Handles a broken pod. Idempotent: nothing is done twice.
@@ -160,7 +189,6 @@ impl Repairer {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
     }
 
-    /// Publishes an event, which `kubectl describe` shows. The work does not depend on it.
     async fn publish(
         &self,
         pod: &Pod,
@@ -171,20 +199,8 @@ impl Repairer {
     ) {
         let action = self.settings.action.name();
         let start = format!("{} exited with {}: ", failure.container, self.settings.signature.exit_code);
-        let note = shortened(start + note);
-        let event = Event {
-            type_,
-            reason: format!("Sidecar{}{outcome}", capitalised(action)),
-            note: Some(note),
-            action: capitalised(action),
-            secondary: None,
-        };
-        let published =
-            time::timeout(self.settings.call_timeout, self.recorder.publish(&event, &pod.object_ref(&())))
-                .await;
-        if let Ok(Err(error)) = published {
-            tracing::warn!(pod = %named(pod), error = %describe(&error), "no event can be published");
-        }
+        let words = [format!("Sidecar{}{outcome}", capitalised(action)), capitalised(action)];
+        self.publisher.publish(&pod.object_ref(&()), type_, words, start + note).await;
     }
 }
 
@@ -220,7 +236,7 @@ fn gone_or<T>(
 }
 
 /// As much of a note as the API server takes, which counts bytes (`noteLengthLimit`, 1,024).
-pub(crate) fn shortened(mut note: String) -> String {
+fn shortened(mut note: String) -> String {
     const MAX_LENGTH: usize = 1_000;
     let end =
         (0..=MAX_LENGTH.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! A command in the sandbox, as if it ran directly under the caller: its streams, its signals and its exit
 //! code are the caller's.
 
-use super::failure::SandboxFailure;
 use super::options::Frontend;
+use super::options::SandboxFailure;
 use super::users::{ProcessIdentity, assume};
 use nix::sys::signal::Signal;
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};

@@ -1,11 +1,11 @@
 //! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
 
-use super::failure::{FAILED, SandboxFailure};
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
+use super::options::{FAILED, SandboxFailure};
 use super::options::{Frontend, SandboxOptions};
 use super::scenario::{Scenario, ScenarioCaller, dashed};
+use super::serve::start;
 use super::server::{self, Server};
-use super::service::start;
 use super::users::{ProcessIdentity, Users, assume};
 use command_line::columns;
 use diagnose::explain::{PodContext, RuleView, explain};
@@ -20,9 +20,9 @@ use std::{
     time::Duration,
 };
 use sys::{
+    dial,
     fork::{fork, pipe},
     namespace::OpenNamespace,
-    tcp,
 };
 
 /// What the demo can't show where there is one user only.
@@ -254,7 +254,7 @@ fn call(
 }
 
 fn hello(to: SocketAddr, mark: Option<u32>) -> io::Result<String> {
-    let mut stream = tcp::call(tcp::From { address: None, transparent: mark }, to, TIMEOUT)?;
+    let mut stream = dial::connect(dial::CallSource { address: None, transparent: mark }, to, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("GET / HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").as_bytes())?;
     let mut answer = String::new();

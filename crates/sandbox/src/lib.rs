@@ -9,28 +9,25 @@
 
 mod command;
 mod demo;
-mod failure;
 mod network;
 mod options;
 mod proxy;
 mod scenario;
 mod serve;
 mod server;
-mod service;
 mod users;
 
-pub use failure::SandboxFailure;
 pub use network::{addresses, name_servers};
-pub use options::{Frontend, RunAs, SandboxOptions};
+pub use options::{Frontend, RunAs, SandboxFailure, SandboxOptions};
 
 use command_line::columns;
 use demo::Demo;
 use diagnose::fold;
-use failure::FAILED;
 use mesh::CapturePolicy;
+use options::FAILED;
 use scenario::Scenario;
+use serve::start;
 use server::{DnsAnswer, Server};
-use service::start;
 use std::{
     collections::BTreeSet,
     fs::File,

@@ -1,7 +1,7 @@
 //! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a PID namespace that ends with
 //! this process. The machine's own namespace is not changed.
 
-use super::failure::SandboxFailure;
+use super::options::SandboxFailure;
 use mesh::DNS_PORT;
 use nix::libc;
 use std::{

@@ -1,6 +1,6 @@
 //! The users of a sandbox, and how a caller without privileges gets several of them.
 
-use super::failure::SandboxFailure;
+use super::options::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
 use std::{
     io::{self, Read, Write},

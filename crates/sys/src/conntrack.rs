@@ -2,8 +2,8 @@
 
 use super::header::*;
 use super::message::{self, Messages, attribute, ip};
+use super::netfilter::{body, message_type, nfgenmsg, nfproto};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use rules::{Family, Protocol, nft::protocol_number};
 use std::{
     io,

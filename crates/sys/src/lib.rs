@@ -4,14 +4,12 @@
 //! what comes before `main`, and the heap.
 
 pub mod address;
-mod child;
 pub mod conntrack;
 pub mod dial;
 pub mod exchange;
 pub mod exec;
 pub mod fork;
 pub mod grace;
-mod group;
 pub mod header;
 pub mod inventory;
 pub mod link;
@@ -24,9 +22,7 @@ pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
 pub mod nflog;
-pub mod nfnetlink;
 pub mod nftrace;
-mod option;
 pub mod owner_ids;
 pub mod pod;
 pub mod process;
@@ -35,7 +31,6 @@ pub mod route_lookup;
 pub mod signals;
 pub mod streams;
 pub mod sysctl;
-pub mod tcp;
 pub mod user;
 pub mod wait;
 pub mod xtables;

@@ -19,8 +19,8 @@
 //! nothing is locked; our own table is replaced as a whole or not at all.
 
 use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
+use super::netfilter::{message_type, nfgenmsg};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::nfnetlink::{message_type, nfgenmsg};
 use super::{netfilter, nflog, process};
 use nix::{
     errno::Errno,

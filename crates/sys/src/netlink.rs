@@ -150,7 +150,7 @@ impl NetlinkSocket {
     fn prepare(&self, length: usize) -> io::Result<()> {
         // A kernel that does not know these options explains less.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
-            let _ = super::option::switch_on(&self.descriptor, libc::SOL_NETLINK, option);
+            let _ = switch_on(&self.descriptor, libc::SOL_NETLINK, option);
         }
         if length > SMALL_BATCH {
             // Beyond the machine's limit if we may, else up to it.
@@ -318,10 +318,22 @@ fn outcome(message: Received<'_>) -> io::Result<()> {
     }
 }
 
+/// Sets an option that takes a number to 1.
+#[expect(unsafe_code, reason = "nix has no NETLINK_EXT_ACK")]
+fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+    static ON: libc::c_int = 1;
+    const LENGTH: libc::socklen_t = 4;
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads LENGTH bytes, which is the
+    // size of ON.
+    let result = unsafe {
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const ON).cast(), LENGTH)
+    };
+    Ok(Errno::result(result).map(drop)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::option::switch_on;
 
     /// With strict checking, the kernel refuses a table that is not there at the end of the dump.
     #[test]

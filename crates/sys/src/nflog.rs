@@ -5,8 +5,8 @@
 use super::header::*;
 use super::link::interface;
 use super::message::{Messages, attributes, text};
+use super::netfilter::{body, message_type, nfgenmsg};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::nfnetlink::{body, message_type, nfgenmsg};
 use super::owner_ids::OwnerIds;
 use rules::report::NflogMessage;
 use std::{

@@ -5,8 +5,8 @@
 use super::header::*;
 use super::link::interface;
 use super::message::{attribute, number, text};
+use super::netfilter::{body, message_type};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::nfnetlink::{body, message_type};
 use rules::report::{PacketSnapshot, TraceEvent, TraceEventKind};
 use std::{
     io,

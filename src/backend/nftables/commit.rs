@@ -4,8 +4,8 @@ use super::batch::{Batch, BatchOperation};
 use crate::sys::{
     header::*,
     message::number,
+    netfilter::{body, message_type, nfgenmsg},
     netlink::{NetlinkSocket, Rejection, SockProtocol},
-    nfnetlink::{body, message_type, nfgenmsg},
 };
 use nix::libc;
 use std::io;

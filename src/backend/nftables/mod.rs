@@ -38,7 +38,7 @@ pub use removal::ListingGeneration;
 use tables::TableHeader;
 pub use tables::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
 
-use crate::sys::{header::*, link, nfnetlink::nfproto};
+use crate::sys::{header::*, link, netfilter::nfproto};
 use batch::BatchOperation;
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;

@@ -7,8 +7,8 @@ use super::{kind, tables::TableHeader};
 use crate::sys::header::*;
 use crate::sys::{
     message::{self, Messages, attribute, attributes, number, text},
+    netfilter::{body, nfgenmsg},
     netlink::NetlinkSocket,
-    nfnetlink::{body, nfgenmsg},
 };
 use rules::{Hits, nft::LiveRule};
 use std::{

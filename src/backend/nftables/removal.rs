@@ -22,7 +22,7 @@ use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
     netfilter::lacks_nf_tables,
-    nfnetlink::nfproto,
+    netfilter::nfproto,
 };
 use rules::{Chain, Family, Ownership, State, Table, TableChange};
 use std::{collections::BTreeSet, io};

@@ -10,7 +10,7 @@ use super::expression::{Expression, Register};
 use super::{Nftables, Refusal, lower, same};
 use crate::sys::header::*;
 use crate::sys::message::{Messages, ip, octets};
-use crate::sys::nfnetlink::nfproto;
+use crate::sys::netfilter::nfproto;
 use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
 use rules::{Family, Protocol};
 use std::{

@@ -7,7 +7,7 @@ use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, number},
     netfilter::lacks_nf_tables,
-    nfnetlink::{body, nfgenmsg, nfproto},
+    netfilter::{body, nfgenmsg, nfproto},
 };
 use rules::{Family, Ownership, Table};
 use std::{

@@ -4,12 +4,10 @@ use super::{
     CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions,
     entry::state_directory,
     folder::{self, Broken, InstallState},
-    metrics::Installer,
+    folders::{Placed, remove},
     neighbours::{InstallWarning, Removals},
-    programs::Placed,
-    removal::remove,
     replace::UNFINISHED,
-    serve::{self, SharedStatus},
+    serve::{self, Installer, SharedStatus},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN};
 use nix::{

@@ -7,7 +7,6 @@
 //! the time for one is the time for all.
 
 mod attempt;
-mod flows;
 mod listeners;
 mod trial;
 
@@ -17,7 +16,6 @@ pub use trial::{
 
 use crate::sys::wait;
 use attempt::ProbeAttempt;
-use flows::Flows;
 use listeners::ProbeListeners;
 use rules::Family;
 use std::{
@@ -29,6 +27,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use trial::Flows;
 
 /// Between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);

@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use sys::{listener::user_of, namespace::OpenNamespace, tcp};
+use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
 /// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
@@ -88,14 +88,11 @@ pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
     }
     let proxy = Arc::new(SandboxProxy { facts, log: Mutex::new(log) });
     agents.into_iter().try_for_each(|agent| names::serve(&proxy, agent))?;
-    serve::start(listeners, move |direction, client| {
-        let proxy = Arc::clone(&proxy);
-        serve::on_thread(move || proxy.serve(direction, &client));
-    })
+    serve::accept(listeners, move |direction, client| proxy.serve(direction, client))
 }
 
 fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
-    tcp::listen(address, transparent).map_err(|error| at(address, &error))
+    dial::listen(address, transparent).map_err(|error| at(address, &error))
 }
 
 fn at(address: SocketAddr, error: &io::Error) -> io::Error {
@@ -123,7 +120,7 @@ impl SandboxProxy {
             }
             Err(error) => {
                 log(&format!(": {error}"));
-                tcp::reset_at_end(client);
+                dial::reset_at_end(client);
             }
         }
     }
@@ -159,26 +156,26 @@ impl SandboxProxy {
                 "the proxy itself was called, so there is nowhere to pass it on to",
             ));
         }
-        let own = tcp::From { address: None, transparent: mark };
+        let own = dial::CallSource { address: None, transparent: mark };
         // With TPROXY it calls from the client's address, with the mark of that; so it does where it is known by a mark.
         let from = match (direction, transparent.or(mark)) {
             (ConnectionDirection::Outbound, _) => own,
             (ConnectionDirection::Names, _) => {
                 self.leave(direction)?;
-                return tcp::call(own, self.facts.name_server(to), TIMEOUT);
+                return dial::connect(own, self.facts.name_server(to), TIMEOUT);
             }
             (ConnectionDirection::Inbound, Some(mark)) => {
                 // The client's port is in use by its own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
-                tcp::From { address: Some(address), transparent: Some(mark) }
+                dial::CallSource { address: Some(address), transparent: Some(mark) }
             }
             (ConnectionDirection::Inbound, None) => {
                 let address = known.passthrough(Family::of(to.ip())).map(|ip| SocketAddr::new(ip, 0));
-                tcp::From { address, transparent: None }
+                dial::CallSource { address, transparent: None }
             }
         };
         self.leave(direction)?;
-        tcp::call(from, to, TIMEOUT)
+        dial::connect(from, to, TIMEOUT)
     }
 
     /// Moves this thread into the namespace from which connections of this direction are forwarded.
@@ -199,5 +196,5 @@ impl SandboxProxy {
 
 /// The peer, local and original destination addresses of a connection.
 fn ends(client: &TcpStream) -> io::Result<(SocketAddr, SocketAddr, SocketAddr)> {
-    Ok((client.peer_addr()?, client.local_addr()?, tcp::original_destination(client)?))
+    Ok((client.peer_addr()?, client.local_addr()?, dial::destination_or_own(client)?))
 }

@@ -10,7 +10,7 @@ use std::{
     thread,
     time::Duration,
 };
-use sys::{listener::user_of, tcp};
+use sys::{dial, listener::user_of};
 
 /// The usual limit of a DNS message over UDP with EDNS.
 const DATAGRAM: usize = 4096;
@@ -52,7 +52,7 @@ fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec
     let server = proxy.facts.name_server(client);
     let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
     if let Some(mark) = proxy.facts.known.mark {
-        tcp::mark(&socket, mark.value)?;
+        dial::mark(&socket, mark.value)?;
     }
     socket.connect(server)?;
     socket.set_read_timeout(Some(TIMEOUT))?;

@@ -9,7 +9,7 @@ use std::{
     net::{Shutdown, TcpStream},
     os::fd::AsFd,
 };
-use sys::tcp;
+use sys::dial;
 
 const BUFFER: usize = 128 * 1024;
 
@@ -20,8 +20,8 @@ const BUFFER: usize = 128 * 1024;
 pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     let done = forward(one, other);
     if done.is_err() {
-        tcp::reset_at_end(one);
-        tcp::reset_at_end(other);
+        dial::reset_at_end(one);
+        dial::reset_at_end(other);
     }
     done
 }
@@ -174,7 +174,7 @@ mod tests {
         for client_resets in [true, false] {
             let done = with_relay(|client, server| {
                 let (resets, mut other) = if client_resets { (client, server) } else { (server, client) };
-                tcp::reset_at_end(&resets);
+                dial::reset_at_end(&resets);
                 drop(resets);
                 let error = other.read(&mut [0]).expect_err("no orderly end");
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -189,7 +189,7 @@ mod tests {
         let done = with_relay(|client, mut server| {
             client.shutdown(Shutdown::Write).expect("shut down");
             assert_eq!(server.read(&mut [0]).expect("the end"), 0);
-            tcp::reset_at_end(&client);
+            dial::reset_at_end(&client);
             drop(client);
             server
         });

@@ -5,7 +5,7 @@ use crate::backend::nftables::expression::{Expression, load_elsewhere};
 use crate::sys::{
     header::*,
     message::{attribute, ip, name, number, text},
-    nfnetlink::nfproto,
+    netfilter::nfproto,
 };
 use rules::nft::Field;
 use rules::{Action, Family, PortRange};
