@@ -3,9 +3,9 @@
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
 use super::noted::Unread;
-use super::rule_views::{from_kernel, from_save};
+use super::rule_views::{KernelRoutes, from_kernel, from_save};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, render, report, routes::KernelRoutes};
+use super::{Exit, host::System, logging::Stdout, render, report};
 use command_line::columns;
 use diagnose::explain::{self, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};

@@ -2,7 +2,7 @@
 //! format is one for programs, and in a short form to the container runtime.
 
 use super::data::{self, Encoding};
-use super::{Exit, paint};
+use super::paint;
 use command_line::columns;
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
@@ -13,6 +13,7 @@ use std::{
     io::{self, Write},
     iter,
     os::unix::fs::OpenOptionsExt,
+    process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -183,5 +184,24 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     {
         // A failure to write it is not worth a report.
         let _ = file.write_all(short.as_bytes());
+    }
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    Done = 0,
+    Failed = 1,
+    /// Nothing was touched.
+    BadInput = 2,
+    /// Something is not as expected: rules differ, other rules come first, or a connection ended otherwise.
+    Drift = 3,
+    /// The number that repair controllers look for.
+    ValidationFailed = 126,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
     }
 }

@@ -1,6 +1,5 @@
 //! `sidecar-init trace`: packets as they meet rules, each with its end.
 
-mod known;
 mod sources;
 
 use super::data;
@@ -8,14 +7,13 @@ use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use diagnose::explain::VerdictKind;
 use diagnose::trace::{Block, Filter};
-use known::KnownRules;
 use mesh::istio::defaults::LOG_GROUP;
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{InputProblem, Problems, RuleReason, Setting};
 use nix::libc;
 use sidecar_init::backend::nftables::Refusal;
 use sidecar_init::sys::wait::{Requests, Woken};
-use sources::{Enabled, Reports, TraceSource};
+use sources::{Enabled, KnownRules, Reports, TraceSource};
 use std::{
     io,
     time::{Duration, Instant, SystemTime},

@@ -1,7 +1,6 @@
 //! The outcome of the connections, as text and as data.
 
-use super::JudgedCall;
-use super::judgement::{Judgement, known};
+use super::{JudgedCall, Judgement, known};
 use crate::cli::{Exit, report};
 use command_line::columns;
 use diagnose::explain::{ExplainedRule, VerdictKind};
