@@ -1,8 +1,13 @@
 //! What a backend does: it reads a namespace, and commits one step after the other.
 
-use super::{Error, Snapshot, Variant, nftables::bytecode, of_iptables};
-use rules::routing::{Object, RoutingEntry};
-use rules::{Family, Table, TableChange, desired::StaleFlows, render};
+use super::nftables::bytecode;
+use super::{Error, Snapshot, of_iptables};
+use rules::{
+    Family, Table, TableChange,
+    desired::StaleFlows,
+    render,
+    routing::{Object, RoutingEntry},
+};
 use std::{collections::BTreeSet, fmt};
 
 /// One thing to commit.
@@ -183,4 +188,73 @@ pub trait Backend {
     /// # Errors
     /// When conntrack can't be read or refuses.
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error>;
+}
+
+/// One of the two kernel interfaces behind iptables. Rules of both can exist side by side, and all take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// The old interface, one program for each family.
+    Legacy,
+    /// iptables' syntax over nf_tables.
+    Nft,
+}
+
+impl Variant {
+    pub const ALL: [Self; 2] = [Self::Legacy, Self::Nft];
+
+    /// The variant of this name, which may lack `iptables-`.
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            "iptables-legacy" | "legacy" => Some(Self::Legacy),
+            "iptables-nft" | "nft" => Some(Self::Nft),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Legacy => "iptables-legacy",
+            Self::Nft => "iptables-nft",
+        })
+    }
+}
+
+/// What holds rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BackendName {
+    /// The programs of a variant of iptables.
+    Iptables(Variant),
+    /// A table of nf_tables, over netlink.
+    Nftables,
+}
+
+impl BackendName {
+    pub const ALL: [Self; 3] =
+        [Self::Iptables(Variant::Nft), Self::Iptables(Variant::Legacy), Self::Nftables];
+}
+
+impl fmt::Display for BackendName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iptables(variant) => variant.fmt(f),
+            Self::Nftables => f.write_str("nftables"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for variant in Variant::ALL {
+            let name = variant.to_string();
+            assert_eq!(Variant::named(&name), Some(variant));
+            assert_eq!(name.strip_prefix("iptables-").and_then(Variant::named), Some(variant));
+        }
+        assert_eq!(Variant::named("iptables"), None);
+    }
 }

@@ -10,15 +10,12 @@ mod files;
 pub(crate) mod install;
 mod log;
 mod namespace;
-mod programs;
 mod protocol;
-mod repair;
 mod state;
 mod verbs;
 mod watch;
 
-pub(crate) use programs::{COMMAND, NODE_PROGRAM, PLUGIN, beside};
-pub(crate) use repair::{RepairTarget, count_repair};
+pub(crate) use counters::{RepairTarget, count_repair};
 
 pub(crate) use protocol::help;
 use protocol::{
@@ -30,11 +27,22 @@ use state::AttachmentStore;
 use std::{
     env,
     io::{self, IsTerminal, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 use verbs::CallContext;
 use watch::{Done, TimedCall};
+
+/// The command, and the name by which the program is this plugin.
+pub(crate) const COMMAND: &str = "cni";
+pub(crate) const PLUGIN: &str = "sidecar-cni";
+/// The program that speaks to the API server.
+pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
+
+/// A program that was installed beside us.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    env::current_exe().unwrap_or_default().with_file_name(name)
+}
 
 /// Whether a runtime calls: by the command, by the plugin's name, or by nothing but the variable that it sets.
 pub(crate) fn is_called() -> bool {

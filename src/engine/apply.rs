@@ -1,11 +1,10 @@
 //! The operations: plan, apply, check, clean.
 
-use super::choice::Choice;
 use super::commit::{CommitFailure, commit};
-use super::compare::{LiveComparison, compare};
-use super::desired_state::DesiredState;
+use super::compare::{DesiredState, LiveComparison, compare};
 use super::finding::blocking;
 use super::provenance::doubtful;
+use super::session::Choice;
 use super::steps::steps;
 use crate::backend::{
     self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant, nftables::BlockedTable,

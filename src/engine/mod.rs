@@ -7,10 +7,8 @@
 
 mod apply;
 mod bridge;
-mod choice;
 mod commit;
 mod compare;
-mod desired_state;
 mod finding;
 mod foreign;
 mod probe;
@@ -23,10 +21,8 @@ mod steps;
 mod support;
 
 pub use apply::{ApplyPlan, EngineError, OnDrift, Options, Summary, apply, check, clean, plan, plan_clean};
-pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, CommitFailure};
-pub use compare::{Differences, LiveComparison, compare, compare_desired};
-pub use desired_state::DesiredState;
+pub use compare::{DesiredState, Differences, LiveComparison, compare, compare_desired};
 pub use foreign::{PrecedingRule, preceding_rules};
 pub use probe::{
     ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
@@ -34,7 +30,7 @@ pub use probe::{
 };
 pub use provenance::{Maker, doubtful, other_captures, predecessors, remedy_of};
 pub use rule_index::{RuleIndex, live};
-pub use session::Session;
+pub use session::{Choice, Preference, Session};
 pub use snat::{SnatChange, SnatSummary, change_snat, remove_snat};
 pub use status::{EngineStatus, OwnRules, status};
 pub use steps::steps;

@@ -4,7 +4,7 @@
 //! captures at least what both ends capture.
 
 use super::bridge::{Bridge, is_transparent};
-use super::desired_state::DesiredState;
+use super::compare::DesiredState;
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
 use rules::inheritance::Inheritance;
 use rules::routing::{Object, RoutingEntry};

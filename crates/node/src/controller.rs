@@ -4,8 +4,7 @@
 use crate::arguments::Repair;
 use crate::metrics::NodeMetrics;
 use crate::overview::{NodeStatus, PodReferences, reference};
-use crate::rate_limiter::RateLimiter;
-use crate::repair_queue::{QueueChange, RepairQueue};
+use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
 use crate::repairer::{PodActionOutcome, Repairer, named};
 use cluster::{
     access::{self, AccessError},

@@ -8,7 +8,6 @@ mod controller;
 mod lookup;
 mod metrics;
 mod overview;
-mod rate_limiter;
 mod repair;
 mod repair_queue;
 mod repairer;

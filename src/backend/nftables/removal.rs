@@ -17,7 +17,7 @@ use super::batch::BatchOperation;
 use super::expression::{EncodedVerdict, Expression};
 use super::tables::TableHeader;
 use super::{Nftables, Refusal, RuleHandles, bytecode, read, retry};
-use crate::backend::unlistable::{UnlistableRule, UnlistableTable};
+use crate::backend::{UnlistableRule, UnlistableTable};
 use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
