@@ -302,19 +302,14 @@ pub(super) fn drop_in(call: &ResolvedCall) -> Exit {
             let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
             let done = set(&run, "istio-iptables", capture, on_drift);
             exit(done.map_err(|error| match error.downcast() {
-                Ok(refusal) => explained(&run, capture, *refusal),
+                Ok(refusal) => match *refusal {
+                    EngineError::Drift(compared) => diff::refused(&run, capture, compared).into(),
+                    other => other.into(),
+                },
                 Err(other) => other,
             }))
         }
         RunMode::Nothing => Exit::Done,
     };
     if done == Exit::Done { verify::validated(call) } else { done }
-}
-
-/// A refusal with what would change.
-fn explained(run: &Run, capture: &Capture, refusal: EngineError) -> Box<dyn error::Error> {
-    match refusal {
-        EngineError::Drift(compared) => diff::refused(run, capture, compared).into(),
-        other => other.into(),
-    }
 }

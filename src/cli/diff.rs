@@ -56,10 +56,8 @@ fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Prob
         Ok(report) => report,
         Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
     };
-    let printed = match call.run.format {
-        Format::Text => report::text(&report.text(report::line_width(), prints_rules)),
-        Format::Data(encoding) => report::data(encoding, &report),
-    };
+    let text = || report.text(report::line_width(), prints_rules);
+    let printed = report::answer(call.run.format, &report, text);
     Ok(if printed == Exit::Done { exit(&report) } else { printed })
 }
 
@@ -242,7 +240,12 @@ fn with_live(
     let mut session = run.session(owner)?;
     let compared = session.check(&capture.desired())?;
     let before = change::warned(session.preceding_rules()?);
-    let others: Vec<OtherMesh> = compared.live.others(&owner, OWNERS).map(other_mesh).collect();
+    let others = compared.live.others(&owner, OWNERS).map(|(other, by_what)| OtherMesh {
+        mesh: other.mesh.into(),
+        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
+        remedy: engine::remedy_of(&other),
+    });
+    let others: Vec<OtherMesh> = others.collect();
     for OtherMesh { text, remedy, .. } in &others {
         tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
@@ -267,14 +270,6 @@ fn exit(report: &DiffReport) -> Exit {
         (false, _) => Exit::Drift,
         (true, false) => Exit::Failed,
         (true, true) => Exit::Done,
-    }
-}
-
-fn other_mesh((other, by_what): (Ownership, String)) -> OtherMesh {
-    OtherMesh {
-        mesh: other.mesh.into(),
-        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
-        remedy: engine::remedy_of(&other),
     }
 }
 

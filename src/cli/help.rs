@@ -43,7 +43,8 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
     if words.is_empty() {
         return report::text(&text([], mesh, Extent::Full));
     }
-    if is_command(&name) {
+    let basic = tree::BASIC.iter().map(|(name, _)| *name).chain([cni::COMMAND]);
+    if COMMANDS.iter().map(|entry| entry.name).chain(basic).any(|known| known == name) {
         return report::text(&text(name.split(' '), mesh, Extent::Full));
     }
     if name == ALL {
@@ -53,11 +54,6 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
         Some(topic) => report::text(&topic.text(columns::of_help())),
         None => report::bad_input(&Problems(vec![InputProblem::of(&name, unknown(&name))])),
     }
-}
-
-fn is_command(name: &str) -> bool {
-    let basic = tree::BASIC.iter().map(|(name, _)| *name).chain([cni::COMMAND]);
-    COMMANDS.iter().map(|entry| entry.name).chain(basic).any(|known| known == name)
 }
 
 fn unknown(name: &str) -> String {

@@ -3,6 +3,7 @@
 
 use super::data::{self, Encoding};
 use super::paint;
+use super::run::Format;
 use command_line::columns;
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
@@ -51,9 +52,12 @@ pub(super) fn whole(text: &str) -> Exit {
     printed(at_once(text), "the answer", String::new())
 }
 
-/// Prints an answer for programs.
-pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
-    text(&data::document(encoding, answer))
+/// Prints an answer for people, or for programs.
+pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
+    text(&match format {
+        Format::Text => as_text(),
+        Format::Data(encoding) => data::document(encoding, answer),
+    })
 }
 
 /// Prints the report of a change. If that fails, the error says what was done nevertheless.
@@ -64,11 +68,6 @@ pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) ->
 /// The columns of a line on standard output before it is folded.
 pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
-}
-
-/// The same on standard error.
-pub(super) fn error_width() -> usize {
-    columns::of_line(&io::stderr())
 }
 
 /// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.
@@ -169,7 +168,7 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(data::line(failure).as_bytes()),
-        false => anstream::stderr().write_all(paint::error(text, error_width()).as_bytes()),
+        false => anstream::stderr().write_all(paint::error(text, columns::of_line(&io::stderr())).as_bytes()),
     };
     let short: String = anstream::adapter::strip_str(text)
         .to_string()

@@ -183,17 +183,6 @@ pub(super) fn finish(mut reader: SettingReader<'_>, host: &dyn Host) -> Result<R
     configured(reader, host, run, logging)
 }
 
-/// The same on the node's file system, regardless of the settings.
-pub(super) fn resolve_on_node(
-    raw: &Raw,
-    host: &dyn Host,
-    before: Vec<InputProblem>,
-) -> Result<ResolvedCall, Problems> {
-    let mut reader = SettingReader::new(raw, before);
-    let (run, logging) = read(&mut reader);
-    configured(reader, host, Run { cni: true, ..run }, logging)
-}
-
 /// Reads the settings of capture, for a run that was read before.
 pub(super) fn configured(
     mut reader: SettingReader<'_>,

@@ -102,10 +102,7 @@ fn view(run: &Run) -> ObserverSettings {
 
 fn once(run: &Run, verbose: bool) -> Result<Exit, StatusFailure> {
     let status = NamespaceObserver::open(&view(run))?.look()?;
-    let printed = match run.format {
-        Format::Text => report::text(&status.text(columns::of_terminal(), verbose)),
-        Format::Data(encoding) => report::data(encoding, &status),
-    };
+    let printed = report::answer(run.format, &status, || status.text(columns::of_terminal(), verbose));
     let is_in_place = status.capturing == Some(true) && !status.has_changed();
     Ok(exit(printed, status.fails(), is_in_place))
 }
@@ -121,10 +118,8 @@ fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
 /// Shows what the kernel and its programs support.
 fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
     let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
-    let printed = match run.format {
-        Format::Text => report::text(&diagnose::lint::text(&findings, columns::of_terminal())),
-        Format::Data(encoding) => report::data(encoding, &KernelReport { findings: &findings }),
-    };
+    let text = || diagnose::lint::text(&findings, columns::of_terminal());
+    let printed = report::answer(run.format, &KernelReport { findings: &findings }, text);
     Ok(exit(printed, findings.iter().any(|finding| finding.level == Level::Failure), true))
 }
 
@@ -139,10 +134,8 @@ pub(super) struct KernelReport<'a> {
 fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     let overview =
         NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
-    let printed = match run.format {
-        Format::Text => report::text(&overview.text(columns::of_terminal(), SystemTime::now())),
-        Format::Data(encoding) => report::data(encoding, &overview),
-    };
+    let text = || overview.text(columns::of_terminal(), SystemTime::now());
+    let printed = report::answer(run.format, &overview, text);
     Ok(exit(printed, overview.fails(), !overview.has_drifted()))
 }
 

@@ -6,7 +6,7 @@ use super::data;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use diagnose::explain::VerdictKind;
-use diagnose::trace::{Block, Filter};
+use diagnose::trace::Filter;
 use mesh::istio::defaults::LOG_GROUP;
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{InputProblem, Problems, RuleReason, Setting};
@@ -127,7 +127,10 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
         }
         blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
         for block in blocks.iter().filter(|block| options.filter.takes(block)) {
-            print(block, options.run.format)?;
+            report::at_once(&match options.run.format {
+                Format::Text => block.text(report::line_width()),
+                Format::Data(encoding) => data::one_of_many(encoding, block),
+            })?;
             shown += 1;
             if options.count == Some(shown) {
                 return Ok(());
@@ -137,11 +140,4 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
             return Ok(());
         }
     }
-}
-
-fn print(block: &Block, format: Format) -> io::Result<()> {
-    report::at_once(&match format {
-        Format::Text => block.text(report::line_width()),
-        Format::Data(encoding) => data::one_of_many(encoding, block),
-    })
 }

@@ -43,12 +43,6 @@ pub(crate) enum PodActionFailure {
 }
 
 impl PodActionFailure {
-    /// Whether another pod may have got the name: a uid that is not the pod's conflicts with a deletion (409) and makes a
-    /// patch invalid (422).
-    fn is_of_another(&self) -> bool {
-        matches!(self.code(), Some(409 | 422))
-    }
-
     /// The HTTP status by which the API server has refused a call.
     fn code(&self) -> Option<u16> {
         match self {
@@ -116,7 +110,8 @@ impl Repairer {
                 self.publish(pod, EventType::Normal, "Done", failure, what).await;
             }
             Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
-            Err(error) if error.is_of_another() => {}
+            // Another pod may have got the name: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
+            Err(error) if matches!(error.code(), Some(409 | 422)) => {}
             Err(error) => {
                 self.publish(pod, EventType::Warning, "Failed", failure, &describe(error)).await;
             }

@@ -134,7 +134,8 @@ impl Runner {
         let (mut reader, mut writer) = fork::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
-            self.group().iter_mut().for_each(ProcessGroup::close_in_child);
+            // The child's copy of the pipe's end would hide from the leader that the parent has ended.
+            self.group().iter_mut().for_each(|group| drop(group.alive.take()));
             let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
             let _ = writer.write_all(returned.as_ref().err().map_or("", |error| tail(error)).as_bytes());
@@ -441,11 +442,6 @@ impl ProcessGroup {
     /// The number by which a program joins.
     fn number(&self) -> libc::pid_t {
         self.leader.as_raw()
-    }
-
-    /// Closes the copy of the pipe's end that a forked child has: it would hide from the leader that the parent has ended.
-    fn close_in_child(&mut self) {
-        drop(self.alive.take());
     }
 }
 

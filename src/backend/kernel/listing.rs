@@ -76,7 +76,8 @@ impl Kernel {
         }
         let programs = if any { self.programs(variant) } else { None };
         let owner = self.owner;
-        let read = |family| match (there.get(family), usable(programs, family)) {
+        let usable = |family| programs.filter(|programs| programs.save(family).is_ok());
+        let read = |family| match (there.get(family), usable(family)) {
             (None, _) => Ok(Some(FamilyRules::nothing(family))),
             (Some(_), None) => Ok(None),
             (Some(there), Some(programs)) => there.listed(programs, family, &owner).map(Some),
@@ -221,11 +222,6 @@ impl Kernel {
             }
         }
     }
-}
-
-/// The programs, if there are those of the family.
-fn usable(programs: Option<&Programs>, family: Family) -> Option<&Programs> {
-    programs.filter(|programs| programs.save(family).is_ok())
 }
 
 /// Whether the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state

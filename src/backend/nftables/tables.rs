@@ -39,10 +39,6 @@ impl TableHeader {
         self.flags & NFT_TABLE_F_DORMANT != 0
     }
 
-    fn is_of_bridge(&self) -> bool {
-        self.family == NFPROTO_BRIDGE && !self.is_dormant()
-    }
-
     /// Family and name, as people write them.
     pub(super) fn title(&self) -> String {
         let family = match self.family {
@@ -143,7 +139,7 @@ impl Tables {
             let found = [
                 table.is_dormant().then_some(Obstacle::Dormant),
                 owned,
-                table.is_of_bridge().then_some(Obstacle::OfBridge),
+                (table.family == NFPROTO_BRIDGE && !table.is_dormant()).then_some(Obstacle::OfBridge),
             ];
             let title = table.title();
             found.into_iter().flatten().map(move |obstacle| BlockedTable { table: title.clone(), obstacle })

@@ -138,11 +138,8 @@ fn failed(error: &io::Error) -> Exit {
 }
 
 fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Exit {
-    let printed = match format {
-        Format::Text => report::text(&summary::text(basis, tried, differs)),
-        Format::Data(encoding) => report::data(encoding, &summary::VerifyReport::new(basis, tried)),
-    };
-    match printed {
+    let answer = summary::VerifyReport::new(basis, tried);
+    match report::answer(format, &answer, || summary::text(basis, tried, differs)) {
         Exit::Done => exit(tried),
         failed => failed,
     }

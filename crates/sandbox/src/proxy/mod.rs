@@ -99,7 +99,8 @@ fn at(address: SocketAddr, error: &io::Error) -> io::Error {
 
 impl SandboxProxy {
     fn serve(&self, direction: ConnectionDirection, client: &TcpStream) {
-        let Ok((peer, own, to)) = ends(client) else { return };
+        let ends = (client.peer_addr(), client.local_addr(), dial::destination_or_own(client));
+        let (Ok(peer), Ok(own), Ok(to)) = ends else { return };
         let (name, from) = match direction {
             ConnectionDirection::Outbound | ConnectionDirection::Names => {
                 let uid = user_of(Protocol::Tcp, peer)
@@ -190,11 +191,6 @@ impl SandboxProxy {
         // A connection is served even if it can't be logged.
         let _ = log.write_all(format!("proxy: {line}\n").as_bytes());
     }
-}
-
-/// The peer, local and original destination addresses of a connection.
-fn ends(client: &TcpStream) -> io::Result<(SocketAddr, SocketAddr, SocketAddr)> {
-    Ok((client.peer_addr()?, client.local_addr()?, dial::destination_or_own(client)?))
 }
 
 /// The usual limit of a DNS message over UDP with EDNS.

@@ -38,7 +38,7 @@ fn forward(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
         for (stream, from, to) in [(one, &there, &back), (other, &back, &there)] {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, from.wants_input());
-            events.set(PollFlags::POLLOUT, to.wants_output());
+            events.set(PollFlags::POLLOUT, !to.rest().is_empty());
             // A reset is always reported. So is a connection that is closed in both directions, again and again,
             // so that we do not listen once we have closed ours and want nothing more.
             if !events.is_empty() || !to.closed {
@@ -79,10 +79,6 @@ impl Half {
 
     fn wants_input(&self) -> bool {
         !self.ended && self.rest().is_empty()
-    }
-
-    fn wants_output(&self) -> bool {
-        !self.rest().is_empty()
     }
 
     fn rest(&self) -> &[u8] {
