@@ -6,20 +6,14 @@ mod questions;
 use super::iptables::{self, LegacyTables, Lock, Programs, RestoreProcess};
 use super::nftables::{ListingGeneration, Nftables, Tables};
 use super::{Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant};
-use crate::sys::conntrack::Conntrack;
-use crate::sys::exec::Runner;
 use crate::sys::lock::{self, LockGuard};
-use crate::sys::netfilter::lacks_netlink;
 use crate::sys::route::{FoundRoutes, NamespaceRouting};
+use crate::sys::{conntrack::Conntrack, exec::Runner, netfilter::lacks_netlink};
 use crate::sys::{grace, namespace, xtables};
 use listing::FamilyRules;
 use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
-use std::{
-    cell::OnceCell,
-    collections::{BTreeMap, BTreeSet},
-    io,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{cell::OnceCell, io, time::Duration};
 
 /// The network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so only
 /// that thread may use it, and only while it is in this namespace.

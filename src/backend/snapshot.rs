@@ -2,15 +2,11 @@
 
 use super::nftables::{self, BlockedTable, Obstacle, bytecode};
 use super::{BackendName, CommitStep, Variant};
-use rules::{
-    ByFamily, Family, Mark, Ownership, State, Table, bridge,
-    inheritance::{self, Evidence, Inheritance},
-    routing::{Object, RoutingEntry},
-};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use rules::inheritance::{self, Evidence, Inheritance};
+use rules::routing::{Object, RoutingEntry};
+use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules, as what holds them holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]

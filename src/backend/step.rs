@@ -1,13 +1,8 @@
 //! What a backend does: it reads a namespace, and commits one step after the other.
 
-use super::nftables::bytecode;
-use super::{Error, Snapshot, of_iptables};
-use rules::{
-    Family, Table, TableChange,
-    desired::StaleFlows,
-    render,
-    routing::{Object, RoutingEntry},
-};
+use super::{Error, Snapshot, nftables::bytecode, of_iptables};
+use rules::routing::{Object, RoutingEntry};
+use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{collections::BTreeSet, fmt};
 
 /// One thing to commit.

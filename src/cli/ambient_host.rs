@@ -1,8 +1,7 @@
 //! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it when pods start and end;
 //! `apply` sets the rules in the pods.
 
-use super::run::Format;
-use super::{Exit, report, run, start_logging};
+use super::{Exit, report, run, run::Format, start_logging};
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
 use mesh::{Problems, RuleReason, Setting};

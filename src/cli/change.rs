@@ -5,11 +5,8 @@ use super::{Exit, diff, logging, render, report, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
-use sidecar_init::{
-    backend,
-    engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Preference, Summary},
-    sys::namespace,
-};
+use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Preference, Summary};
+use sidecar_init::{backend, sys::namespace};
 use std::{error, mem, time::Instant};
 
 /// Why the namespace is not changed.

@@ -1,15 +1,12 @@
 //! `sidecar-init diff`: what live rules and settings, or two settings, do differently, by packets and by rules.
 
 use super::data::{self, Encoding};
-use super::host::System;
 use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
-use super::rule_views;
 use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, change, logging::Stdout, report};
+use super::{Exit, change, host::System, logging::Stdout, report, rule_views};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
-use diagnose::explain::PodContext;
-use diagnose::{Basis, painted};
+use diagnose::{Basis, explain::PodContext, painted};
 use mesh::sources::{Dialect, Given, Host, Raw, SettingReader, Source};
 use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
 use rules::{Ownership, drift::Reason};

@@ -3,16 +3,13 @@
 
 mod markdown;
 
-use super::command::COMMANDS;
 use super::tree::{self, Extent, help_call, tree};
-use super::{Exit, report};
+use super::{Exit, command::COMMANDS, report};
 use crate::cni;
 use command_line::{columns, sections};
 use diagnose::{Style, fold};
-use mesh::{
-    InputProblem, Mesh, Problems,
-    settings::{self, nearest},
-};
+use mesh::settings::{self, nearest};
+use mesh::{InputProblem, Mesh, Problems};
 use rules::finding::Code;
 use std::{ffi::OsString, fmt::Write};
 

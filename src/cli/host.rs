@@ -1,26 +1,16 @@
 //! The local machine, or the pod whose network namespace is entered (`--network-namespace`): entering it, and facts about it.
 
-use mesh::{
-    Host, InputProblem, Setting,
-    settings::nearest,
-    sources::{Given, Raw, Source, name_servers},
-};
+use mesh::sources::{Given, Raw, Source, name_servers};
+use mesh::{Host, InputProblem, Setting, settings::nearest};
 use nix::{errno::Errno, unistd};
 use rules::{Family, Gid, Table, Uid};
-use sidecar_init::{
-    backend::{Kernel, iptables::Lock},
-    sys::{
-        address,
-        lookup::{self, LookupError, LookupPlaces},
-        namespace::OpenNamespace,
-        process,
-    },
-};
-use std::{
-    fs, io,
-    net::{IpAddr, ToSocketAddrs},
-    path::{Path, PathBuf},
-};
+use sidecar_init::backend::{Kernel, iptables::Lock};
+use sidecar_init::sys::lookup::{self, LookupError, LookupPlaces};
+use sidecar_init::sys::namespace::OpenNamespace;
+use sidecar_init::sys::{address, process};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The local machine and the thread's network namespace.
 pub(super) struct System {

@@ -42,16 +42,11 @@ use data::Encoding;
 use host::{System, enter, enter_namespace, namespace_to_enter};
 use logging::{Stdout, start_logging};
 use manifest::{Subject, subjects};
-use mesh::settings::SettingRow;
-use mesh::sources::Raw;
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting, settings::SettingRow, sources::Raw};
 use report::Exit;
 use run::{Preview, ResolvedCall, Run};
-use std::{
-    cmp::Ordering,
-    ffi::{OsStr, OsString},
-    process::ExitCode,
-};
+use std::ffi::{OsStr, OsString};
+use std::{cmp::Ordering, process::ExitCode};
 use warnings::{warn, warn_by, warn_of};
 
 pub(crate) fn main() -> ExitCode {

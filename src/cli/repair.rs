@@ -9,11 +9,8 @@ use mesh::sources::{Given, Raw, SettingReader};
 use mesh::{InputProblem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{engine::OnDrift, sys::namespace};
-use std::{
-    error,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::path::{Path, PathBuf};
+use std::{error, time::Instant};
 
 /// Why the container is not repaired.
 #[derive(Debug, thiserror::Error)]

@@ -2,21 +2,14 @@
 //! format is one for programs, and in a short form to the container runtime.
 
 use super::data::{self, Encoding};
-use super::paint;
-use super::run::Format;
+use super::{paint, run::Format};
 use command_line::columns;
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
 use serde::Serialize;
-use std::{
-    error::Error,
-    fs::OpenOptions,
-    io::{self, Write},
-    iter,
-    os::unix::fs::OpenOptionsExt,
-    process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, process::ExitCode};
 
 /// Where Kubernetes reads why a container ended. It exists only in containers that have it mounted.
 const TERMINATION_LOG: &str = "/dev/termination-log";

@@ -1,32 +1,19 @@
 //! Rules to walk through, from the kernel of a network namespace or from a listing, and the routes that the kernel finds.
 
 use super::run::Run;
-use diagnose::{
-    compare::{self, Change, ComparedSide},
-    explain::{Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, PodContext, Route, Routes, RuleView},
+use diagnose::compare::{self, Change, ComparedSide};
+use diagnose::explain::{
+    Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, PodContext, Route, Routes, RuleView,
 };
 use mesh::{Capture, recognition::named, visible};
-use nix::{
-    libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH},
-    net::if_::if_nametoindex,
-};
-use rules::{
-    Family, Mark,
-    nft::protocol_number,
-    routing::Object,
-    saved::{Saved, saved},
-    simulate::{LOOPBACK, Routing},
-};
-use sidecar_init::{
-    backend, engine,
-    observe::local_marks,
-    sys::{
-        address,
-        link::unread,
-        namespace::lacks_ipv6,
-        route_lookup::{self, ResolvedRoute, RouteQuery},
-    },
-};
+use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
+use nix::net::if_::if_nametoindex;
+use rules::saved::{Saved, saved};
+use rules::simulate::{LOOPBACK, Routing};
+use rules::{Family, Mark, nft::protocol_number, routing::Object};
+use sidecar_init::sys::route_lookup::{self, ResolvedRoute, RouteQuery};
+use sidecar_init::sys::{address, link::unread, namespace::lacks_ipv6};
+use sidecar_init::{backend, engine, observe::local_marks};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// The rules of a listing; of the input's, where the file is `-`.

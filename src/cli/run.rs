@@ -1,27 +1,18 @@
 //! The settings of a run, as opposed to those of capture.
 
-use super::data::Encoding;
-use super::logging::Stdout;
+use super::{data::Encoding, logging::Stdout};
 use diagnose::trace::utc;
 use mesh::istio::defaults::PROBE_PORT;
 pub(super) use mesh::preview::Preview;
-use mesh::settings::{
-    Setting,
-    levels::{IstioLogLevel, ScopeLevel, by_scope},
-};
+use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
 use mesh::sources::{Host, Raw, SettingReader, duration};
-use mesh::{Capture, Mesh};
-use mesh::{InputProblem, Problems};
+use mesh::{Capture, InputProblem, Mesh, Problems, settings::Setting};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
-use sidecar_init::{
-    backend::{self, Kernel, Variant, iptables::Lock},
-    engine::{Choice, Preference, Session},
-    sys::exec,
-};
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use sidecar_init::backend::{self, Kernel, Variant};
+use sidecar_init::engine::{Choice, Preference, Session};
+use sidecar_init::{backend::iptables::Lock, sys::exec};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

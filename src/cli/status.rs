@@ -1,35 +1,21 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
-use super::logging::Stdout;
 use super::run::{self, Format, Run};
-use super::{Exit, data, report, start_logging};
+use super::{Exit, data, logging::Stdout, report, start_logging};
 use command_line::columns;
-use diagnose::{
-    Style,
-    finding::{FindingReport, reports},
-    status::CaptureStatus,
-    trace::utc,
-};
-use mesh::{
-    Problems, Setting,
-    sources::{Raw, SettingReader, duration},
-};
+use diagnose::finding::{FindingReport, reports};
+use diagnose::{Style, status::CaptureStatus, trace::utc};
+use mesh::sources::{Raw, SettingReader, duration};
+use mesh::{Problems, Setting};
 use rules::finding::Level;
 use serde::Serialize;
-use sidecar_init::{
-    backend, engine,
-    observe::{NamespaceObserver, NodeObserver, ObserverSettings},
-    sys::{
-        lookup::LookupPlaces,
-        process,
-        wait::{Requests, Woken},
-    },
-};
-use std::{
-    io::{self, IsTerminal, Write},
-    panic,
-    time::{Duration, Instant, SystemTime},
-};
+use sidecar_init::observe::{NamespaceObserver, NodeObserver, ObserverSettings};
+use sidecar_init::sys::wait::{Requests, Woken};
+use sidecar_init::sys::{lookup::LookupPlaces, process};
+use sidecar_init::{backend, engine};
+use std::io::{self, IsTerminal, Write};
+use std::panic;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The default time between two readings.
 const INTERVAL: Duration = Duration::from_secs(2);

@@ -2,22 +2,17 @@
 
 mod sources;
 
-use super::data;
 use super::run::{self, Format, Run};
-use super::{Exit, logging::Stdout, report, start_logging};
-use diagnose::explain::VerdictKind;
-use diagnose::trace::Filter;
-use mesh::istio::defaults::LOG_GROUP;
+use super::{Exit, data, logging::Stdout, report, start_logging};
+use diagnose::{explain::VerdictKind, trace::Filter};
 use mesh::sources::{Raw, SettingReader, duration};
-use mesh::{InputProblem, Problems, RuleReason, Setting};
+use mesh::{InputProblem, Problems, RuleReason, Setting, istio::defaults::LOG_GROUP};
 use nix::libc;
 use sidecar_init::backend::nftables::Refusal;
 use sidecar_init::sys::wait::{Requests, Woken};
 use sources::{Enabled, KnownRules, Reports, TraceSource};
-use std::{
-    io,
-    time::{Duration, Instant, SystemTime},
-};
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often to check for packets whose reports have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

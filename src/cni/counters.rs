@@ -7,21 +7,13 @@ use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::Places;
 use super::watch::{TRACE_TIMEOUT, within};
 use mesh::{Host, sources::name_servers};
-use nix::{
-    fcntl::{Flock, FlockArg},
-    libc::{O_NOFOLLOW, O_NONBLOCK},
-};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde::{Deserialize, Serialize};
 use sidecar_init::sys::{address, process};
-use std::{
-    collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io,
-    net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, io, net::IpAddr, os::unix::fs::OpenOptionsExt, time::Duration};
 
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";

@@ -4,29 +4,18 @@
 use super::protocol::{LogTarget, Places};
 use crate::events::{Log, log_to};
 use diagnose::trace::utc;
-use nix::{
-    fcntl::{Flock, FlockArg},
-    libc::O_NONBLOCK,
-};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::O_NONBLOCK;
 use serde::Serialize;
-use std::{
-    ffi::OsString,
-    fmt::{Debug, Write as _},
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::{
-        fs::{MetadataExt, OpenOptionsExt},
-        net::UnixDatagram,
-    },
-    path::Path,
-    sync::{Mutex, PoisonError},
-    time::{Duration, SystemTime},
-};
-use tracing::{
-    Event,
-    field::{Field, Visit},
-    level_filters::LevelFilter,
-};
+use std::fmt::{Debug, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use std::{ffi::OsString, os::unix::net::UnixDatagram, path::Path};
+use tracing::field::{Field, Visit};
+use tracing::{Event, level_filters::LevelFilter};
 
 /// The log entry of a call. Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]

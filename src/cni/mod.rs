@@ -24,12 +24,9 @@ use protocol::{
 };
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::AttachmentStore;
-use std::{
-    env,
-    io::{self, IsTerminal, Read},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::{env, process::ExitCode};
 use verbs::CallContext;
 use watch::{Done, TimedCall};
 

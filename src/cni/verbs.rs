@@ -4,31 +4,20 @@
 //! binary half as large again. It starts `sidecar-node`, which is installed next to it: that retries within its time limit,
 //! reads tokens again, logs none, and prints a manifest.
 
-use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, PodReference, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
 use super::protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
-use super::watch::Done;
-use mesh::{
-    CapturePolicy, Mesh, OWNERS,
-    pod::{self, Pod, annotated},
-    sources::Raw,
-};
+use super::{NODE_PROGRAM, watch::Done};
+use mesh::pod::{self, Pod, annotated};
+use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
 use nix::unistd::{AccessFlags, access};
 use rules::desired::Desired;
-use sidecar_init::{
-    engine::{Choice, Session, Summary},
-    sys::{
-        exec::{ExecError, Runner},
-        namespace::within_new,
-    },
-};
-use std::{
-    net::Ipv4Addr,
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use sidecar_init::engine::{Choice, Session, Summary};
+use sidecar_init::sys::exec::{ExecError, Runner};
+use sidecar_init::sys::namespace::within_new;
+use std::time::{Duration, SystemTime};
+use std::{net::Ipv4Addr, path::Path};
 
 /// Why a container is skipped whose settings are valid.
 const CAPTURES_NOTHING: &str = "its settings capture nothing";

@@ -7,17 +7,11 @@ use super::counters;
 use super::log::{self, LogEntry};
 use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb};
 use sidecar_init::sys::streams::write_stdout;
-use std::{
-    io::{self, Write},
-    process,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI32, Ordering},
-        mpsc,
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
 pub(super) struct Progress {
     pub(super) timeout: Duration,

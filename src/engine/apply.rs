@@ -2,13 +2,9 @@
 
 use super::commit::{CommitFailure, commit};
 use super::compare::{DesiredState, LiveComparison, compare};
-use super::finding::blocking;
-use super::provenance::doubtful;
-use super::session::Choice;
-use super::steps::steps;
-use crate::backend::{
-    self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant, nftables::BlockedTable,
-};
+use super::{finding::blocking, provenance::doubtful, session::Choice, steps::steps};
+use crate::backend::nftables::BlockedTable;
+use crate::backend::{self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant};
 use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned again when another program changes the rules at the same time.

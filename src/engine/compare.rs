@@ -4,13 +4,8 @@
 use super::finding::dormant_targets;
 use crate::backend::nftables::bytecode;
 use crate::backend::{BackendName, Contents, Snapshot, Variant, nftables};
-use rules::{
-    ByFamily, Family, Ownership, State, Table,
-    desired::Desired,
-    drift::{ChainDrift, Compared, DifferingPart, Reason, Side, drift},
-    render,
-    routing::Object,
-};
+use rules::drift::{ChainDrift, Compared, DifferingPart, Reason, Side, drift};
+use rules::{ByFamily, Family, Ownership, State, Table, desired::Desired, render, routing::Object};
 use std::{collections::BTreeSet, fmt};
 
 /// The outcome of a check.

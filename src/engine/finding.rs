@@ -9,12 +9,8 @@ use super::foreign::{droppers, preceding_rules_in};
 use super::provenance::{doubtful, predecessors};
 use crate::backend::nftables::{BlockedTable, Obstacle};
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, of_iptables};
-use rules::{
-    Ownership, State, Table,
-    finding::{Code, Finding},
-    plan,
-    simulate::View,
-};
+use rules::finding::{Code, Finding};
+use rules::{Ownership, State, Table, plan, simulate::View};
 use std::collections::BTreeSet;
 
 /// Tables that can't be read at all, or not by the program of iptables.

@@ -2,12 +2,9 @@
 //! packet has met in the view that all other answers use.
 
 use crate::backend::{self, Kernel, Variant};
-use crate::sys::header::*;
-use crate::sys::netfilter::nfproto;
-use rules::{
-    ByFamily, Family, Listing,
-    simulate::{At, View},
-};
+use crate::sys::{header::*, netfilter::nfproto};
+use rules::simulate::{At, View};
+use rules::{ByFamily, Family, Listing};
 use std::collections::BTreeMap;
 
 /// How often to look again when others change rules meanwhile.

@@ -1,8 +1,7 @@
 //! One network namespace, opened on behalf of an owner: what every front end does to it, and which backend takes the rules.
 
 use super::apply::{self, ApplyPlan, EngineError, OnDrift, Options, Summary};
-use super::compare::LiveComparison;
-use super::foreign::preceding_rules;
+use super::{compare::LiveComparison, foreign::preceding_rules};
 use crate::backend::iptables::Lock;
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot, Variant};
 use rules::{Ownership, desired::Desired};

@@ -1,15 +1,11 @@
 //! The table on the host that gives the host's own calls to some pods a source of their own
 //! ([`crate::backend::nftables::snat`]): pods come to it and go, in one step and as often as one likes.
 
-use crate::backend::Error;
 use crate::backend::nftables::snat::{LiveSnat, Snat};
 use crate::backend::nftables::{Nftables, Refusal, retry, same};
-use crate::sys::netfilter::lacks_netlink;
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use crate::{backend::Error, sys::netfilter::lacks_netlink};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{collections::BTreeSet, io};
 
 /// What is to change.
 #[derive(Clone, Debug, PartialEq, Eq)]

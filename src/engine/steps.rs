@@ -6,11 +6,9 @@
 use super::bridge::{Bridge, is_transparent};
 use super::compare::DesiredState;
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
-use rules::inheritance::Inheritance;
 use rules::routing::{Object, RoutingEntry};
-use rules::{Family, Ownership, State, Table, TableChange, plan};
-use std::borrow::Cow;
-use std::collections::BTreeSet;
+use rules::{Family, Ownership, State, Table, TableChange, inheritance::Inheritance, plan};
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any
 /// more. The new capture is installed before the old one is removed, and while both exist, guards keep

@@ -1,13 +1,8 @@
 //! What a network namespace, its kernel and the programs of iptables support, asked before anything is installed. Reads only.
 
-use crate::{
-    backend::{Kernel, Variant, iptables},
-    sys::{
-        namespace,
-        netfilter::{self, Extension},
-        process,
-    },
-};
+use crate::backend::{Kernel, Variant, iptables};
+use crate::sys::netfilter::{self, Extension};
+use crate::sys::{namespace, process};
 use rules::finding::{Code, Finding, Level};
 use rules::{Chain, Family, Hook, Table};
 use std::fs;

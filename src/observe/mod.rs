@@ -6,30 +6,21 @@
 
 mod node;
 
-use crate::{
-    backend::{self, Kernel, iptables::Lock, nftables},
-    engine::{self, Maker, OwnRules},
-    sys::{
-        address,
-        listener::{self, ListeningSocket, SocketHolder},
-        process::{self, RunningProcess},
-    },
-};
+use crate::backend::{self, Kernel, nftables};
+use crate::engine::{self, Maker, OwnRules};
+use crate::sys::listener::{self, ListeningSocket, SocketHolder};
+use crate::sys::process::{self, RunningProcess};
+use crate::{backend::iptables::Lock, sys::address};
 use diagnose::status::{self, CaptureStatus, Observation, Record, Socket, UserProcess};
-use mesh::Mesh;
-use mesh::recognition::named;
+use mesh::{Mesh, recognition::named};
 use nix::libc;
 pub use node::NodeObserver;
 use rules::finding::{Code, Finding};
-use rules::routing::Object;
 use rules::simulate::{Routing, View};
-use rules::{ByFamily, Family, Mark, Ownership};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::PathBuf,
-};
+use rules::{ByFamily, Family, Mark, Ownership, routing::Object};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{io, path::PathBuf};
 
 /// Whose rules are reported, and how they are read.
 #[derive(Clone, Debug)]

@@ -2,29 +2,18 @@
 //! of each pod whose rules were changed.
 
 use crate::arguments::{PodAction, Repair};
-use crate::metrics::NodeMetrics;
-use crate::repairer::Publisher;
+use crate::{metrics::NodeMetrics, repairer::Publisher};
 use cluster::{error::describe, store::Store};
 use diagnose::overview::{NamespaceRow, NamespaceState, Overview, PodName};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::{Client, Resource, ResourceExt, runtime::events::EventType};
 use mesh::Mesh;
-use sidecar_init::{
-    backend::iptables::Lock,
-    observe::{NodeObserver, ObserverSettings},
-};
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-    future,
-    rc::Rc,
-    time::Instant,
-};
-use tokio::{
-    task,
-    time::{self, MissedTickBehavior},
-};
+use sidecar_init::backend::iptables::Lock;
+use sidecar_init::observe::{NodeObserver, ObserverSettings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{cell::RefCell, convert::Infallible, future, rc::Rc, time::Instant};
+use tokio::task;
+use tokio::time::{self, MissedTickBehavior};
 
 /// The pods of the node, as the API server has them: an event needs the pod's uid.
 pub(crate) type PodReferences = Store<PodName, ObjectReference>;

@@ -6,10 +6,8 @@ use crate::validation_failure::{FailureSignature, ValidationFailure, validation_
 use cluster::backoff::{Backoff, random};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 /// Many nodes see the same failure at the same time; their first calls are spread over this.
 const SPREAD: Duration = Duration::from_millis(200);

@@ -6,11 +6,9 @@ use crate::sandbox::{self, PodSandboxError};
 use crate::validation_failure::ValidationFailure;
 use cluster::error::{describe, status_of_call};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use std::{net::IpAddr, time::Duration};
 use tokio::{task, time};

@@ -6,14 +6,10 @@
 //! is read from the plugin's state: it was not called for such a pod.
 
 use clap::Args;
+use sidecar_init::sys::inventory::{self, FoundNamespace};
 pub(crate) use sidecar_init::sys::namespace::OpenNamespace as Sandbox;
-use sidecar_init::sys::{
-    address,
-    inventory::{self, FoundNamespace},
-    lookup::LookupPlaces,
-    namespace,
-    pod::ContainerFiles,
-};
+use sidecar_init::sys::{address, namespace};
+use sidecar_init::sys::{lookup::LookupPlaces, pod::ContainerFiles};
 use std::{fs, io, net::IpAddr, path::PathBuf};
 
 /// Where to look.

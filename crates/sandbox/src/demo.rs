@@ -1,8 +1,7 @@
 //! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
-use super::options::{FAILED, SandboxFailure};
-use super::options::{Frontend, SandboxOptions};
+use super::options::{FAILED, Frontend, SandboxFailure, SandboxOptions};
 use super::scenario::{Scenario, ScenarioCaller, dashed};
 use super::serve::start;
 use super::server::{self, Server};
@@ -11,19 +10,11 @@ use command_line::columns;
 use diagnose::explain::{PodContext, RuleView, explain};
 use diagnose::{Style, fold};
 use rules::Family;
-use std::{
-    fs::File,
-    io::{self, IsTerminal, Read, Write},
-    net::{SocketAddr, UdpSocket},
-    os::fd::AsFd,
-    thread,
-    time::Duration,
-};
-use sys::{
-    dial,
-    fork::{fork, pipe},
-    namespace::OpenNamespace,
-};
+use std::io::{self, IsTerminal, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::{fs::File, os::fd::AsFd, thread, time::Duration};
+use sys::fork::{fork, pipe};
+use sys::{dial, namespace::OpenNamespace};
 
 /// What the demo can't show where there is one user only.
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \

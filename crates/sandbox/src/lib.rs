@@ -28,17 +28,11 @@ use options::FAILED;
 use scenario::Scenario;
 use serve::start;
 use server::{DnsAnswer, Server};
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::{self, Write},
-    os::fd::AsFd,
-};
-use sys::{
-    fork::{Child, end_with_parent, fork, pipe},
-    namespace::{self, OpenNamespace},
-    signals::Signals,
-};
+use std::io::{self, Write};
+use std::{collections::BTreeSet, fs::File, os::fd::AsFd};
+use sys::fork::{Child, end_with_parent, fork, pipe};
+use sys::namespace::{self, OpenNamespace};
+use sys::signals::Signals;
 use users::{ProcessIdentity, Users, assume};
 
 /// Makes a sandbox, waits until it ends, and returns its exit code.

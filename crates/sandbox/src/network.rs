@@ -4,17 +4,10 @@
 use super::options::SandboxFailure;
 use mesh::DNS_PORT;
 use nix::libc;
-use std::{
-    fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    path::Path,
-};
-use sys::{
-    fork,
-    link::NamespaceLinks,
-    mount,
-    namespace::{self, OpenNamespace},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::{fs, io, path::Path};
+use sys::namespace::{self, OpenNamespace};
+use sys::{fork, link::NamespaceLinks, mount};
 
 pub(super) const POD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(super) const WORLD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);

@@ -2,16 +2,10 @@
 //! and serve each on a thread.
 
 use super::options::{FAILED, SandboxFailure};
-use std::{
-    io,
-    net::{TcpListener, TcpStream},
-    thread,
-    time::Duration,
-};
-use sys::{
-    fork::{Beginning, Child, fork_until_ready, leave_streams},
-    namespace::OpenNamespace,
-};
+use std::net::{TcpListener, TcpStream};
+use std::{io, thread, time::Duration};
+use sys::fork::{Beginning, Child, fork_until_ready, leave_streams};
+use sys::namespace::OpenNamespace;
 
 /// Enough for a thread that passes bytes on, whose buffers are elsewhere.
 const STACK: usize = 128 * 1024;

@@ -5,13 +5,9 @@
 
 use super::proxy::{name, relay};
 use super::serve;
-use std::{
-    collections::BTreeSet,
-    io::{self, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket},
-    thread,
-    time::Duration,
-};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::{collections::BTreeSet, thread, time::Duration};
 use sys::dial;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,11 @@
 
 use super::options::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
-use std::{
-    io::{self, Read, Write},
-    path::Path,
-};
-use sys::{
-    exec,
-    fork::{self, fork},
-    process,
-    user::{self, IdMapRange, Subordinate},
-};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use sys::fork::{self, fork};
+use sys::user::{self, IdMapRange, Subordinate};
+use sys::{exec, process};
 
 /// The user and the group of a process.
 pub(super) type ProcessIdentity = (u32, u32);

@@ -2,14 +2,11 @@
 //!
 //! One dump of addresses, of one family where that is enough; `getifaddrs` takes one of all interfaces before.
 
-use super::header::*;
-use super::link::interface;
 use super::message::{attribute, ip, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use std::{
-    io,
-    net::{IpAddr, Ipv6Addr},
-};
+use super::{header::*, link::interface};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Every address of every interface, in the kernel's order.
 pub fn all() -> io::Result<Vec<IpAddr>> {

@@ -5,10 +5,8 @@ use super::message::{self, Messages, attribute, ip};
 use super::netfilter::{body, message_type, nfgenmsg, nfproto};
 use super::netlink::{NetlinkSocket, SockProtocol};
 use rules::{Family, Protocol, nft::protocol_number};
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 const GET: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
 const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);

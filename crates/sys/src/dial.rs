@@ -4,25 +4,18 @@
 //! Packets of a caller get no further than the first router: their time to live is 1. What reaches an address of this
 //! machine, by whatever rule, needs no more. A proxy's go anywhere.
 
-use super::namespace;
-use super::owner_ids::OwnerIds;
-use nix::{
-    errno::Errno,
-    libc,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::socket::{
-        self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage,
-        getsockname, getsockopt, setsockopt, sockopt,
-    },
-    unistd::{Gid, Uid, setfsgid, setfsuid},
+use super::{namespace, owner_ids::OwnerIds};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname,
+    getsockopt, setsockopt, sockopt,
 };
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use nix::{errno::Errno, libc};
 use rules::Protocol;
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, time::Duration};
 
 /// How far packets get that no rule leads back: to the next machine, which does not pass them on.
 const HOPS: i32 = 1;

@@ -9,32 +9,18 @@
 //! a wrapper script, and it follows the thread that started the program instead of the process.
 
 use super::{fork, wait};
-use nix::{
-    errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl},
-    libc,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{
-        prctl,
-        signal::{SigSet, Signal, kill},
-        wait::waitpid,
-    },
-    unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, pipe2, read, setpgid},
-};
-use std::{
-    ffi::OsStr,
-    io::{self, Read, Write},
-    mem,
-    os::{
-        fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    path::{Path, PathBuf},
-    process::{self, Child, ChildStdin, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::{Duration, Instant},
-};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, pipe2, read, setpgid};
+use nix::{errno::Errno, libc, sys::prctl, sys::wait::waitpid};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
 /// The default time limit of a program.
 pub const TIMEOUT: Duration = Duration::from_secs(30);

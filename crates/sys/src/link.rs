@@ -3,20 +3,14 @@
 //!
 //! The pairs are for new namespaces: nothing is removed; everything ends with the namespace.
 
-use super::header::*;
 use super::message::{attribute, text, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::route::af;
-use nix::{
-    libc::IFF_UP,
-    net::if_::{if_indextoname, if_nametoindex},
-};
+use super::{header::*, route::af};
+use nix::libc::IFF_UP;
+use nix::net::if_::{if_indextoname, if_nametoindex};
 use rules::Family;
-use std::{
-    fs, io,
-    net::IpAddr,
-    os::fd::{AsFd, AsRawFd},
-};
+use std::os::fd::{AsFd, AsRawFd};
+use std::{fs, io, net::IpAddr};
 
 /// What a request for something new says: it must not be there.
 const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;

@@ -3,19 +3,14 @@
 //! Read over `sock_diag` (`linux/inet_diag.h`). Where the kernel lacks its module, `/proc` is read, which lacks
 //! whether a socket accepts packets for addresses of other machines (`IP_TRANSPARENT`), as TPROXY requires.
 
-use super::header::*;
-use super::link::interface;
 use super::message::{attribute, ip, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::owner_ids::OwnerIds;
 use super::process::{self, field};
+use super::{header::*, link::interface, owner_ids::OwnerIds};
 use rules::{Protocol, nft::protocol_number};
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
-    path::{Path, PathBuf},
-};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, fs, io};
 
 /// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -22,18 +22,11 @@ use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
 use super::netfilter::{message_type, nfgenmsg};
 use super::netlink::{NetlinkSocket, SockProtocol};
 use super::{netfilter, nflog, process};
-use nix::{
-    errno::Errno,
-    fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl},
-    libc,
-};
-use std::{
-    fs::{self, File},
-    io,
-    os::fd::AsFd,
-    thread,
-    time::{Duration, Instant},
-};
+use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
+use nix::{errno::Errno, libc};
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+use std::{io, os::fd::AsFd, thread};
 
 /// The group, which no rule reports to.
 const GROUP: u16 = 0x5349;

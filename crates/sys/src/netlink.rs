@@ -3,18 +3,12 @@
 use super::header::*;
 use super::message::{self, Messages, Received};
 pub use nix::sys::socket::SockProtocol;
-use nix::{
-    errno::Errno,
-    libc,
-    sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, sendto, setsockopt, socket, sockopt,
-    },
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, sendto, setsockopt, socket, sockopt,
 };
-use std::{
-    io,
-    ops::Range,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-};
+use nix::{errno::Errno, libc};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, ops::Range};
 
 /// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;

@@ -2,18 +2,14 @@
 //!
 //! All numbers are in network order.
 
-use super::header::*;
-use super::link::interface;
 use super::message::{Messages, attributes, text};
 use super::netfilter::{body, message_type, nfgenmsg};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::owner_ids::OwnerIds;
+use super::{header::*, link::interface, owner_ids::OwnerIds};
 use rules::report::NflogMessage;
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd},
-    time::{Duration, SystemTime},
-};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, SystemTime};
 
 const PACKET: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET);
 const CONFIG: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG);

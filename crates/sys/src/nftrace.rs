@@ -2,16 +2,13 @@
 //!
 //! `nft monitor trace` hears the same. All numbers are in network order.
 
-use super::header::*;
-use super::link::interface;
 use super::message::{attribute, number, text};
 use super::netfilter::{body, message_type};
 use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, link::interface};
 use rules::report::{PacketSnapshot, TraceEvent, TraceEventKind};
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 const TRACE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_TRACE);
 

@@ -5,19 +5,12 @@
 use super::header::*;
 use super::message::{attribute, attributes, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use nix::{
-    ifaddrs::{InterfaceAddress, getifaddrs},
-    net::if_::InterfaceFlags,
-};
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
 use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Mark, Ownership, PolicyRules};
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{Ipv6Addr, UdpSocket},
-    thread,
-    time::Duration,
-};
+use std::net::{Ipv6Addr, UdpSocket};
+use std::{collections::BTreeSet, io, thread, time::Duration};
 
 /// The types of the messages that add and that remove an address, a route, a policy rule.
 const NEW: [u16; 3] = [RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE];

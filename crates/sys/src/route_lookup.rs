@@ -1,9 +1,8 @@
 //! The route that the kernel would choose for a packet, over rtnetlink. Nothing is sent.
 
-use super::header::*;
 use super::message::{attribute, ip, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::route::af;
+use super::{header::*, route::af};
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use rules::Family;
 use std::{io, net::IpAddr};

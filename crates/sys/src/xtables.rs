@@ -1,20 +1,13 @@
 //! Tables of iptables (legacy), read by name through socket options. No program is needed, nor `/proc`.
 
-use super::{
-    header::*,
-    message::{text, u32_at},
-};
-use nix::{
-    errno::Errno,
-    libc::{self, SOL_IP, SOL_IPV6},
-    sys::socket::{AddressFamily, SockFlag, SockType, socket},
-};
+use super::header::*;
+use super::message::{text, u32_at};
+use nix::errno::Errno;
+use nix::libc::{self, SOL_IP, SOL_IPV6};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rules::Family;
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::{collections::BTreeMap, io};
 
 /// `char name[XT_TABLE_MAXNAMELEN]`, with which each of the structures begins.
 const NAME: usize = 32;

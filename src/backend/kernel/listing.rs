@@ -4,11 +4,9 @@
 //! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
 
 use super::{Kernel, legacy};
-use crate::backend::{
-    Error, Variant,
-    iptables::{self, Counters, LegacyTables, Programs, Shown},
-    nftables::{Counts, Tables},
-};
+use crate::backend::iptables::{self, Counters, LegacyTables, Programs, Shown};
+use crate::backend::nftables::{Counts, Tables};
+use crate::backend::{Error, Variant};
 use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
 use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};

@@ -1,11 +1,9 @@
 //! Queries of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
 
 use super::{Kernel, legacy};
-use crate::backend::{
-    Error, Variant,
-    iptables::{self, Counters},
-    nftables::{BlockedTable, Counts, RuleHandles, VisibleTable},
-};
+use crate::backend::iptables::{self, Counters};
+use crate::backend::nftables::{BlockedTable, Counts, RuleHandles, VisibleTable};
+use crate::backend::{Error, Variant};
 use crate::sys::{header::NFPROTO_UNSPEC, route::FoundRoutes};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
 use std::collections::BTreeSet;

@@ -4,10 +4,8 @@
 //! one, and which `nft --debug=netlink` prints. One type for both directions, so that comparing and restoring an old
 //! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
-use super::{
-    expression::{EncodedVerdict, Expression},
-    record::TableRecord,
-};
+use super::expression::{EncodedVerdict, Expression};
+use super::record::TableRecord;
 use crate::sys::header::*;
 use rules::Hook;
 use rules::nft::{self, DataType, Interval, Kind, SetKind};

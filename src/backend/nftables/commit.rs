@@ -1,12 +1,9 @@
 //! The socket, and batches that are sent over it. Each takes effect as a whole or not at all.
 
 use super::batch::{Batch, BatchOperation};
-use crate::sys::{
-    header::*,
-    message::number,
-    netfilter::{body, message_type, nfgenmsg},
-    netlink::{NetlinkSocket, Rejection, SockProtocol},
-};
+use crate::sys::netfilter::{body, message_type, nfgenmsg};
+use crate::sys::netlink::{NetlinkSocket, Rejection, SockProtocol};
+use crate::sys::{header::*, message::number};
 use nix::libc;
 use std::io;
 

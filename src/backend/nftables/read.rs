@@ -2,19 +2,13 @@
 
 use super::bytecode::{self, Element};
 use super::expression::{EncodedVerdict, Expression};
-use super::record::TableRecord;
-use super::{kind, tables::TableHeader};
-use crate::sys::header::*;
-use crate::sys::{
-    message::{self, Messages, attribute, attributes, number, text},
-    netfilter::{body, nfgenmsg},
-    netlink::NetlinkSocket,
-};
+use super::{kind, record::TableRecord, tables::TableHeader};
+use crate::sys::message::{self, Messages, attribute, attributes, number, text};
+use crate::sys::netfilter::{body, nfgenmsg};
+use crate::sys::{header::*, netlink::NetlinkSocket};
 use rules::{Hits, nft::LiveRule};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 /// What is in a table. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
 pub(super) fn table(socket: &mut NetlinkSocket, header: &TableHeader) -> io::Result<bytecode::EncodedTable> {

@@ -13,17 +13,14 @@
 //! removes them itself on request (`iptables -X CHAIN`). Others may use tables of these names too. What iptables would not
 //! have made so is theirs, and stays.
 
-use super::batch::BatchOperation;
 use super::expression::{EncodedVerdict, Expression};
-use super::tables::TableHeader;
-use super::{Nftables, Refusal, RuleHandles, bytecode, read, retry};
+use super::{
+    Nftables, Refusal, RuleHandles, batch::BatchOperation, bytecode, read, retry, tables::TableHeader,
+};
 use crate::backend::{UnlistableRule, UnlistableTable};
 use crate::sys::header::*;
-use crate::sys::{
-    message::{attribute, text},
-    netfilter::lacks_nf_tables,
-    netfilter::nfproto,
-};
+use crate::sys::message::{attribute, text};
+use crate::sys::netfilter::{lacks_nf_tables, nfproto};
 use rules::{Chain, Family, Ownership, State, Table, TableChange};
 use std::{collections::BTreeSet, io};
 

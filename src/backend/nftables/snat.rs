@@ -4,20 +4,15 @@
 //! packets belong to no socket. The table is separate from that of the capture, as it is on the host and
 //! not in a pod. It is read, compared and committed as a whole, but for its values, which come and go singly.
 
-use super::batch::BatchOperation;
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
-use super::{Nftables, Refusal, lower, same};
-use crate::sys::header::*;
+use super::{Nftables, Refusal, batch::BatchOperation, lower, same};
 use crate::sys::message::{Messages, ip, octets};
-use crate::sys::netfilter::nfproto;
+use crate::sys::{header::*, netfilter::nfproto};
 use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
 use rules::{Family, Protocol};
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{collections::BTreeSet, io};
 
 /// The rules and their values.
 #[derive(Clone, Debug, PartialEq, Eq)]

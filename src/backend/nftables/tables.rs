@@ -4,16 +4,11 @@
 use super::read::{self, name};
 use super::{Nftables, kind};
 use crate::sys::header::*;
-use crate::sys::{
-    message::{attribute, number},
-    netfilter::lacks_nf_tables,
-    netfilter::{body, nfgenmsg, nfproto},
-};
+use crate::sys::message::{attribute, number};
+use crate::sys::netfilter::{body, lacks_nf_tables, nfgenmsg, nfproto};
 use rules::{Family, Ownership, Table};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, io,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{fmt, io};
 
 /// The handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain. By its handle a single rule
 /// is deleted, and a trace refers to it.

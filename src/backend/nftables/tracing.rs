@@ -5,8 +5,7 @@
 
 use super::bytecode::{BaseChain, EncodedChain, EncodedRule, EncodedTable};
 use super::{BatchOperation, CmpOperator, Expression, Header, Nftables, Refusal, Register, Tables, lower};
-use crate::sys::header::*;
-use crate::sys::message::Messages;
+use crate::sys::{header::*, message::Messages};
 use nix::libc;
 use rules::nft::{Condition, Field, Intervals};
 use rules::{Cidr, Match, Negatable};

@@ -1,38 +1,21 @@
 //! What a trace reads: packets, of rules that report or of a trace of the kernel, and the rules of the namespace.
 
 use super::{TraceFailure, number};
-use crate::cli::host::System;
-use crate::cli::rule_views::live_routing;
-use crate::cli::run::Run;
-use diagnose::{
-    explain::PodContext,
-    trace::{Block, Filter, Groups, Rules, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything},
+use crate::cli::{host::System, rule_views::live_routing, run::Run};
+use diagnose::explain::PodContext;
+use diagnose::trace::{
+    Block, Filter, Groups, Rules, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything,
 };
 use mesh::{Host, istio::defaults::LOG_GROUP, recognition::named};
 use nix::libc;
-use rules::{
-    Family,
-    report::NflogMessage,
-    routing::Object,
-    simulate::{At, Routing, View},
-};
-use sidecar_init::{
-    backend::{
-        self, Kernel,
-        nftables::{
-            Refusal,
-            tracing::{Aim, FIRST, LAST, TABLE, Tracing},
-        },
-    },
-    engine::RuleIndex,
-    sys::{nflog, nftrace, owner_ids::OwnerIds, process},
-};
-use std::{
-    collections::BTreeSet,
-    io,
-    os::fd::{AsFd, BorrowedFd},
-    time::SystemTime,
-};
+use rules::simulate::{At, Routing, View};
+use rules::{Family, report::NflogMessage, routing::Object};
+use sidecar_init::backend::nftables::tracing::{Aim, FIRST, LAST, TABLE, Tracing};
+use sidecar_init::backend::{self, Kernel};
+use sidecar_init::sys::{nflog, nftrace, process};
+use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::owner_ids::OwnerIds};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::{collections::BTreeSet, io, time::SystemTime};
 
 /// Packets that meet rules.
 pub(super) trait TraceSource: AsFd {

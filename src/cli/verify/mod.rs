@@ -8,30 +8,21 @@ pub(in crate::cli) use summary::VerifyReport;
 
 use super::manifest::{self, Subject};
 use super::noted::{self, NotedSettings};
-use super::rule_views::from_kernel;
 use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, host::System, logging::Stdout, report};
-use diagnose::explain::PodContext;
+use super::{Exit, host::System, logging::Stdout, report, rule_views::from_kernel};
 use diagnose::probe::{self, ProbeContext, Route};
-use diagnose::{Basis, status};
-use mesh::Problems;
-use mesh::sources::Dialect;
-use mesh::{CapturePolicy, OWNERS, Proxy};
-use rules::simulate::Verdict;
-use rules::{Family, Gid, Uid};
-use sidecar_init::{
-    engine::{
-        self, ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation,
-        ProbeTrial,
-    },
-    sys::{address, dial, namespace, route::is_loopback_up, route_lookup},
+use diagnose::{Basis, explain::PodContext, status};
+use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
+use rules::{Family, Gid, Uid, simulate::Verdict};
+use sidecar_init::engine::{
+    self, ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation,
+    ProbeTrial,
 };
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    slice, thread,
-    time::{Duration, Instant},
-};
+use sidecar_init::sys::route::is_loopback_up;
+use sidecar_init::sys::{address, dial, namespace, route_lookup};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+use std::{io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];

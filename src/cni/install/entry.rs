@@ -1,10 +1,9 @@
 //! Our entry in a network configuration, validated by the plugin's own parser before it is installed.
 
-use crate::cni::{
-    PLUGIN,
-    decision::resolve,
-    protocol::{ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb},
+use crate::cni::protocol::{
+    ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb,
 };
+use crate::cni::{PLUGIN, decision::resolve};
 use mesh::{InputProblem, settings::nearest, sources::Raw};
 use serde_json::{Map, Value, json};
 use std::{net::Ipv4Addr, path::PathBuf};

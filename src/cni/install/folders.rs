@@ -7,19 +7,12 @@ use super::folder;
 use super::replace::{self, CopiedProgram};
 use crate::cni::protocol::{KUBECONFIG, has_key};
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside};
-use nix::{
-    fcntl::{Flock, FlockArg},
-    libc::O_DIRECTORY,
-};
-use std::{
-    env,
-    fs::{self, File},
-    io,
-    net::SocketAddr,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::O_DIRECTORY;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{env, io, net::SocketAddr, time::Duration};
 
 /// Where the runtime looks.
 #[derive(Clone, Debug, PartialEq, Eq)]

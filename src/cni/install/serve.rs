@@ -8,16 +8,11 @@
 use super::neighbours::{CAUSES, InstallWarning};
 use crate::cni::counters;
 use crate::cni::counters::{BOUNDS, CallCounters, CniCounters, REPAIR};
-use std::{
-    collections::VecDeque,
-    fmt::Write as _,
-    io::{self, ErrorKind, Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{collections::VecDeque, fmt::Write as _, path::PathBuf, thread};
 
 /// How long a connection may take, from its start to the last byte of the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

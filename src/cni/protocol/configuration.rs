@@ -1,12 +1,9 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::environment::is_id;
-use super::{CniError, CniErrorCode, CniVersion, PluginFields, Verb, keys};
-use mesh::{
-    InputProblem, Setting,
-    pod::{EXCLUDED_NAMESPACES, configured},
-    sources::{Raw, duration},
-};
+use super::{CniError, CniErrorCode, CniVersion, PluginFields, Verb, environment::is_id, keys};
+use mesh::pod::{EXCLUDED_NAMESPACES, configured};
+use mesh::sources::{Raw, duration};
+use mesh::{InputProblem, Setting};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};

@@ -3,10 +3,8 @@
 
 use super::CniVersion;
 use mesh::settings::nearest;
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::{collections::HashSet, fmt};
 

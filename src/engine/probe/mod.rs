@@ -18,15 +18,9 @@ use crate::sys::wait;
 use attempt::ProbeAttempt;
 use listeners::ProbeListeners;
 use rules::Family;
-use std::{
-    io,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::net::{self as unix, UnixDatagram},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::os::unix::net::{self as unix, UnixDatagram};
+use std::time::{Duration, Instant};
+use std::{io, os::linux::net::SocketAddrExt, thread};
 use trial::Flows;
 
 /// Between two looks.

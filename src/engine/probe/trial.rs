@@ -1,13 +1,9 @@
 //! What is tried, and what is known of it then, by conntrack among others.
 
-use crate::sys::conntrack::Conntrack;
-use crate::sys::dial::NoCall;
+use crate::sys::{conntrack::Conntrack, dial::NoCall};
 use rules::{PortRange, Protocol};
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
+use std::{io, time::Duration};
 
 /// A connection or a datagram to try.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,18 +4,13 @@
 
 mod relay;
 
-use super::network::name_servers;
-use super::serve;
+use super::{network::name_servers, serve};
 pub(super) use relay::relay;
 use rules::{Family, Port, PortRange, Protocol};
-use std::{
-    fs::File,
-    io::{self, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::{fs::File, thread, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
 /// The proxy as the rules expect it.

@@ -4,11 +4,9 @@
 //! forwarded while the other continues. A reset is forwarded as a reset.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::{
-    io::{self, ErrorKind, Read, Write},
-    net::{Shutdown, TcpStream},
-    os::fd::AsFd,
-};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use sys::dial;
 
 const BUFFER: usize = 128 * 1024;

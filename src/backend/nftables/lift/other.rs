@@ -2,13 +2,9 @@
 
 use super::{Lifter, RegisterValue, verdict_action};
 use crate::backend::nftables::expression::{Expression, load_elsewhere};
-use crate::sys::{
-    header::*,
-    message::{attribute, ip, name, number, text},
-    netfilter::nfproto,
-};
-use rules::nft::Field;
-use rules::{Action, Family, PortRange};
+use crate::sys::message::{attribute, ip, name, number, text};
+use crate::sys::{header::*, netfilter::nfproto};
+use rules::{Action, Family, PortRange, nft::Field};
 
 /// Words of registers after the first: of 4 bytes each, and as many as a key that is understood has.
 const SECOND_WORD: u32 = NFT_REG32_00 + 1;
