@@ -178,7 +178,8 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bo
         (KumaVerb::Uninstall, false) => RunMode::Clean,
         (KumaVerb::Uninstall, true) => RunMode::PreviewClean,
     };
-    (Run { mode, backend, lock_wait, cni: run.cni || on_node, ..run }.noting(reader.raw), verbose)
+    let settings = if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() };
+    (Run { mode, backend, lock_wait, settings, cni: run.cni || on_node, ..run }, verbose)
 }
 
 /// The variant of the programs that are named, which have to be those of a family together.

@@ -111,14 +111,6 @@ impl Run {
         mesh::made(env!("CARGO_PKG_VERSION"), command, self.settings.clone(), &utc(SystemTime::now()))
     }
 
-    /// The same run with the settings of `raw` as the note.
-    pub(super) fn noting(self, raw: &Raw) -> Self {
-        Self {
-            settings: if self.mode == RunMode::Apply { mesh::settings_text(raw) } else { String::new() },
-            ..self
-        }
-    }
-
     /// The owner of the rules that are set; with `--replace`, rules of all other meshes are replaced.
     pub(super) fn owner(&self) -> Ownership {
         if self.replace { self.every_owner() } else { self.mesh.ownership() }

@@ -178,7 +178,10 @@ impl CallContext<'_> {
             let now = self.rule_owner(&key)?;
             if now == rule_owner {
                 if now == RuleOwner::Shared {
-                    return self.left_to_others(&key);
+                    // This record is removed, or the DEL of the other attachment would keep the rules for it.
+                    self.state.forget(&key).map_err(|error| state_write_error(&error))?;
+                    let why = "another attachment of the container has the rules";
+                    return Ok(Done::new("forgotten", why.to_owned()));
                 }
                 let summary = clean(&mut session)?;
                 self.forget(&key);
@@ -207,12 +210,6 @@ impl CallContext<'_> {
                 }
             },
         })
-    }
-
-    /// Keeps the rules for another attachment. This record is removed, or the DEL of that one would keep the rules for it.
-    fn left_to_others(&self, key: &AttachmentKey) -> Result<Done, CniError> {
-        self.state.forget(key).map_err(|error| state_write_error(&error))?;
-        Ok(Done::new("forgotten", "another attachment of the container has the rules".to_owned()))
     }
 
     fn forgotten(&self, key: &AttachmentKey, why: &str) -> Done {

@@ -1,7 +1,7 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
 //! The only place where `unsafe` is allowed: socket options need it, a few system calls, forks, signal dispositions,
-//! what comes before `main`.
+//! and what comes before `main`.
 
 pub mod address;
 pub mod conntrack;
