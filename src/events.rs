@@ -3,12 +3,8 @@
 //! No part of the program makes a span. A subscriber that keeps spans sets up tables for them first, which takes longer than
 //! all else that logging does in a run.
 
-use tracing::{
-    Event, Metadata, Subscriber,
-    level_filters::LevelFilter,
-    span::{Attributes, Id, Record},
-    subscriber::set_global_default,
-};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscriber::set_global_default};
 
 /// A front end's log.
 pub(crate) trait Log: Send + Sync + 'static {

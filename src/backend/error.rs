@@ -57,6 +57,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn netlink(what: &(impl ToString + ?Sized), source: io::Error) -> Self {
+        Self::Netlink { what: what.to_string(), source }
+    }
+
     /// The kind of the error with which the kernel refused a request; [`io::ErrorKind::Other`] for every other error.
     pub fn kind(&self) -> io::ErrorKind {
         match self {

@@ -3,28 +3,17 @@
 mod listing;
 mod questions;
 
-use super::{
-    Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant, flows,
-    iptables::{self, LegacyTables, Lock, Programs, RestoreProcess},
-    nftables::{ListingGeneration, Nftables, Tables},
-};
-use crate::sys::{
-    exec::Runner,
-    grace,
-    lock::{self, LockGuard},
-    namespace,
-    netfilter::lacks_netlink,
-    route::{FoundRoutes, NamespaceRouting},
-    xtables,
-};
+use super::iptables::{self, LegacyTables, Lock, Programs, RestoreProcess};
+use super::nftables::{ListingGeneration, Nftables, Tables};
+use super::{Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant};
+use crate::sys::lock::{self, LockGuard};
+use crate::sys::route::{FoundRoutes, NamespaceRouting};
+use crate::sys::{conntrack::Conntrack, exec::Runner, netfilter::lacks_netlink};
+use crate::sys::{grace, namespace, xtables};
 use listing::FamilyRules;
 use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
-use std::{
-    cell::OnceCell,
-    collections::{BTreeMap, BTreeSet},
-    io,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{cell::OnceCell, io, time::Duration};
 
 /// The network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so only
 /// that thread may use it, and only while it is in this namespace.
@@ -53,8 +42,8 @@ pub struct Kernel {
 impl Kernel {
     /// Connects to the kernel. Looks for programs only when they are needed.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
-        let routes =
-            NamespaceRouting::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
+        let routes = NamespaceRouting::open(owner)
+            .map_err(|source| Error::netlink("opening a netlink socket", source))?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());
         let runner = Runner::new(lock.timeout);
         Ok(Self {
@@ -101,7 +90,7 @@ impl Kernel {
         if self.nftables.is_none() {
             self.nftables = match Nftables::open(self.owner.table) {
                 Err(error) if lacks_netlink(&error) => return Ok(None),
-                opened => Some(opened.map_err(|source| netlink("opening a netlink socket", source))?),
+                opened => Some(opened.map_err(|source| Error::netlink("opening a netlink socket", source))?),
             };
         }
         Ok(self.nftables.as_mut())
@@ -114,7 +103,7 @@ impl Kernel {
     /// All tables of nf_tables; `None` where the kernel lacks nf_tables.
     fn look_at_tables(&mut self) -> Result<Option<Tables>, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(None) };
-        nftables.tables().map_err(|source| netlink("listing the tables of nf_tables", source))
+        nftables.tables().map_err(|source| Error::netlink("listing the tables of nf_tables", source))
     }
 
     fn commit_iptables(
@@ -153,7 +142,7 @@ impl Kernel {
 /// The legacy tables that exist. Where the kernel's list of them can't be read, those of `unlisted` are tried.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
     let tables = iptables::legacy_tables(family, unlisted)
-        .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
+        .map_err(|source| Error::netlink("asking for the tables of iptables-legacy", source))?;
     Ok((!tables.is_empty()).then_some(tables))
 }
 
@@ -166,8 +155,10 @@ impl Backend for Kernel {
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let FoundRoutes { ours, of_others, unexpected, lo_has_ipv6 } =
-            self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
+        let FoundRoutes { ours, of_others, unexpected, lo_has_ipv6 } = self
+            .routes
+            .read()
+            .map_err(|source| Error::netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot::default();
         snapshot.routes_of_others = of_others.into_iter().collect();
         snapshot.unexpected = unexpected.into_iter().collect();
@@ -182,10 +173,10 @@ impl Backend for Kernel {
         let tables = tables.unwrap_or_default();
         if let Some(nftables) = self.nftables()? {
             let table = nftables.read_among(&tables);
-            snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
+            snapshot.set_nftables(table.map_err(|source| Error::netlink("reading nf_tables", source))?);
             for other in owner.others() {
                 let table = nftables.read_named(&tables, other.table);
-                let table = table.map_err(|source| netlink("reading nf_tables", source))?;
+                let table = table.map_err(|source| Error::netlink("reading nf_tables", source))?;
                 snapshot.tables_joined.insert(other.table.to_owned(), table);
             }
         }
@@ -205,7 +196,8 @@ impl Backend for Kernel {
                 };
                 for (table, why) in unlistable {
                     let unlistable = self.needed_nftables()?.unlistable(family, table);
-                    let unlistable = unlistable.map_err(|source| netlink("reading nf_tables", source))?;
+                    let unlistable =
+                        unlistable.map_err(|source| Error::netlink("reading nf_tables", source))?;
                     let program = self.needed(variant)?.save(family)?.display().to_string();
                     snapshot
                         .unlistable
@@ -239,14 +231,20 @@ impl Backend for Kernel {
                 self.listing_generation.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }
-            CommitStep::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
-            CommitStep::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
-            CommitStep::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
+            CommitStep::Add(object) => {
+                self.routes.add(*object).map_err(|source| Error::netlink(step, source))
+            }
+            CommitStep::Adopt(object) => {
+                self.routes.adopt(*object).map_err(|source| Error::netlink(step, source))
+            }
+            CommitStep::Remove(object) => {
+                self.routes.remove(*object).map_err(|source| Error::netlink(step, source))
+            }
             CommitStep::RemoveInherited(entry) => {
-                self.routes.remove_entry(*entry).map_err(|source| netlink(step, source))
+                self.routes.remove_entry(*entry).map_err(|source| Error::netlink(step, source))
             }
             CommitStep::GiveBack(entry) => {
-                self.routes.give_back(*entry).map_err(|source| netlink(step, source))
+                self.routes.give_back(*entry).map_err(|source| Error::netlink(step, source))
             }
             CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(Error::from),
             CommitStep::CleanUnlistable(tables) => {
@@ -287,7 +285,7 @@ impl Backend for Kernel {
     }
 
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
-        flows::forget(stale).map_err(|source| netlink("forgetting flows", source))
+        forget(stale).map_err(|source| Error::netlink("forgetting flows", source))
     }
 }
 
@@ -303,6 +301,19 @@ fn separate_duplicates(
     }
 }
 
-fn netlink(what: &(impl ToString + ?Sized), source: io::Error) -> Error {
-    Error::Netlink { what: what.to_string(), source }
+/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; says how many. A resolver that keeps
+/// its socket open, as most do, would go on past rules that came later. Redirected flows are left alone: their entry leads
+/// answers back.
+fn forget(stale: &StaleFlows) -> io::Result<usize> {
+    let mut conntrack = Conntrack::open()?;
+    let mut forgotten = 0;
+    for &family in &stale.families {
+        for flow in conntrack.udp_flows(family)? {
+            if !flow.nated && stale.includes(flow.destination, flow.port, flow.zone) {
+                conntrack.forget(&flow)?;
+                forgotten += 1;
+            }
+        }
+    }
+    Ok(forgotten)
 }

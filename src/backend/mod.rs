@@ -5,19 +5,14 @@
 //! [`crate::engine`].
 
 mod error;
-mod flows;
 pub mod iptables;
 mod kernel;
 pub mod memory;
-mod name;
 pub mod nftables;
 mod snapshot;
 mod step;
-mod unlistable;
 
 pub use error::Error;
 pub use kernel::Kernel;
-pub use name::{BackendName, Variant};
-pub use snapshot::{Contents, Snapshot, of_iptables};
-pub use step::{Backend, CommitStep};
-pub use unlistable::{UnlistableRule, UnlistableTable};
+pub use snapshot::{Contents, Snapshot, UnlistableRule, UnlistableTable, of_iptables};
+pub use step::{Backend, BackendName, CommitStep, Variant};

@@ -1,6 +1,6 @@
 //! What a backend does: it reads a namespace, and commits one step after the other.
 
-use super::{Error, Snapshot, Variant, nftables::bytecode, of_iptables};
+use super::{Error, Snapshot, nftables::bytecode, of_iptables};
 use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{collections::BTreeSet, fmt};
@@ -48,21 +48,11 @@ pub enum CommitStep {
 impl CommitStep {
     /// What the changes of iptables' tables are to the programs of iptables; none for other steps.
     pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
-        match self {
-            Self::Iptables { variant, family, changes } => vec![(*variant, *family, changes)],
-            Self::Clear(families) => {
-                families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
-            }
-            Self::Nftables { .. }
-            | Self::Add(_)
-            | Self::Adopt(_)
-            | Self::Remove(_)
-            | Self::RemoveInherited(_)
-            | Self::GiveBack(_)
-            | Self::RemoveTables(_)
-            | Self::CleanUnlistable(_)
-            | Self::WaitForInFlight => Vec::new(),
+        if let Self::Iptables { variant, family, changes } = self {
+            return vec![(*variant, *family, changes)];
         }
+        let Self::Clear(families) = self else { return Vec::new() };
+        families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
     }
 
     /// The tables of nf_tables that the step changes, by family and name, those of iptables (nft) included.
@@ -73,22 +63,23 @@ impl CommitStep {
                 live.iter().chain(desired).map(|table| inet(&table.name)).collect()
             }
             Self::RemoveTables(names) => names.iter().map(inet).collect(),
-            Self::Iptables { .. } | Self::Clear(_) => {
+            Self::CleanUnlistable(tables) => {
+                tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
+            }
+            Self::Iptables { .. }
+            | Self::Clear(_)
+            | Self::Add(_)
+            | Self::Adopt(_)
+            | Self::Remove(_)
+            | Self::RemoveInherited(_)
+            | Self::GiveBack(_)
+            | Self::WaitForInFlight => {
                 let of_nft = self.changes().into_iter().filter(|(variant, ..)| *variant == Variant::Nft);
                 let tables = of_nft.flat_map(|(_, family, changes)| {
                     changes.iter().map(move |change| of_iptables(family, change.table))
                 });
                 tables.collect()
             }
-            Self::CleanUnlistable(tables) => {
-                tables.iter().map(|&(family, table)| of_iptables(family, table)).collect()
-            }
-            Self::Add(_)
-            | Self::Adopt(_)
-            | Self::Remove(_)
-            | Self::RemoveInherited(_)
-            | Self::GiveBack(_)
-            | Self::WaitForInFlight => Vec::new(),
         }
     }
 
@@ -192,4 +183,73 @@ pub trait Backend {
     /// # Errors
     /// When conntrack can't be read or refuses.
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error>;
+}
+
+/// One of the two kernel interfaces behind iptables. Rules of both can exist side by side, and all take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// The old interface, one program for each family.
+    Legacy,
+    /// iptables' syntax over nf_tables.
+    Nft,
+}
+
+impl Variant {
+    pub const ALL: [Self; 2] = [Self::Legacy, Self::Nft];
+
+    /// The variant of this name, which may lack `iptables-`.
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            "iptables-legacy" | "legacy" => Some(Self::Legacy),
+            "iptables-nft" | "nft" => Some(Self::Nft),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Legacy => "iptables-legacy",
+            Self::Nft => "iptables-nft",
+        })
+    }
+}
+
+/// What holds rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BackendName {
+    /// The programs of a variant of iptables.
+    Iptables(Variant),
+    /// A table of nf_tables, over netlink.
+    Nftables,
+}
+
+impl BackendName {
+    pub const ALL: [Self; 3] =
+        [Self::Iptables(Variant::Nft), Self::Iptables(Variant::Legacy), Self::Nftables];
+}
+
+impl fmt::Display for BackendName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iptables(variant) => variant.fmt(f),
+            Self::Nftables => f.write_str("nftables"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for variant in Variant::ALL {
+            let name = variant.to_string();
+            assert_eq!(Variant::named(&name), Some(variant));
+            assert_eq!(name.strip_prefix("iptables-").and_then(Variant::named), Some(variant));
+        }
+        assert_eq!(Variant::named("iptables"), None);
+    }
 }

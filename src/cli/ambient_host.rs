@@ -1,14 +1,13 @@
 //! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it when pods start and end;
 //! `apply` sets the rules in the pods.
 
-use super::run::Format;
-use super::{Exit, report, run, start_logging};
+use super::{Exit, report, run, run::Format, start_logging};
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
 use mesh::{Problems, RuleReason, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
-use sidecar_init::engine::{self, SnatChange, SnatSummary, Sources};
+use sidecar_init::engine::{self, SnatChange, SnatSummary};
 use std::{collections::BTreeSet, net::IpAddr};
 
 /// The action that the flags select.
@@ -90,7 +89,7 @@ fn action(reader: &mut SettingReader<'_>) -> HostAction {
         remove,
         v4,
         v6,
-        defaults: Sources { v4: defaults::PROBE_V4, v6: defaults::PROBE_V6 },
+        defaults: (defaults::PROBE_V4, defaults::PROBE_V6),
     })
 }
 
@@ -102,9 +101,10 @@ fn done(action: &HostAction) -> Result<AmbientHostReport, Error> {
             Ok(AmbientHostReport { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
         }
         HostAction::Change(change) => {
-            let SnatSummary { changed, pods, sources: Sources { v4, v6 } } = engine::change_snat(change)?;
-            let probe_addresses = vec![v4.into(), v6.into()];
-            Ok(AmbientHostReport { table, changed, pods: pods.into_iter().collect(), probe_addresses })
+            let SnatSummary { changed, content } = engine::change_snat(change)?;
+            let probe_addresses = vec![content.v4.into(), content.v6.into()];
+            let pods = content.pods.into_iter().collect();
+            Ok(AmbientHostReport { table, changed, pods, probe_addresses })
         }
     }
 }

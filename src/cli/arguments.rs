@@ -10,15 +10,11 @@ use super::tree::{Extent, HELP, VERSION};
 use super::{Exit, help, linkerd_init, report};
 use crate::cni;
 use command_line::errors;
-use mesh::Mesh;
 use mesh::settings::{self, Setting, SettingRow, nearest};
 use mesh::sources::pflag::{self, Flags, PflagWord};
-use mesh::{InputProblem, Problems, sources};
-use std::{
-    ffi::{OsStr, OsString},
-    mem,
-    path::Path,
-};
+use mesh::{InputProblem, Mesh, Problems, sources};
+use std::ffi::{OsStr, OsString};
+use std::{mem, path::Path};
 
 /// A call whose values are not validated yet.
 #[derive(Debug)]

@@ -1,15 +1,12 @@
-//! Commands that change the namespace: `apply`, `clean`, and the change that the drop-in makes.
+//! Commands that change the namespace: `apply`, `clean`, and the drop-in for `istio-iptables`.
 
 use super::run::{Format, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, logging, render, report};
+use super::{Exit, diff, logging, render, report, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
-use sidecar_init::{
-    backend,
-    engine::{self, ApplyPlan, Choice, OnDrift, Preference, Summary},
-    sys::namespace,
-};
+use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Preference, Summary};
+use sidecar_init::{backend, sys::namespace};
 use std::{error, mem, time::Instant};
 
 /// Why the namespace is not changed.
@@ -277,4 +274,39 @@ impl ChangeReport {
         }
         self
     }
+}
+
+/// The drop-in for `istio-iptables`.
+pub(super) fn drop_in(call: &ResolvedCall) -> Exit {
+    let ResolvedCall { capture, run, .. } = call;
+    if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
+        match namespace::is_host() {
+            Some(false) => {}
+            Some(true) => tracing::warn!(target: "iptables", "this is the machine's own network namespace"),
+            None => tracing::warn!(
+                target: "iptables",
+                "this may be the machine's own network namespace: /proc is needed to know"
+            ),
+        }
+    }
+    let done = match run.mode {
+        RunMode::Preview(form) => return render::preview(&**capture, form),
+        RunMode::PreviewClean => return preview_removal(run, run.mesh.ownership()),
+        RunMode::Clean => return exit(remove(run, run.mesh.ownership())),
+        RunMode::Apply => {
+            // Rules of ours that differ are an error, unless they may be reconciled.
+            let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
+            let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
+            let done = set(&run, "istio-iptables", capture, on_drift);
+            exit(done.map_err(|error| match error.downcast() {
+                Ok(refusal) => match *refusal {
+                    EngineError::Drift(compared) => diff::refused(&run, capture, compared).into(),
+                    other => other.into(),
+                },
+                Err(other) => other,
+            }))
+        }
+        RunMode::Nothing => Exit::Done,
+    };
+    if done == Exit::Done { verify::validated(call) } else { done }
 }

@@ -5,10 +5,8 @@ mod table;
 pub(super) use table::COMMANDS;
 
 use command_line::sections::Exits;
-use mesh::Mesh;
-use mesh::kuma::Kuma;
 use mesh::settings::{self, Setting, SettingRow, Topic};
-use mesh::sources::pflag::Flags;
+use mesh::{Mesh, kuma::Kuma, sources::pflag::Flags};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {

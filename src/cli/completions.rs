@@ -4,8 +4,7 @@
 //! come next, for the mesh and the command of the line. Flags without effect are not proposed.
 
 use super::arguments::{HelpRequest, Next, ParsedWord, Parser, with_command};
-use super::command::COMMANDS;
-use super::{Exit, help, logging::Stdout, report, run, start_logging, tree};
+use super::{Exit, command::COMMANDS, help, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
 use command_line::shell::{Proposals, Shell};
 use mesh::settings::{SettingKind, SettingRow, Topic};

@@ -1,15 +1,12 @@
 //! `sidecar-init diff`: what live rules and settings, or two settings, do differently, by packets and by rules.
 
 use super::data::{self, Encoding};
-use super::host::System;
 use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
-use super::rule_views;
 use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, change, logging::Stdout, report};
+use super::{Exit, change, host::System, logging::Stdout, report, rule_views};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
-use diagnose::explain::PodContext;
-use diagnose::{Basis, painted};
+use diagnose::{Basis, explain::PodContext, painted};
 use mesh::sources::{Dialect, Host, Raw, SettingReader, Source};
 use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
 use rules::{Ownership, drift::Reason};
@@ -56,10 +53,8 @@ fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Prob
         Ok(report) => report,
         Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
     };
-    let printed = match call.run.format {
-        Format::Text => report::text(&report.text(report::line_width(), prints_rules)),
-        Format::Data(encoding) => report::data(encoding, &report),
-    };
+    let text = || report.text(report::line_width(), prints_rules);
+    let printed = report::answer(call.run.format, &report, text);
     Ok(if printed == Exit::Done { exit(&report) } else { printed })
 }
 
@@ -231,7 +226,12 @@ fn with_live(
     let mut session = run.session(owner)?;
     let compared = session.check(&capture.desired())?;
     let before = change::warned(session.preceding_rules()?);
-    let others: Vec<OtherMesh> = compared.live.others(&owner, OWNERS).map(other_mesh).collect();
+    let others = compared.live.others(&owner, OWNERS).map(|(other, by_what)| OtherMesh {
+        mesh: other.mesh.into(),
+        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
+        remedy: engine::remedy_of(&other),
+    });
+    let others: Vec<OtherMesh> = others.collect();
     for OtherMesh { text, remedy, .. } in &others {
         tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
@@ -256,14 +256,6 @@ fn exit(report: &DiffReport) -> Exit {
         (false, _) => Exit::Drift,
         (true, false) => Exit::Failed,
         (true, true) => Exit::Done,
-    }
-}
-
-fn other_mesh((other, by_what): (Ownership, String)) -> OtherMesh {
-    OtherMesh {
-        mesh: other.mesh.into(),
-        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
-        remedy: engine::remedy_of(&other),
     }
 }
 

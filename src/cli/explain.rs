@@ -2,20 +2,17 @@
 
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
-use super::noted::Unread;
+use super::routes::KernelRoutes;
 use super::rule_views::{from_kernel, from_save};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, render, report, routes::KernelRoutes};
+use super::{Exit, host::System, logging::Stdout, noted::Unread, render, report};
 use command_line::columns;
 use diagnose::explain::{self, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, SubjectPacket, status};
-use mesh::settings::Topic;
 use mesh::sources::{Raw, SettingReader, Source};
-use mesh::{Capture, CapturePolicy};
-use mesh::{Problems, Setting};
-use rules::Family;
-use rules::simulate::Packet;
+use mesh::{Capture, CapturePolicy, Problems, Setting, settings::Topic};
+use rules::{Family, simulate::Packet};
 use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

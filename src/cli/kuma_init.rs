@@ -3,26 +3,18 @@
 //! Arguments and configuration files become settings here: flags override variables, which override files, and of two files
 //! the later one wins.
 
-use super::host::System;
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, change, report, start_logging, warn_by};
+use super::{Exit, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
 use mesh::kuma::{Kuma, keys, preview, unknown_user};
 use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
-use mesh::{CapturePolicy, Mesh};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
 use rules::number::unsigned;
-use sidecar_init::{
-    backend::Variant,
-    engine::{Choice, OnDrift, Preference},
-    sys::{exec::Runner, namespace},
-};
-use std::{
-    fs,
-    io::{self, Read},
-    path::Path,
-    time::Duration,
-};
+use sidecar_init::backend::Variant;
+use sidecar_init::engine::{Choice, OnDrift, Preference};
+use sidecar_init::sys::{exec::Runner, namespace};
+use std::io::{self, Read};
+use std::{fs, path::Path, time::Duration};
 
 /// The only component that can be installed.
 const COMPONENT: &str = "transparent-proxy";
@@ -186,7 +178,8 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bo
         (KumaVerb::Uninstall, false) => RunMode::Clean,
         (KumaVerb::Uninstall, true) => RunMode::PreviewClean,
     };
-    (Run { mode, backend, lock_wait, cni: run.cni || on_node, ..run }.noting(reader.raw), verbose)
+    let settings = if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() };
+    (Run { mode, backend, lock_wait, settings, cni: run.cni || on_node, ..run }, verbose)
 }
 
 /// The variant of the programs that are named, which have to be those of a family together.

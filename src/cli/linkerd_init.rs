@@ -4,14 +4,11 @@
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, report};
-use diagnose::lint::quick_check;
-use diagnose::trace::utc;
+use diagnose::{lint::quick_check, trace::utc};
 use mesh::linkerd::{self, Linkerd, commands};
 use mesh::sources::{Given, Raw, SettingReader, Source};
-use mesh::{Capture, Mesh};
-use mesh::{InputProblem, Problems, Setting};
-use rules::Family;
-use rules::number::unsigned;
+use mesh::{Capture, InputProblem, Mesh, Problems, Setting};
+use rules::{Family, number::unsigned};
 use sidecar_init::backend::Variant;
 use sidecar_init::engine::{Choice, OnDrift, Preference};
 use sidecar_init::sys::{exec, namespace, sysctl};

@@ -3,14 +3,14 @@
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
-use super::run;
-use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
+use super::{
+    Exit, logging::Stdout, namespace_to_enter, report, run, start_logging, status, warnings::lint_here,
+};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::lint::annotate::{self, FindingLocation};
 use diagnose::lint::{Level, all, lint, of_subject, text};
 use diagnose::{Basis, basis};
-use mesh::sources::SettingReader;
-use mesh::{Problems, Setting};
+use mesh::{Problems, Setting, sources::SettingReader};
 use serde::Serialize;
 use std::{fs, path::Path, slice};
 
@@ -69,7 +69,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
             // The reason is reported as a finding.
             Vec::new()
         } else if is_in_pod {
-            ipv6::lint(lint, &subject.raw, &call.capture)
+            lint_here(lint, &subject.raw, &call.capture)
         } else {
             lint(&subject.raw, &call.capture, &[])
         };

@@ -8,22 +8,14 @@ use mesh::sources::{Raw, Source};
 use mesh::{InputProblem, Problems, Setting};
 use nix::libc::O_NONBLOCK;
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use std::{
-    fmt::{self, Debug, Write as _},
-    fs::{File, OpenOptions},
-    io::{self, IsTerminal as _, Write as _},
-    os::unix::fs::OpenOptionsExt,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::SystemTime,
-};
-use tracing::{
-    Event, Level,
-    field::{Field, Visit},
-    level_filters::LevelFilter,
-};
+use std::fmt::{self, Debug, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{os::unix::fs::OpenOptionsExt, time::SystemTime};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, level_filters::LevelFilter};
 
 /// One place that lines go to.
 enum Sink {

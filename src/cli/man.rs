@@ -4,10 +4,9 @@ use super::command::{COMMANDS, CommandEntry};
 use super::{Exit, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
 use command_line::roff::{self, closing, entry, escaped, heading, paragraphs};
-use mesh::Mesh;
 use mesh::settings::{SettingKind, SettingRow};
 use mesh::sources::{Raw, SettingReader};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Mesh, Problems, Setting};
 use std::{fs, io, path::Path};
 
 const PROGRAM: &str = "sidecar-init";

@@ -1,9 +1,7 @@
 //! `-f FILE`: settings from the pods of a manifest.
 
 use super::data::{self, Answers, Encoding, ObjectAnswer, Tree, yaml};
-use super::host::System;
-use super::run::Logging;
-use super::{Exit, logging::Stdout, report, start_logging};
+use super::{Exit, host::System, logging::Stdout, report, run::Logging, start_logging};
 pub(super) use diagnose::{Subject, subject::each};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{InputProblem, Problems, Setting, visible};

@@ -9,20 +9,16 @@ mod command;
 mod completions;
 mod data;
 mod diff;
-mod exit;
 mod explain;
 mod help;
 mod host;
 mod install;
-mod ipv6;
-mod istio_iptables;
 mod kuma_init;
 mod linkerd_init;
 mod lint;
 mod logging;
 mod man;
 mod manifest;
-mod namespace;
 mod node;
 mod noted;
 mod paint;
@@ -44,20 +40,14 @@ mod warnings;
 use arguments::Invocation;
 use command::Command;
 use data::Encoding;
-use exit::Exit;
-use host::System;
+use host::{System, enter, enter_namespace, namespace_to_enter};
 use logging::{Stdout, start_logging};
 use manifest::{Subject, subjects};
-use mesh::settings::SettingRow;
-use mesh::sources::Raw;
-use mesh::{InputProblem, Problems, Setting};
-use namespace::{enter, enter_namespace, namespace_to_enter};
+use mesh::{InputProblem, Problems, Setting, settings::SettingRow, sources::Raw};
+use report::Exit;
 use run::{Preview, ResolvedCall, Run, RunMode};
-use std::{
-    cmp::Ordering,
-    ffi::{OsStr, OsString},
-    process::ExitCode,
-};
+use std::ffi::{OsStr, OsString};
+use std::{cmp::Ordering, process::ExitCode};
 use warnings::{warn, warn_by, warn_of};
 
 pub(crate) fn main() -> ExitCode {
@@ -199,9 +189,7 @@ fn run_command(
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             let subjects = subjects(raw, problems, files)?;
-            with_capture(&subjects, System::drop_in, Run::stdout, Run::form, |_, call| {
-                istio_iptables::run(call)
-            })
+            with_capture(&subjects, System::drop_in, Run::stdout, Run::form, |_, call| change::drop_in(call))
         }
     }
 }

@@ -6,13 +6,8 @@ use super::{Exit, command, report};
 use crate::cni::{NODE_PROGRAM, beside};
 use mesh::{InputProblem, Problems, sources::boolean};
 use sidecar_init::sys::exec;
-use std::{
-    ffi::{OsStr, OsString},
-    io,
-    os::unix::process::CommandExt,
-    path::PathBuf,
-    process::Command,
-};
+use std::ffi::{OsStr, OsString};
+use std::{io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 /// Why `sidecar-node` can't be started.
 #[derive(Debug, thiserror::Error)]

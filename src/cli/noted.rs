@@ -3,8 +3,7 @@
 use super::run::{self, Run};
 use super::{Exit, manifest::machine, report};
 use diagnose::{Basis, Subject};
-use mesh::Mesh;
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Mesh, Problems};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 

@@ -5,12 +5,8 @@ use super::manifest::{self, Subject, SubjectSection};
 use super::noted::{self, NotedSettings};
 use super::run::{self, Preview, ResolvedCall, Run};
 use super::{Exit, logging::Stdout, report};
-use mesh::sources::SettingReader;
-use mesh::{Capture, CapturePolicy};
-use mesh::{
-    Problems, Setting,
-    preview::{self, Printed},
-};
+use mesh::preview::{self, Printed};
+use mesh::{Capture, CapturePolicy, Problems, Setting, sources::SettingReader};
 use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
 use sidecar_init::engine::Choice;

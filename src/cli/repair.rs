@@ -1,18 +1,16 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them.
 
 use super::manifest::{self, Subject};
-use super::{Exit, change, run, run::ResolvedCall, verify, warn_of};
+use super::run::{self, ResolvedCall, Run};
+use super::{Exit, change, verify, warn_of};
 use crate::cni::{RepairTarget, count_repair};
 use diagnose::lint::brief;
-use mesh::sources::{Given, Raw};
+use mesh::sources::{Given, Raw, SettingReader};
 use mesh::{InputProblem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{engine::OnDrift, sys::namespace};
-use std::{
-    error,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::path::{Path, PathBuf};
+use std::{error, time::Instant};
 
 /// Why the container is not repaired.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +33,10 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     if problems.is_empty() {
         problems.extend(enter(raw, &container));
     }
-    let call = run::resolve_on_node(raw, &container, problems)?;
+    let mut reader = SettingReader::new(raw, problems);
+    let (run, logging) = run::read(&mut reader);
+    // It works on the node's file system, whatever the settings say.
+    let call = run::configured(reader, &container, Run { cni: true, ..run }, logging)?;
     manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
     let done = change::finish(&call.run, repaired(&call));
     // Trying packets takes a moment, in which the container would run without its rules.

@@ -2,19 +2,14 @@
 //! format is one for programs, and in a short form to the container runtime.
 
 use super::data::{self, Encoding};
-use super::{Exit, paint};
+use super::{paint, run::Format};
 use command_line::columns;
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
 use serde::Serialize;
-use std::{
-    error::Error,
-    fs::OpenOptions,
-    io::{self, Write},
-    iter,
-    os::unix::fs::OpenOptionsExt,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, process::ExitCode};
 
 /// Where Kubernetes reads why a container ended. It exists only in containers that have it mounted.
 const TERMINATION_LOG: &str = "/dev/termination-log";
@@ -50,9 +45,12 @@ pub(super) fn whole(text: &str) -> Exit {
     printed(at_once(text), "the answer", String::new())
 }
 
-/// Prints an answer for programs.
-pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
-    text(&data::document(encoding, answer))
+/// Prints an answer for people, or for programs.
+pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
+    text(&match format {
+        Format::Text => as_text(),
+        Format::Data(encoding) => data::document(encoding, answer),
+    })
 }
 
 /// Prints the report of a change. If that fails, the error says what was done nevertheless.
@@ -63,11 +61,6 @@ pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) ->
 /// The columns of a line on standard output before it is folded.
 pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
-}
-
-/// The same on standard error.
-pub(super) fn error_width() -> usize {
-    columns::of_line(&io::stderr())
 }
 
 /// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.
@@ -168,7 +161,7 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(data::line(failure).as_bytes()),
-        false => anstream::stderr().write_all(paint::error(text, error_width()).as_bytes()),
+        false => anstream::stderr().write_all(paint::error(text, columns::of_line(&io::stderr())).as_bytes()),
     };
     let short: String = anstream::adapter::strip_str(text)
         .to_string()
@@ -183,5 +176,24 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     {
         // A failure to write it is not worth a report.
         let _ = file.write_all(short.as_bytes());
+    }
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    Done = 0,
+    Failed = 1,
+    /// Nothing was touched.
+    BadInput = 2,
+    /// Something is not as expected: rules differ, other rules come first, or a connection ended otherwise.
+    Drift = 3,
+    /// The number that repair controllers look for.
+    ValidationFailed = 126,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
     }
 }

@@ -3,18 +3,13 @@
 use super::run::Run;
 use diagnose::compare::{self, Change, ComparedSide};
 use diagnose::explain::{PodContext, RuleView};
-use mesh::Capture;
-use mesh::recognition::named;
-use mesh::visible;
-use rules::Family;
-use rules::routing::Object;
+use mesh::{Capture, recognition::named, visible};
 use rules::saved::{Saved, saved};
 use rules::simulate::{LOOPBACK, Routing};
-use sidecar_init::{
-    backend, engine,
-    observe::local_marks,
-    sys::{address, link, namespace::lacks_ipv6, unread::unread},
-};
+use rules::{Family, routing::Object};
+use sidecar_init::sys::link::{self, unread};
+use sidecar_init::sys::{address, namespace::lacks_ipv6};
+use sidecar_init::{backend, engine, observe::local_marks};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// The rules of a listing; of the input's, where the file is `-`.
@@ -65,21 +60,16 @@ pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &PodC
     Routing { local_marks: local_marks(routes, family), addresses: pod.addresses.clone() }
 }
 
-/// The pod of the current namespace.
-fn pod_here(capture: &Capture) -> io::Result<PodContext> {
-    // What the mesh has put on `lo` is for its proxy alone.
-    let put_there = capture.owner().address.map(IpAddr::V6);
-    let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
-    Ok(PodContext::new(addresses, Some(&**capture)))
-}
-
 /// The packets that a configuration treats differently from the rules that are there.
 pub(super) fn changed_verdicts(
     run: &Run,
     capture: &Capture,
     desired: impl FnOnce(&PodContext) -> ComparedSide,
 ) -> Result<compare::Comparison, Box<dyn Error>> {
-    let pod = compare::pod(&[pod_here(capture)?]);
+    // What the mesh has put on `lo` is for its proxy alone.
+    let put_there = capture.owner().address.map(IpAddr::V6);
+    let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
+    let pod = compare::pod(&[PodContext::new(addresses, Some(&**capture))]);
     let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
     let mut comparison = compare::compare(&live, &desired(&pod), &pod);
     if lacks_ipv6(LOOPBACK) {

@@ -1,27 +1,18 @@
 //! The settings of a run, as opposed to those of capture.
 
-use super::data::Encoding;
-use super::logging::Stdout;
+use super::{data::Encoding, logging::Stdout};
 use diagnose::trace::utc;
 use mesh::istio::defaults::PROBE_PORT;
 pub(super) use mesh::preview::Preview;
-use mesh::settings::{
-    Setting,
-    levels::{IstioLogLevel, ScopeLevel, by_scope},
-};
+use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
 use mesh::sources::{Host, Raw, SettingReader, duration};
-use mesh::{Capture, Mesh};
-use mesh::{InputProblem, Problems};
+use mesh::{Capture, InputProblem, Mesh, Problems, settings::Setting};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
-use sidecar_init::{
-    backend::{self, Kernel, Variant, iptables::Lock},
-    engine::{Choice, Preference, Session},
-    sys::exec,
-};
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use sidecar_init::backend::{self, Kernel, Variant};
+use sidecar_init::engine::{Choice, Preference, Session};
+use sidecar_init::{backend::iptables::Lock, sys::exec};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,14 +111,6 @@ impl Run {
         mesh::made(env!("CARGO_PKG_VERSION"), command, self.settings.clone(), &utc(SystemTime::now()))
     }
 
-    /// The same run with the settings of `raw` as the note.
-    pub(super) fn noting(self, raw: &Raw) -> Self {
-        Self {
-            settings: if self.mode == RunMode::Apply { mesh::settings_text(raw) } else { String::new() },
-            ..self
-        }
-    }
-
     /// The owner of the rules that are set; with `--replace`, rules of all other meshes are replaced.
     pub(super) fn owner(&self) -> Ownership {
         if self.replace { self.every_owner() } else { self.mesh.ownership() }
@@ -181,17 +164,6 @@ pub(super) fn resolve(
 pub(super) fn finish(mut reader: SettingReader<'_>, host: &dyn Host) -> Result<ResolvedCall, Problems> {
     let (run, logging) = read(&mut reader);
     configured(reader, host, run, logging)
-}
-
-/// The same on the node's file system, regardless of the settings.
-pub(super) fn resolve_on_node(
-    raw: &Raw,
-    host: &dyn Host,
-    before: Vec<InputProblem>,
-) -> Result<ResolvedCall, Problems> {
-    let mut reader = SettingReader::new(raw, before);
-    let (run, logging) = read(&mut reader);
-    configured(reader, host, Run { cni: true, ..run }, logging)
 }
 
 /// Reads the settings of capture, for a run that was read before.

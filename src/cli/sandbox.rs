@@ -1,17 +1,15 @@
 //! `sidecar-init sandbox`: the rules at work in a temporary pod, which the crate `sandbox` makes.
 
-use super::host::System;
 use super::manifest::{self, Subject};
 use super::run::{self, Logging, Run};
-use super::{Exit, logging::Stdout, report, start_logging};
-use mesh::settings::Topic;
+use super::{Exit, host::System, logging::Stdout, report, start_logging};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
-use mesh::{CapturePolicy, Mesh, quoted};
-use mesh::{Problems, Setting};
+use mesh::{CapturePolicy, Mesh, Problems, Setting, quoted, settings::Topic};
 use rules::{Gid, Uid};
 use sandbox::{Frontend, RunAs, SandboxOptions};
 use sidecar_init::engine::Choice;
-use std::{error::Error, ffi::OsString, io, net::IpAddr, net::SocketAddr, process};
+use std::net::{IpAddr, SocketAddr};
+use std::{error::Error, ffi::OsString, io, process};
 
 /// A call with its settings, resolved.
 struct SandboxCall<'a> {

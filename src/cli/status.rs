@@ -1,30 +1,21 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
-mod screen;
-
 use super::run::{self, Format, Run};
-use super::{Exit, logging::Stdout, report, start_logging};
+use super::{Exit, data, logging::Stdout, report, start_logging};
 use command_line::columns;
 use diagnose::finding::{FindingReport, reports};
-use diagnose::status::CaptureStatus;
+use diagnose::{Style, status::CaptureStatus, trace::utc};
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{Problems, Setting};
 use rules::finding::Level;
-use screen::Screen;
 use serde::Serialize;
-use sidecar_init::{
-    backend, engine,
-    observe::{NamespaceObserver, NodeObserver, ObserverSettings},
-    sys::{
-        lookup::LookupPlaces,
-        process,
-        wait::{Requests, Woken},
-    },
-};
-use std::{
-    io,
-    time::{Duration, Instant, SystemTime},
-};
+use sidecar_init::observe::{NamespaceObserver, NodeObserver, ObserverSettings};
+use sidecar_init::sys::wait::{Requests, Woken};
+use sidecar_init::sys::{lookup::LookupPlaces, process};
+use sidecar_init::{backend, engine};
+use std::io::{self, IsTerminal, Write};
+use std::panic;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The default time between two readings.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -97,10 +88,7 @@ fn view(run: &Run) -> ObserverSettings {
 
 fn once(run: &Run, verbose: bool) -> Result<Exit, StatusFailure> {
     let status = NamespaceObserver::open(&view(run))?.look()?;
-    let printed = match run.format {
-        Format::Text => report::text(&status.text(columns::of_terminal(), verbose)),
-        Format::Data(encoding) => report::data(encoding, &status),
-    };
+    let printed = report::answer(run.format, &status, || status.text(columns::of_terminal(), verbose));
     let is_in_place = status.capturing == Some(true) && !status.has_changed();
     Ok(exit(printed, status.fails(), is_in_place))
 }
@@ -116,10 +104,8 @@ fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
 /// Shows what the kernel and its programs support.
 fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
     let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
-    let printed = match run.format {
-        Format::Text => report::text(&diagnose::lint::text(&findings, columns::of_terminal())),
-        Format::Data(encoding) => report::data(encoding, &KernelReport { findings: &findings }),
-    };
+    let text = || diagnose::lint::text(&findings, columns::of_terminal());
+    let printed = report::answer(run.format, &KernelReport { findings: &findings }, text);
     Ok(exit(printed, findings.iter().any(|finding| finding.level == Level::Failure), true))
 }
 
@@ -134,10 +120,8 @@ pub(super) struct KernelReport<'a> {
 fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     let overview =
         NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
-    let printed = match run.format {
-        Format::Text => report::text(&overview.text(columns::of_terminal(), SystemTime::now())),
-        Format::Data(encoding) => report::data(encoding, &overview),
-    };
+    let text = || overview.text(columns::of_terminal(), SystemTime::now());
+    let printed = report::answer(run.format, &overview, text);
     Ok(exit(printed, overview.fails(), !overview.has_drifted()))
 }
 
@@ -172,4 +156,82 @@ fn watch(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFai
             return Ok(Exit::Done);
         }
     }
+}
+
+/// The terminal's other screen, and no cursor in it: what was on the first one is there again afterwards.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
+const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+const REDRAW: &[u8] = b"\x1b[H\x1b[J";
+
+/// The output. On drop, the last status remains on the terminal.
+struct Screen {
+    format: Format,
+    interval: Duration,
+    is_terminal: bool,
+    last: String,
+}
+
+impl Screen {
+    /// Takes the terminal, if there is one and the text is for people.
+    fn open(format: Format, interval: Duration) -> io::Result<Self> {
+        let is_terminal = io::stdout().is_terminal() && format == Format::Text;
+        if is_terminal {
+            control(ENTER)?;
+            // A panic may end the process without dropping anything.
+            let report = panic::take_hook();
+            panic::set_hook(Box::new(move |panic| {
+                let _ = control(LEAVE);
+                report(panic);
+            }));
+        }
+        Ok(Self { format, interval, is_terminal, last: String::new() })
+    }
+
+    /// Shows an answer: the text of it for so many columns, or its data.
+    fn show<T: Serialize>(&mut self, answer: &T, text: impl FnOnce(&T, usize) -> String) -> io::Result<()> {
+        if let Format::Data(encoding) = self.format {
+            return report::at_once(&data::one_of_many(encoding, answer));
+        }
+        let at = utc(SystemTime::now());
+        let at = at.split('.').next().unwrap_or_default();
+        let head = format!("{at}Z, every {:?}", self.interval);
+        self.last = format!("{}\n{}", Style::Quiet.paint(head), text(answer, columns::of_terminal()));
+        if self.is_terminal {
+            control(REDRAW)?;
+            return report::at_once(&within(&self.last, height()));
+        }
+        report::at_once(&format!("{}\n", self.last))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            // A terminal that can't be restored is gone.
+            let _ = control(LEAVE).and_then(|()| report::at_once(&self.last));
+        }
+    }
+}
+
+/// The lines that there are.
+fn height() -> usize {
+    terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| usize::from(height.0))
+}
+
+/// The first lines, as many as there is room for.
+fn within(text: &str, height: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() <= height {
+        return lines.join("\n");
+    }
+    let shown = height.saturating_sub(1);
+    let more = format!(".. {} more lines, in a higher terminal", lines.len() - shown);
+    format!("{}\n{}", lines[..shown].join("\n"), Style::Quiet.paint(more))
+}
+
+/// Writes control sequences, which are needed with and without colours.
+fn control(sequence: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(sequence)?;
+    out.flush()
 }

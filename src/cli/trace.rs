@@ -1,25 +1,18 @@
 //! `sidecar-init trace`: packets as they meet rules, each with its end.
 
-mod known;
 mod sources;
 
-use super::data;
 use super::run::{self, Format, Run};
-use super::{Exit, logging::Stdout, report, start_logging};
-use diagnose::explain::VerdictKind;
-use diagnose::trace::{Block, Filter};
-use known::KnownRules;
-use mesh::istio::defaults::LOG_GROUP;
+use super::{Exit, data, logging::Stdout, report, start_logging};
+use diagnose::{explain::VerdictKind, trace::Filter};
 use mesh::sources::{Raw, SettingReader, duration};
-use mesh::{InputProblem, Problems, RuleReason, Setting};
+use mesh::{InputProblem, Problems, RuleReason, Setting, istio::defaults::LOG_GROUP};
 use nix::libc;
 use sidecar_init::backend::nftables::Refusal;
 use sidecar_init::sys::wait::{Requests, Woken};
-use sources::{Enabled, Reports, TraceSource};
-use std::{
-    io,
-    time::{Duration, Instant, SystemTime},
-};
+use sources::{Enabled, KnownRules, Reports, TraceSource};
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often to check for packets whose reports have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -129,7 +122,10 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
         }
         blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
         for block in blocks.iter().filter(|block| options.filter.takes(block)) {
-            print(block, options.run.format)?;
+            report::at_once(&match options.run.format {
+                Format::Text => block.text(report::line_width()),
+                Format::Data(encoding) => data::one_of_many(encoding, block),
+            })?;
             shown += 1;
             if options.count == Some(shown) {
                 return Ok(());
@@ -139,11 +135,4 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
             return Ok(());
         }
     }
-}
-
-fn print(block: &Block, format: Format) -> io::Result<()> {
-    report::at_once(&match format {
-        Format::Text => block.text(report::line_width()),
-        Format::Data(encoding) => data::one_of_many(encoding, block),
-    })
 }

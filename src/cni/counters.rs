@@ -1,21 +1,19 @@
-//! Counters of calls, outcomes and durations, stored in the state directory for metrics.
+//! Counters of calls and repairs, their outcomes and durations, stored in the state directory for metrics; and the container
+//! that is repaired, seen from the node.
 //!
 //! `counters.json` is read, changed and put in place under a separate lock.
 
 use super::files::{self, Durability, Links, UnreadableFile};
-use nix::{
-    fcntl::{Flock, FlockArg},
-    libc::{O_NOFOLLOW, O_NONBLOCK},
-};
+use super::protocol::Places;
+use super::watch::{TRACE_TIMEOUT, within};
+use mesh::{Host, sources::name_servers};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io,
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-    time::Duration,
-};
+use sidecar_init::sys::{address, process};
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, io, net::IpAddr, os::unix::fs::OpenOptionsExt, time::Duration};
 
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
@@ -84,6 +82,49 @@ impl CniCounters {
             BOUNDS.iter().position(|bound| milliseconds <= f64::from(*bound)).unwrap_or(BOUNDS.len());
         calls.buckets[bucket] += 1;
     }
+}
+
+/// A container, by one of its processes or by its network namespace alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RepairTarget {
+    Process(u32),
+    Namespace(PathBuf),
+}
+
+impl RepairTarget {
+    /// The path of its network namespace.
+    pub(crate) fn namespace(&self) -> PathBuf {
+        match self {
+            Self::Process(id) => Path::new("/proc").join(id.to_string()).join("ns/net"),
+            Self::Namespace(path) => path.clone(),
+        }
+    }
+}
+
+/// Answers for a thread in the container's network namespace and on the node's file system.
+impl Host for RepairTarget {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        address::all()
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        match self {
+            Self::Process(id) => Ok(name_servers(&process::read_as(
+                &Path::new("/proc").join(id.to_string()),
+                "etc/resolv.conf",
+            )?)),
+            Self::Namespace(_) => Err(io::Error::other("a namespace has none; name a process with --pid")),
+        }
+    }
+}
+
+/// Counts a repair, in the given state directory or the default one, if it exists.
+pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Duration) -> io::Result<()> {
+    let folder = state.map_or_else(|| Places::default().state, Path::to_owned);
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    within(TRACE_TIMEOUT, move || count(&folder, REPAIR, outcome, took))
 }
 
 #[cfg(test)]

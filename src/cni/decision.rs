@@ -1,11 +1,9 @@
 //! Whether a container's traffic is captured, and by which settings, from the runtime's call and the network configuration.
 
 use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, PluginConfiguration, RuntimePod};
-use mesh::{
-    Capture, Host, InputProblem, Setting,
-    pod::{self, annotated},
-    sources::{Given, Raw, SettingReader, Source},
-};
+use mesh::pod::{self, annotated};
+use mesh::sources::{Given, Raw, SettingReader, Source};
+use mesh::{Capture, Host, InputProblem, Setting};
 use std::{io, net::IpAddr, path::Path};
 
 /// What to do for a container.

@@ -2,14 +2,11 @@
 //! opening a pipe waits for a writer, and a device may never end.
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
-use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, ErrorKind, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
-    process,
-    time::{Duration, SystemTime},
-};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::time::{Duration, SystemTime};
+use std::{path::Path, process};
 
 /// What the names of unfinished files start with. No attachment's does: ids start with a letter or digit.
 const UNFINISHED: &str = ".new-";

@@ -1,23 +1,21 @@
-//! The log: a line of JSON for each call, to a file that is rotated by size, or to the journal.
+//! The log: a line of JSON for each call, to a file that is rotated by size, or to the journal; with the warnings of the engine
+//! and of the mesh.
 
 use super::protocol::{LogTarget, Places};
+use crate::events::{Log, log_to};
 use diagnose::trace::utc;
-use nix::{
-    fcntl::{Flock, FlockArg},
-    libc::O_NONBLOCK,
-};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::O_NONBLOCK;
 use serde::Serialize;
-use std::{
-    ffi::OsString,
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::{
-        fs::{MetadataExt, OpenOptionsExt},
-        net::UnixDatagram,
-    },
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::fmt::{Debug, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use std::{ffi::OsString, os::unix::net::UnixDatagram, path::Path};
+use tracing::field::{Field, Visit};
+use tracing::{Event, level_filters::LevelFilter};
 
 /// The log entry of a call. Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -60,7 +58,7 @@ pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Res
         LogTarget::None => Ok(()),
         LogTarget::Journal => {
             // A field ends with its line, and JSON on one line has no other.
-            let failed = line.outcome == super::FAILED;
+            let failed = line.outcome == super::watch::FAILED;
             let priority = if failed { 3 } else { 6 };
             let message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=sidecar-cni\nMESSAGE={text}\n");
             let socket = UnixDatagram::unbound()?;
@@ -112,6 +110,47 @@ fn rotate(path: &Path, file: File) -> io::Result<()> {
     let mut aside = OsString::from(path);
     aside.push(".1");
     fs::rename(path, aside)
+}
+
+static COLLECTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+pub(super) fn collect_warnings() {
+    log_to(Collector);
+}
+
+pub(super) fn warnings() -> Vec<String> {
+    COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+struct Collector;
+
+impl Log for Collector {
+    fn level(&self, _: &str) -> LevelFilter {
+        self.max_level()
+    }
+
+    fn max_level(&self) -> LevelFilter {
+        LevelFilter::WARN
+    }
+
+    fn write(&self, event: &Event<'_>) {
+        let mut text = WarningText(String::new());
+        event.record(&mut text);
+        COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
+    }
+}
+
+/// The message, then the other fields.
+struct WarningText(String);
+
+impl Visit for WarningText {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let written = match field.name() {
+            "message" => write!(self.0, "{value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+        written.expect("a text takes whatever is written to it");
+    }
 }
 
 #[cfg(test)]

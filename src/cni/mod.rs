@@ -7,40 +7,39 @@
 mod counters;
 mod decision;
 mod files;
-mod help;
 pub(crate) mod install;
 mod log;
-mod lookup;
 mod namespace;
-mod node;
-mod outcome;
-mod programs;
 mod protocol;
-mod repair;
 mod state;
 mod verbs;
-mod warnings;
 mod watch;
 
-pub(crate) use help::help;
-pub(crate) use programs::{COMMAND, NODE_PROGRAM, PLUGIN, beside};
-pub(crate) use repair::{RepairTarget, count_repair};
+pub(crate) use counters::{RepairTarget, count_repair};
 
-use outcome::{Done, FAILED, Undo};
+pub(crate) use protocol::help;
 use protocol::{
     AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration,
     PluginFields,
 };
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::AttachmentStore;
-use std::{
-    env,
-    io::{self, IsTerminal, Read},
-    path::Path,
-    process::ExitCode,
-};
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::{env, process::ExitCode};
 use verbs::CallContext;
-use watch::TimedCall;
+use watch::{Done, TimedCall};
+
+/// The command, and the name by which the program is this plugin.
+pub(crate) const COMMAND: &str = "cni";
+pub(crate) const PLUGIN: &str = "sidecar-cni";
+/// The program that speaks to the API server.
+pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
+
+/// A program that was installed beside us.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    env::current_exe().unwrap_or_default().with_file_name(name)
+}
 
 /// Whether a runtime calls: by the command, by the plugin's name, or by nothing but the variable that it sets.
 pub(crate) fn is_called() -> bool {
@@ -57,7 +56,7 @@ pub(crate) fn is_called() -> bool {
 }
 
 pub(crate) fn main() -> ExitCode {
-    warnings::collect();
+    log::collect_warnings();
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "state", "a limit of file sizes may end this call: {error}");
     }
@@ -104,8 +103,8 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     match &request {
         CniRequest::Add(target, netns) => context.add(target, netns, &configuration),
         CniRequest::Check(target, netns) => context.check(target, netns, &configuration),
-        CniRequest::Gc => node::gc(&configuration, &state),
-        CniRequest::Status => node::status(&configuration, &state, timeout),
+        CniRequest::Gc => verbs::gc(&configuration, &state),
+        CniRequest::Status => verbs::status(&configuration, &state, timeout),
         CniRequest::Del(..) | CniRequest::Version => unreachable!("these are answered above"),
     }
 }

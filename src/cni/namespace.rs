@@ -4,16 +4,10 @@ use super::protocol::{CniError, CniErrorCode};
 use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
 use rules::Ownership;
-use sidecar_init::{
-    backend::{self, iptables::Lock, nftables::Nftables},
-    engine::{self, Choice, Session},
-    sys::{
-        address,
-        lock::LockError,
-        namespace::{self, OpenNamespace},
-        netfilter::lacks_netlink,
-    },
-};
+use sidecar_init::engine::{self, Choice, Session};
+use sidecar_init::sys::namespace::{self, OpenNamespace};
+use sidecar_init::sys::{address, lock::LockError, netfilter::lacks_netlink};
+use sidecar_init::{backend, backend::iptables::Lock, backend::nftables::Nftables};
 use std::{io, net::IpAddr, path::Path, time::Duration};
 
 /// `made.command` in the table record that ADD writes.

@@ -7,19 +7,14 @@
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, MAX_BYTES};
-use mesh::{
-    Mesh,
-    settings::{self, Setting},
-    sources::{Given, Raw, Source},
-};
+use mesh::Mesh;
+use mesh::settings::{self, Setting};
+use mesh::sources::{Given, Raw, Source};
 use serde::{Deserialize, Serialize};
 use sidecar_init::engine::Choice;
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, ErrorKind},
-    path::{Path, PathBuf},
-};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, fs};
 
 /// The folder of a node's attachments.
 #[derive(Clone)]

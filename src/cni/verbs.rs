@@ -1,20 +1,23 @@
-//! What each verb does for an attachment: ADD sets the rules, CHECK compares them, DEL removes them.
+//! What each verb does: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
+//!
+//! Where a kubeconfig is configured, pods are read from the API server. The plugin has no client, because TLS would make the
+//! binary half as large again. It starts `sidecar-node`, which is installed next to it: that retries within its time limit,
+//! reads tokens again, logs none, and prints a manifest.
 
-use super::{
-    Done,
-    decision::{CaptureDecision, ResolvedCapture, decide, resolve},
-    lookup,
-    namespace::{self, ADD_COMMAND, Entered, choice, enter_existing},
-    protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration},
-    state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord},
-};
+use super::decision::{CaptureDecision, PodReference, ResolvedCapture, decide, resolve};
+use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
+use super::protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
+use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
+use super::{NODE_PROGRAM, watch::Done};
+use mesh::pod::{self, Pod, annotated};
 use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
+use nix::unistd::{AccessFlags, access};
 use rules::desired::Desired;
 use sidecar_init::engine::{Choice, Session, Summary};
-use std::{
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use sidecar_init::sys::exec::{ExecError, Runner};
+use sidecar_init::sys::namespace::within_new;
+use std::time::{Duration, SystemTime};
+use std::{net::Ipv4Addr, path::Path};
 
 /// Why a container is skipped whose settings are valid.
 const CAPTURES_NOTHING: &str = "its settings capture nothing";
@@ -94,7 +97,7 @@ impl CallContext<'_> {
         // The rest of the time is for setting the rules.
         let time = self.timeout.mul_f64(0.75);
         decide(configuration, &target.pod, |kubeconfig, pod| {
-            lookup::pod(&super::beside(super::NODE_PROGRAM), kubeconfig, pod, time)
+            ask_for_pod(&super::beside(NODE_PROGRAM), kubeconfig, pod, time)
         })
     }
 
@@ -175,7 +178,10 @@ impl CallContext<'_> {
             let now = self.rule_owner(&key)?;
             if now == rule_owner {
                 if now == RuleOwner::Shared {
-                    return self.left_to_others(&key);
+                    // This record is removed, or the DEL of the other attachment would keep the rules for it.
+                    self.state.forget(&key).map_err(|error| state_write_error(&error))?;
+                    let why = "another attachment of the container has the rules";
+                    return Ok(Done::new("forgotten", why.to_owned()));
                 }
                 let summary = clean(&mut session)?;
                 self.forget(&key);
@@ -204,12 +210,6 @@ impl CallContext<'_> {
                 }
             },
         })
-    }
-
-    /// Keeps the rules for another attachment. This record is removed, or the DEL of that one would keep the rules for it.
-    fn left_to_others(&self, key: &AttachmentKey) -> Result<Done, CniError> {
-        self.state.forget(key).map_err(|error| state_write_error(&error))?;
-        Ok(Done::new("forgotten", "another attachment of the container has the rules".to_owned()))
     }
 
     fn forgotten(&self, key: &AttachmentKey, why: &str) -> Done {
@@ -352,6 +352,129 @@ fn state_write_error(error: &std::io::Error) -> CniError {
     CniError::caused(CniErrorCode::Io, "the state directory can't be written (state_dir)", error)
 }
 
-pub(super) fn state_read_error(error: &std::io::Error) -> CniError {
+fn state_read_error(error: &std::io::Error) -> CniError {
     CniError::caused(CniErrorCode::Io, "the state directory can't be read (state_dir)", error)
+}
+
+/// GC: removes the records of attachments that the runtime does not list.
+pub(super) fn gc(configuration: &PluginConfiguration<'_>, state: &AttachmentStore) -> Result<Done, CniError> {
+    let Some(valid) = &configuration.valid else {
+        let details =
+            "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
+        return Err(CniError::new(
+            CniErrorCode::Configuration,
+            "GC is called without valid attachments",
+            details,
+        ));
+    };
+    let mut left = Vec::new();
+    let mut forgotten = 0;
+    for key in state.keys().map_err(|error| state_read_error(&error))? {
+        if key.network != configuration.name || valid.contains(&key.attachment) {
+            continue;
+        }
+        match state.forget(&key) {
+            Ok(_) => forgotten += 1,
+            Err(error) => {
+                left.push(format!("{} {}: {error}", key.attachment.container, key.attachment.interface));
+            }
+        }
+    }
+    state.sweep().map_err(|error| state_read_error(&error))?;
+    match left.is_empty() {
+        true => Ok(Done::new("collected", format!("{forgotten} attachments forgotten"))),
+        false => Err(CniError::new(
+            CniErrorCode::Io,
+            "attachments can't be forgotten (state_dir)",
+            left.join("\n"),
+        )),
+    }
+}
+
+/// STATUS: whether ADD could serve. It sets rules in a new namespace to find out.
+pub(super) fn status(
+    configuration: &PluginConfiguration<'_>,
+    state: &AttachmentStore,
+    timeout: Duration,
+) -> Result<Done, CniError> {
+    let unavailable =
+        |what: &str, fault: &dyn std::error::Error| CniError::caused(CniErrorCode::NotAvailable, what, fault);
+    let writable = state.prepare().and_then(|()| Ok(access(state.folder(), AccessFlags::W_OK)?));
+    writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
+    let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
+    let raw = configuration.capture.clone().unwrap_or(sample);
+    let ResolvedCapture { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
+        .map_err(|fault| CniError { code: CniErrorCode::NotAvailable, ..fault })?;
+    let tried = within_new(|| {
+        // ADD refuses where it is not known whether the namespace is the runtime's own.
+        namespace::refuse_host_namespace()
+            .map_err(|text| CniError::new(CniErrorCode::NotAvailable, text, ""))?;
+        namespace::open(timeout, capture.owner(), namespace::choice(configuration.backend))?
+            .apply(&capture.desired())
+            .map_err(|error| namespace::engine_error("rules can't be set in a new namespace", &error))
+    });
+    match tried {
+        Ok(Ok(summary)) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
+        Ok(Err(fault)) => Err(CniError { code: CniErrorCode::NotAvailable, ..fault }),
+        Err(error) => {
+            Err(unavailable("no network namespace can be made or entered; CAP_SYS_ADMIN is needed", &error))
+        }
+    }
+}
+
+/// The exit code of `sidecar-node` for wrong arguments.
+const BAD_INPUT: i32 = 2;
+
+/// Reads a pod by a program, in at most this time.
+///
+/// # Errors
+/// When the pod can't be read. The runtime may try again, unless the kubeconfig is wrong.
+fn ask_for_pod(
+    program: &Path,
+    kubeconfig: &Path,
+    PodReference { namespace, name }: PodReference<'_>,
+    time: Duration,
+) -> Result<Pod, CniError> {
+    let kubeconfig = kubeconfig.to_string_lossy();
+    let milliseconds = time.as_millis().to_string();
+    let arguments = [
+        "pod",
+        "--kubeconfig",
+        &kubeconfig,
+        "--namespace",
+        namespace,
+        "--name",
+        name,
+        "--timeout",
+        &milliseconds,
+    ];
+    let output = Runner::new(time).run(program, &arguments).map_err(|error| unknown(&error))?;
+    let unreadable = "what the API server knows of the pod can't be read";
+    let objects = pod::objects("the pod", &output.stdout)
+        .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
+    match objects.into_iter().next() {
+        Some(object) => Ok(object.pod),
+        None => Err(CniError::new(CniErrorCode::TryAgain, unreadable, "it is none")),
+    }
+}
+
+fn unknown(error: &ExecError) -> CniError {
+    let what = "the pod can't be read from the API server (kubeconfig)";
+    match error {
+        ExecError::Start { .. } => CniError::caused(
+            CniErrorCode::NotAvailable,
+            format!("{what}: {NODE_PROGRAM} belongs beside the plugin"),
+            error,
+        ),
+        ExecError::Late { .. } | ExecError::Long { .. } => {
+            CniError::caused(CniErrorCode::TryAgain, what, error)
+        }
+        ExecError::Status { status, stderr, .. } => {
+            let code = match status.code() {
+                Some(BAD_INPUT) => CniErrorCode::Configuration,
+                Some(_) | None => CniErrorCode::TryAgain,
+            };
+            CniError::new(code, format!("{what}: {}", stderr.trim()), "")
+        }
+    }
 }

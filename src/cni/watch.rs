@@ -3,24 +3,15 @@
 //! A thread waits for that time. Only the first of the two to finish writes a result. Where time is
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
 
-use super::{
-    Done, FAILED, Undo, counters,
-    log::{self, LogEntry},
-    protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb},
-    warnings,
-};
+use super::counters;
+use super::log::{self, LogEntry};
+use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb};
 use sidecar_init::sys::streams::write_stdout;
-use std::{
-    io::{self, Write},
-    process,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI32, Ordering},
-        mpsc,
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
 pub(super) struct Progress {
     pub(super) timeout: Duration,
@@ -122,7 +113,7 @@ impl TimedCall {
         let (places, verb, line) = {
             let progress = self.progress();
             let (Some(places), Some(verb)) = (progress.places.clone(), progress.verb) else { return };
-            let warnings = warnings::collected();
+            let warnings = log::warnings();
             (places, verb, LogEntry { outcome, reason, details, warnings, ..progress.line.clone() })
         };
         let count = {
@@ -197,4 +188,33 @@ pub(super) fn within(
         let _ = done.send(work());
     })?;
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// The outcome of a failed call, in the log and in counters.
+pub(super) const FAILED: &str = "failed";
+
+/// The outcome of a successful call.
+pub(super) struct Done {
+    /// The text for standard output.
+    pub(super) answer: Option<String>,
+    pub(super) outcome: &'static str,
+    pub(super) reason: String,
+    /// Undoes the call if the answer does not reach the runtime.
+    pub(super) undo: Option<Undo>,
+}
+
+type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
+
+impl Done {
+    pub(super) fn new(outcome: &'static str, reason: String) -> Self {
+        Self { answer: None, outcome, reason, undo: None }
+    }
+
+    pub(super) fn answering(self, answer: String) -> Self {
+        Self { answer: Some(answer), ..self }
+    }
+
+    pub(super) fn undone_by(self, undo: Undo) -> Self {
+        Self { undo: Some(undo), ..self }
+    }
 }

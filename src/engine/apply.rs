@@ -1,15 +1,10 @@
 //! The operations: plan, apply, check, clean.
 
-use super::blocked_tables::blocking;
-use super::choice::Choice;
 use super::commit::{CommitFailure, commit};
-use super::compare::{LiveComparison, compare};
-use super::desired_state::DesiredState;
-use super::provenance::doubtful;
-use super::steps::steps;
-use crate::backend::{
-    self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant, nftables::BlockedTable,
-};
+use super::compare::{DesiredState, LiveComparison, compare};
+use super::{finding::blocking, provenance::doubtful, session::Choice, steps::steps};
+use crate::backend::nftables::BlockedTable;
+use crate::backend::{self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant};
 use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned again when another program changes the rules at the same time.

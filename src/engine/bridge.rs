@@ -3,7 +3,7 @@
 //! Where one capture replaces another, both exist for a while. [`rules::bridge`] explains what goes wrong then if either
 //! hands packets over by TPROXY, and what a guard does about it.
 
-use super::desired_state::DesiredState;
+use super::compare::DesiredState;
 use crate::backend::{BackendName, Contents, Snapshot, nftables};
 use rules::{Mark, Ownership, State, Table, bridge};
 use std::borrow::Cow;

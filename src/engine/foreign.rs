@@ -1,6 +1,6 @@
 //! Rules of other programs that decide about packets before ours do, or beside them.
 
-use super::live::live;
+use super::rule_index::live;
 use crate::backend::{self, Kernel};
 use rules::simulate::{At, View, ViewChain};
 use rules::{Action, Family, Ownership, Policy, Target};

@@ -6,15 +6,11 @@
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
-mod blocked_tables;
 mod bridge;
-mod choice;
 mod commit;
 mod compare;
-mod desired_state;
 mod finding;
 mod foreign;
-mod live;
 mod probe;
 mod provenance;
 mod rule_index;
@@ -25,20 +21,17 @@ mod steps;
 mod support;
 
 pub use apply::{ApplyPlan, EngineError, OnDrift, Options, Summary, apply, check, clean, plan, plan_clean};
-pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, CommitFailure};
-pub use compare::{Differences, LiveComparison, compare, compare_desired};
-pub use desired_state::DesiredState;
+pub use compare::{DesiredState, Differences, LiveComparison, compare, compare_desired};
 pub use foreign::{PrecedingRule, preceding_rules};
-pub use live::live;
 pub use probe::{
     ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
     probe,
 };
 pub use provenance::{Maker, doubtful, other_captures, predecessors, remedy_of};
-pub use rule_index::RuleIndex;
-pub use session::Session;
-pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};
+pub use rule_index::{RuleIndex, live};
+pub use session::{Choice, Preference, Session};
+pub use snat::{SnatChange, SnatSummary, change_snat, remove_snat};
 pub use status::{EngineStatus, OwnRules, status};
 pub use steps::steps;
 pub use support::support;

@@ -2,8 +2,7 @@
 
 use crate::backend::{Contents, Snapshot};
 use rules::predecessor::{Pattern, Proof};
-use rules::simulate::View;
-use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render};
+use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render, simulate::View};
 use std::collections::BTreeSet;
 
 /// The program that made the rules of a family in iptables.

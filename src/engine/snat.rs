@@ -1,22 +1,11 @@
 //! The table on the host that gives the host's own calls to some pods a source of their own
 //! ([`crate::backend::nftables::snat`]): pods come to it and go, in one step and as often as one likes.
 
-use crate::backend::Error;
 use crate::backend::nftables::snat::{LiveSnat, Snat};
 use crate::backend::nftables::{Nftables, Refusal, retry, same};
-use crate::sys::netfilter::lacks_netlink;
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
-
-/// The source addresses that the host's calls get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources {
-    pub v4: Ipv4Addr,
-    pub v6: Ipv6Addr,
-}
+use crate::{backend::Error, sys::netfilter::lacks_netlink};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{collections::BTreeSet, io};
 
 /// What is to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +22,7 @@ pub struct SnatChange {
     pub v4: Option<Ipv4Addr>,
     /// The same over IPv6.
     pub v6: Option<Ipv6Addr>,
-    pub defaults: Sources,
+    pub defaults: (Ipv4Addr, Ipv6Addr),
 }
 
 /// The state after a change.
@@ -41,9 +30,8 @@ pub struct SnatChange {
 pub struct SnatSummary {
     /// Whether anything was written.
     pub changed: bool,
-    /// All pods of the table.
-    pub pods: BTreeSet<IpAddr>,
-    pub sources: Sources,
+    /// What the table holds.
+    pub content: Snat,
 }
 
 /// Brings the table to the requested state, in the network namespace of this thread, whatever exists there under its
@@ -53,22 +41,23 @@ pub struct SnatSummary {
 /// When the kernel refuses, or has no nf_tables.
 pub fn change_snat(change: &SnatChange) -> Result<SnatSummary, Error> {
     let mut nftables = open(change.table)?;
-    with_retries(|| {
+    let changed = retry(|| {
         let live = nftables.read().map_err(unread)?;
         let found = live.as_ref().map(LiveSnat::of).unwrap_or_default();
         let pods: BTreeSet<IpAddr> = found.pods.union(&change.add).copied().collect();
-        let desired = Snat {
+        let content = Snat {
             pods: pods.difference(&change.remove).copied().collect(),
-            v4: change.v4.or(found.v4).unwrap_or(change.defaults.v4),
-            v6: change.v6.or(found.v6).unwrap_or(change.defaults.v6),
+            v4: change.v4.or(found.v4).unwrap_or(change.defaults.0),
+            v6: change.v6.or(found.v6).unwrap_or(change.defaults.1),
         };
-        let table = desired.table(change.table, change.comment);
+        let table = content.table(change.table, change.comment);
         let changed = !same(live.as_ref(), Some(&table));
         if changed {
             nftables.replace_snat(live.as_ref(), &table)?;
         }
-        Ok(SnatSummary { changed, pods: desired.pods, sources: Sources { v4: desired.v4, v6: desired.v6 } })
-    })
+        Ok(SnatSummary { changed, content })
+    });
+    changed.map_err(Error::from)
 }
 
 /// Removes the table of this name, if it is there. Returns whether it was.
@@ -80,23 +69,19 @@ pub fn remove_snat(table: &'static str) -> Result<bool, Error> {
         Err(Error::NoNftables) => return Ok(false),
         opened => opened?,
     };
-    with_retries(|| {
+    let removed = retry(|| {
         let live = nftables.read().map_err(unread)?;
         nftables.replace(live.as_ref(), None)?;
         Ok(live.is_some())
-    })
+    });
+    removed.map_err(Error::from)
 }
 
 fn open(table: &'static str) -> Result<Nftables, Error> {
     match Nftables::open(table) {
         Err(error) if lacks_netlink(&error) => Err(Error::NoNftables),
-        opened => opened.map_err(|source| netlink("opening a netlink socket", source)),
+        opened => opened.map_err(|source| Error::netlink("opening a netlink socket", source)),
     }
-}
-
-/// Repeats a change for as long as another program's change comes between.
-fn with_retries<T>(change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Error> {
-    retry(change).map_err(Error::from)
 }
 
 /// Why the table could not be read: others change nf_tables meanwhile, or the kernel refuses.
@@ -107,10 +92,6 @@ fn unread(source: io::Error) -> Refusal {
     }
 }
 
-fn netlink(what: &str, source: io::Error) -> Error {
-    Error::Netlink { what: what.to_owned(), source }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,11 +100,11 @@ mod tests {
     fn a_change_that_always_comes_too_late_is_a_conflict() {
         let failed = |kind: io::ErrorKind| {
             let mut tries = 0;
-            let failed = with_retries::<()>(|| {
+            let failed = retry::<()>(|| {
                 tries += 1;
                 Err(unread(kind.into()))
             });
-            (tries > 1, failed.expect_err("it always fails").to_string())
+            (tries > 1, Error::from(failed.expect_err("it always fails")).to_string())
         };
         for kind in [io::ErrorKind::ResourceBusy, io::ErrorKind::Interrupted] {
             assert_eq!(failed(kind), (true, "another program changed the rules at the same time".to_owned()));

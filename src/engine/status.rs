@@ -4,16 +4,12 @@
 //! What the rules mean is up to a policy. What is reported here needs no policy: whose the rules are, and which rules of
 //! other programs interfere.
 
-use super::{
-    finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable},
-    live::live,
-    provenance::{Maker, makers, remedy_of},
-};
-use crate::backend::{self, Backend, Kernel, Snapshot, nftables::TableRecord};
-use crate::sys::{
-    address, link,
-    listener::{self, ListeningSocket},
-};
+use super::finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable};
+use super::provenance::{Maker, makers, remedy_of};
+use super::rule_index::live;
+use crate::backend::{self, Backend, Kernel, Snapshot};
+use crate::sys::listener::{self, ListeningSocket};
+use crate::{backend::nftables::TableRecord, sys::address, sys::link};
 use rules::finding::{Code, Finding};
 use rules::simulate::{LOOPBACK, View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};

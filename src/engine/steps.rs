@@ -4,13 +4,11 @@
 //! captures at least what both ends capture.
 
 use super::bridge::{Bridge, is_transparent};
-use super::desired_state::DesiredState;
+use super::compare::DesiredState;
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
-use rules::inheritance::Inheritance;
 use rules::routing::{Object, RoutingEntry};
-use rules::{Family, Ownership, State, Table, TableChange, plan};
-use std::borrow::Cow;
-use std::collections::BTreeSet;
+use rules::{Family, Ownership, State, Table, TableChange, inheritance::Inheritance, plan};
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any
 /// more. The new capture is installed before the old one is removed, and while both exist, guards keep
@@ -282,24 +280,13 @@ pub(super) fn way_back(
                 back.push(CommitStep::Iptables { variant, family, changes: undone });
             }
         }
-        match step {
-            CommitStep::Nftables { live, desired } => {
-                if took_effect(&now, live.as_ref(), desired.as_ref()) && live != desired {
-                    let step = CommitStep::Nftables { live: desired.clone(), desired: live.clone() };
-                    now.apply(&step);
-                    back.push(step);
-                }
-            }
-            CommitStep::Iptables { .. }
-            | CommitStep::Clear(_)
-            | CommitStep::Add(_)
-            | CommitStep::Adopt(_)
-            | CommitStep::Remove(_)
-            | CommitStep::RemoveInherited(_)
-            | CommitStep::GiveBack(_)
-            | CommitStep::RemoveTables(_)
-            | CommitStep::CleanUnlistable(_)
-            | CommitStep::WaitForInFlight => {}
+        if let CommitStep::Nftables { live, desired } = step
+            && took_effect(&now, live.as_ref(), desired.as_ref())
+            && live != desired
+        {
+            let step = CommitStep::Nftables { live: desired.clone(), desired: live.clone() };
+            now.apply(&step);
+            back.push(step);
         }
     }
     if attempted.iter().any(|step| matches!(step, CommitStep::Nftables { .. })) {

@@ -1,13 +1,8 @@
 //! What a network namespace, its kernel and the programs of iptables support, asked before anything is installed. Reads only.
 
-use crate::{
-    backend::{Kernel, Variant, iptables},
-    sys::{
-        namespace,
-        netfilter::{self, Extension},
-        process,
-    },
-};
+use crate::backend::{Kernel, Variant, iptables};
+use crate::sys::netfilter::{self, Extension};
+use crate::sys::{namespace, process};
 use rules::finding::{Code, Finding, Level};
 use rules::{Chain, Family, Hook, Table};
 use std::fs;
@@ -82,22 +77,20 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         // Listing a table of the legacy variant would create it.
         let exists = variant == Variant::Nft
             || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
-        if exists && process::holds(process::NET_ADMIN) == Some(true) {
-            findings.extend(unlisted(programs, variant));
+        // An old program can't list what a newer one has written.
+        if exists
+            && process::holds(process::NET_ADMIN) == Some(true)
+            && let Err(error) = programs.can_list(Table::Nat, &Chain::Base(Hook::Output))
+        {
+            let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
+            let remedy = "use the version of iptables that wrote the rules, or the other variant";
+            findings.push(Finding::failure(Code::MissingProgram, "", text, remedy));
         }
     }
     if Variant::ALL.into_iter().all(|variant| kernel.programs(variant).is_none()) {
         findings.push(ok(Code::MissingProgram, "rules are set by nftables, which needs no program"));
     }
     findings
-}
-
-/// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
-fn unlisted(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
-    let error = programs.can_list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
-    let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
-    let remedy = "use the version of iptables that wrote the rules, or the other variant";
-    Some(Finding::failure(Code::MissingProgram, "", text, remedy))
 }
 
 /// The matches and targets of our rules.

@@ -6,30 +6,21 @@
 
 mod node;
 
-use crate::{
-    backend::{self, Kernel, iptables::Lock, nftables},
-    engine::{self, Maker, OwnRules},
-    sys::{
-        address,
-        listener::{self, ListeningSocket, SocketHolder, Transport},
-        process::{self, RunningProcess},
-    },
-};
+use crate::backend::{self, Kernel, nftables};
+use crate::engine::{self, Maker, OwnRules};
+use crate::sys::listener::{self, ListeningSocket, SocketHolder};
+use crate::sys::process::{self, RunningProcess};
+use crate::{backend::iptables::Lock, sys::address};
 use diagnose::status::{self, CaptureStatus, Observation, Record, Socket, UserProcess};
-use mesh::Mesh;
-use mesh::recognition::named;
+use mesh::{Mesh, recognition::named};
 use nix::libc;
 pub use node::NodeObserver;
 use rules::finding::{Code, Finding};
-use rules::routing::Object;
 use rules::simulate::{Routing, View};
-use rules::{ByFamily, Family, Mark, Ownership, Protocol};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::PathBuf,
-};
+use rules::{ByFamily, Family, Mark, Ownership, routing::Object};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{io, path::PathBuf};
 
 /// Whose rules are reported, and how they are read.
 #[derive(Clone, Debug)]
@@ -151,10 +142,7 @@ impl NamespaceObserver {
             listener.hears(*own) && listener.device.as_ref().is_none_or(is_of)
         };
         let socket = |listener: &ListeningSocket| Socket {
-            protocol: match listener.transport {
-                Transport::Tcp => Protocol::Tcp,
-                Transport::Udp => Protocol::Udp,
-            },
+            protocol: listener.protocol,
             port: listener.port,
             hears: addresses.iter().chain(&loopback).copied().filter(|own| hears(listener, own)).collect(),
             is_bound: listener.device.is_some(),
@@ -231,6 +219,7 @@ pub fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rules::Protocol;
     use std::{net::TcpListener, process};
 
     #[test]
@@ -241,7 +230,7 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = socket.local_addr().expect("it is bound").port();
         let mut all = listener::all().expect("they are listed");
-        all.retain(|one| (one.port, one.transport) == (port, Transport::Tcp));
+        all.retain(|one| (one.port, one.protocol) == (port, Protocol::Tcp));
         let found = |observer: &mut NamespaceObserver| observer.sockets(&all, &[]).remove(0).process;
         let mut observer = observer.among(Vec::new());
         assert_eq!(found(&mut observer), None);

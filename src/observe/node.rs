@@ -1,22 +1,14 @@
 //! Every network namespace of a node, several at a time.
 
 use super::{NamespaceObserver, ObserverSettings};
-use crate::sys::{
-    inventory::{self, FoundNamespace},
-    lookup::LookupPlaces,
-    namespace::NamespaceId,
-};
+use crate::sys::inventory::{self, FoundNamespace};
+use crate::sys::{lookup::LookupPlaces, namespace::NamespaceId};
 use diagnose::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
 use diagnose::status::CaptureStatus;
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    io, iter,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    thread,
-    time::{Duration, Instant},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, error::Error, io, iter, thread};
 
 /// So many namespaces are read at a time: most of it is waiting for the kernel, or for programs of iptables.
 const AT_ONCE: usize = 16;

@@ -5,14 +5,10 @@
 //! read again at least once a minute, and everything is after a call that failed (`renewal`).
 
 use crate::renewal::Renewing;
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {

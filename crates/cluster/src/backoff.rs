@@ -1,9 +1,7 @@
 //! How long to wait after a failure: twice as long after each further one, up to a limit.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Backoff {

@@ -5,15 +5,10 @@
 //! sent the request, and stops leading before others may take over.
 
 use crate::error::describe;
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
-};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, time};
 

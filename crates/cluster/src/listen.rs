@@ -1,10 +1,8 @@
 //! Listening for connections: at one address, or at a port of all addresses, whichever families the machine has.
 
 use socket2::{Domain, Protocol, Socket, Type};
-use std::{
-    io,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 /// How many connections may wait to be accepted; the kernel may be configured to take less.
 const BACKLOG: i32 = 1024;

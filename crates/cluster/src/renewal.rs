@@ -8,12 +8,10 @@
 use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};
 use kube::{Client, Error, client::Body};
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
-    time::{Duration, Instant},
-};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tower_service::Service;
 
 /// The shortest time between two clients: each call fails as long as the old credentials are all there is, or the API server is

@@ -2,22 +2,15 @@
 //!
 //! A request has no body, an answer ends its connection, and a client that is slow or silent is disconnected.
 
-use crate::{
-    listen::listen,
-    readiness::Readiness,
-    slots::{Slot, Slots},
-};
+use crate::slots::{Slot, Slots};
+use crate::{listen::listen, readiness::Readiness};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http_body_util::Full;
-use hyper::{
-    Method, Request, Response, StatusCode, body::Bytes, body::Incoming, server::conn::http1,
-    service::service_fn,
-};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response, StatusCode, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use prometheus_client::{
-    encoding::text::encode,
-    registry::{Metric, Registry},
-};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::{Metric, Registry};
 use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{net::TcpStream, task, time};
 

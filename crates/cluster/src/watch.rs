@@ -5,15 +5,11 @@
 //! any failure but a broken connection starts over with a new list here, after a delay that grows with each failure. A failure
 //! is logged once, until the watch works again.
 
-use crate::{
-    backoff::Backoff,
-    error::{describe, kind, status},
-};
+use crate::backoff::Backoff;
+use crate::error::{describe, kind, status};
 use futures::{StreamExt, stream, stream::BoxStream};
-use kube::{
-    Api, Resource,
-    runtime::watcher::{self, Config, Event, watcher},
-};
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, future, time::Duration};
 use tokio::time::{Instant, sleep, timeout};

@@ -15,7 +15,9 @@ pub fn proposals(program: &Command, line: &[String], whole: bool) -> Proposals {
         }
         match word.strip_prefix('-') {
             Some(_) if !word.contains('=') => {
-                waiting = flag(command, word).filter(|arg| takes_next_word(arg));
+                let takes_next_word =
+                    |arg: &&Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+                waiting = flag(command, word).filter(takes_next_word);
             }
             Some(_) => {}
             None => command = command.find_subcommand(word).unwrap_or(command),
@@ -34,11 +36,6 @@ pub fn proposals(program: &Command, line: &[String], whole: bool) -> Proposals {
         Some(arg) if words.is_empty() && !last.starts_with('-') => values(arg, "", last),
         Some(_) | None => Proposals::Words(words),
     }
-}
-
-/// Whether the word after a flag is its value.
-fn takes_next_word(arg: &Arg) -> bool {
-    arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 
 fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {

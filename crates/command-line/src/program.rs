@@ -1,21 +1,14 @@
 //! A program that describes itself to clap: its help with sections, its errors, completions and manual.
 
-use crate::columns;
-use crate::complete::proposals;
 use crate::sections::{Exits, described, undescribed};
-use crate::shell::Shell;
-use crate::{errors, roff};
+use crate::{columns, complete::proposals, errors, roff, shell::Shell};
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches, builder::PossibleValuesParser, value_parser,
 };
 use diagnose::Style;
-use std::{
-    ffi::OsString,
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::{ffi::OsString, fs, process::ExitCode};
 
 /// The exit status for invalid input, of every program.
 pub const BAD_INPUT: u8 = 2;

@@ -1,12 +1,10 @@
 //! The flags, as values.
 
-use crate::sandbox::NodePaths;
-use crate::validation_failure::FailureSignature;
-use clap::{
-    Args, Parser, Subcommand, ValueEnum,
-    builder::{NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
-    value_parser,
+use crate::{sandbox::NodePaths, validation_failure::FailureSignature};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser,
 };
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use command_line::program::CommandHelp;
 use sidecar_init::engine::Choice;
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};

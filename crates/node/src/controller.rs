@@ -1,24 +1,16 @@
 //! The loop: what the API server reports of the node's pods goes to the [`RepairQueue`], and what is due is handled, one pod
 //! at a time.
 
-use crate::arguments::Repair;
-use crate::metrics::NodeMetrics;
 use crate::overview::{NodeStatus, PodReferences, reference};
-use crate::rate_limiter::RateLimiter;
-use crate::repair_queue::{QueueChange, RepairQueue};
+use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
 use crate::repairer::{PodActionOutcome, Repairer, named};
-use cluster::{
-    access::{self, AccessError},
-    error::describe,
-    readiness::Blocker,
-    watch,
-};
+use crate::{arguments::Repair, metrics::NodeMetrics};
+use cluster::access::{self, AccessError};
+use cluster::{error::describe, readiness::Blocker, watch};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt,
-    runtime::watcher::{self, Event},
-};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt};
 use std::{cell::RefCell, future, pin::pin, rc::Rc, time::Instant};
 use tokio::time;
 

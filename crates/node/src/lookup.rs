@@ -6,16 +6,11 @@
 //! may not know.
 
 use crate::arguments::Lookup;
-use cluster::{
-    access::{self, AccessError},
-    backoff::Backoff,
-    error::{describe, status_of_call},
-};
+use cluster::access::{self, AccessError};
+use cluster::backoff::Backoff;
+use cluster::error::{describe, status_of_call};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Resource,
-    core::{Request, params::GetParams},
-};
+use kube::{Resource, core::Request, core::params::GetParams};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time;

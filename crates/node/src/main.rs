@@ -8,7 +8,6 @@ mod controller;
 mod lookup;
 mod metrics;
 mod overview;
-mod rate_limiter;
 mod repair;
 mod repair_queue;
 mod repairer;
@@ -22,16 +21,10 @@ use controller::ControllerOutcome;
 use lookup::PodLookupError;
 use metrics::NodeMetrics;
 use prometheus_client::registry::Registry;
-use std::{
-    error::Error,
-    io::{self, Write},
-    process::ExitCode,
-    rc::Rc,
-};
-use tokio::{
-    runtime::{self, Runtime},
-    task::LocalSet,
-};
+use std::io::{self, Write};
+use std::{error::Error, process::ExitCode, rc::Rc};
+use tokio::runtime::{self, Runtime};
+use tokio::task::LocalSet;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 

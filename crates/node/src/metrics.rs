@@ -3,8 +3,7 @@
 use cluster::status::registered;
 use diagnose::overview::{NamespaceRow, Overview};
 use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
+    metrics::counter::Counter, metrics::family::Family, metrics::gauge::Gauge, registry::Registry,
 };
 use std::{sync::atomic::AtomicU64, time::Duration};
 

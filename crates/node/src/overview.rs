@@ -2,33 +2,18 @@
 //! of each pod whose rules were changed.
 
 use crate::arguments::{PodAction, Repair};
-use crate::metrics::NodeMetrics;
-use crate::repairer::{NAME, shortened};
+use crate::{metrics::NodeMetrics, repairer::Publisher};
 use cluster::{error::describe, store::Store};
 use diagnose::overview::{NamespaceRow, NamespaceState, Overview, PodName};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::{
-    Client, Resource, ResourceExt,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use kube::{Client, Resource, ResourceExt, runtime::events::EventType};
 use mesh::Mesh;
-use sidecar_init::{
-    backend::iptables::Lock,
-    observe::{NodeObserver, ObserverSettings},
-    sys::{lookup::LookupPlaces, pod::ContainerFiles},
-};
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-    future,
-    rc::Rc,
-    time::Instant,
-};
-use tokio::{
-    task,
-    time::{self, MissedTickBehavior},
-};
+use sidecar_init::backend::iptables::Lock;
+use sidecar_init::observe::{NodeObserver, ObserverSettings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{cell::RefCell, convert::Infallible, future, rc::Rc, time::Instant};
+use tokio::task;
+use tokio::time::{self, MissedTickBehavior};
 
 /// The pods of the node, as the API server has them: an event needs the pod's uid.
 pub(crate) type PodReferences = Store<PodName, ObjectReference>;
@@ -42,7 +27,7 @@ pub(crate) fn reference(pod: &Pod) -> (PodName, ObjectReference) {
 pub(crate) struct NodeStatus<'a> {
     settings: &'a Repair,
     metrics: &'a NodeMetrics,
-    recorder: Recorder,
+    publisher: Publisher,
     pods: Rc<RefCell<PodReferences>>,
     /// The pods whose drift has an event: the uid, because another pod may get the name, and the time at which the rules were
     /// made that have drifted, if that is known.
@@ -56,9 +41,8 @@ impl<'a> NodeStatus<'a> {
         client: Client,
         pods: Rc<RefCell<PodReferences>>,
     ) -> Self {
-        let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
-        let recorder = Recorder::new(client, reporter);
-        Self { settings, metrics, recorder, pods, reported: BTreeMap::new() }
+        let publisher = Publisher::new(client, settings);
+        Self { settings, metrics, publisher, pods, reported: BTreeMap::new() }
     }
 
     /// Looks again and again. Without `--watch` never; nor where pods are only labelled or deleted, for which the program
@@ -103,15 +87,9 @@ impl<'a> NodeStatus<'a> {
     }
 
     fn observer(&self) -> NodeObserver {
-        let places = &self.settings.places;
         let owner = Mesh::default().ownership().union(mesh::OWNERS);
         let settings = ObserverSettings { lock: Lock::on_node(0), owner, only: None };
-        let places = LookupPlaces {
-            proc: places.proc.clone(),
-            names: vec![places.names.clone()],
-            containers: ContainerFiles::usual(),
-        };
-        NodeObserver::new(settings, places)
+        NodeObserver::new(settings, self.settings.places.lookup())
     }
 
     /// Publishes an event for each pod whose rules have drifted since the last look.
@@ -138,22 +116,9 @@ impl<'a> NodeStatus<'a> {
             }
             let note = row.reason().map(|finding| finding.text.clone()).unwrap_or_default();
             tracing::warn!(pod = format!("{}/{}", pod.namespace, pod.name), "{note}");
-            let event = Event {
-                type_: EventType::Warning,
-                reason: "CaptureDrifted".to_owned(),
-                note: Some(shortened(note)),
-                action: "Look".to_owned(),
-                secondary: None,
-            };
-            let published = self.recorder.publish(&event, &reference);
-            match time::timeout(self.settings.call_timeout, published).await {
-                Ok(Ok(())) => drop(self.reported.insert(pod.clone(), drift)),
-                Ok(Err(error)) => {
-                    tracing::warn!(error = %describe(&error), "no event of the drift can be published");
-                }
-                Err(_) => {
-                    tracing::warn!("no event of the drift can be published: the API server does not answer");
-                }
+            let words = ["CaptureDrifted", "Look"].map(str::to_owned);
+            if self.publisher.publish(&reference, EventType::Warning, words, note).await {
+                self.reported.insert(pod.clone(), drift);
             }
         }
     }

@@ -3,11 +3,9 @@
 use crate::sandbox::Sandbox;
 use mesh::{CapturePolicy, Host, Problems, pod};
 use rules::desired::Desired;
-use sidecar_init::{
-    backend::iptables::Lock,
-    engine::{self, Choice, Session},
-    sys::{address, namespace},
-};
+use sidecar_init::backend::iptables::Lock;
+use sidecar_init::engine::{self, Choice, Session};
+use sidecar_init::sys::{address, namespace};
 use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

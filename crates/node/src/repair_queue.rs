@@ -1,4 +1,4 @@
-//! The broken pods of the node: what was tried for each, and when the next try is due.
+//! The broken pods of the node: what was tried for each, and when the next try is due, at most so many a minute.
 //!
 //! It reads no clock: times are arguments.
 
@@ -6,10 +6,8 @@ use crate::validation_failure::{FailureSignature, ValidationFailure, validation_
 use cluster::backoff::{Backoff, random};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 /// Many nodes see the same failure at the same time; their first calls are spread over this.
 const SPREAD: Duration = Duration::from_millis(200);
@@ -120,6 +118,37 @@ impl RepairQueue {
     }
 }
 
+const WINDOW: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug)]
+pub(crate) struct RateLimiter {
+    most: usize,
+    taken: VecDeque<Instant>,
+}
+
+impl RateLimiter {
+    /// `most` is at least 1.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most: most.max(1), taken: VecDeque::new() }
+    }
+
+    /// From when on the next one is allowed.
+    pub(crate) fn next(&mut self, now: Instant) -> Instant {
+        while self.taken.front().is_some_and(|taken| *taken + WINDOW <= now) {
+            self.taken.pop_front();
+        }
+        match self.taken.front() {
+            Some(first) if self.taken.len() >= self.most => *first + WINDOW,
+            _ => now,
+        }
+    }
+
+    /// One is done now.
+    pub(crate) fn take(&mut self, now: Instant) {
+        self.taken.push_back(now);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +211,23 @@ mod tests {
         assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
         assert_eq!(queue.len(), 1);
         assert_eq!(queue.forget("b"), QueueChange::Left);
+    }
+
+    #[test]
+    fn no_minute_holds_more_than_the_rate() {
+        let mut rate = RateLimiter::new(3);
+        let start = Instant::now();
+        let mut now = start;
+        let mut times = Vec::new();
+        for _ in 0..10 {
+            now = rate.next(now);
+            rate.take(now);
+            times.push(now);
+            now += Duration::from_secs(1);
+        }
+        for window in times.windows(4) {
+            assert!(window[3] - window[0] >= WINDOW, "{window:?}");
+        }
+        assert_eq!(times[2] - start, Duration::from_secs(2), "the first ones do not wait");
     }
 }

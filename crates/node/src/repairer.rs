@@ -5,18 +5,16 @@ use crate::repair::{self, RepairOutcome, repair};
 use crate::sandbox::{self, PodSandboxError};
 use crate::validation_failure::ValidationFailure;
 use cluster::error::{describe, status_of_call};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use std::{net::IpAddr, time::Duration};
 use tokio::{task, time};
 
 /// The name of this program in events and as a field manager.
-pub(crate) const NAME: &str = "sidecar-node";
+const NAME: &str = "sidecar-node";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodActionOutcome {
@@ -43,12 +41,6 @@ pub(crate) enum PodActionFailure {
 }
 
 impl PodActionFailure {
-    /// Whether another pod may have got the name: a uid that is not the pod's conflicts with a deletion (409) and makes a
-    /// patch invalid (422).
-    fn is_of_another(&self) -> bool {
-        matches!(self.code(), Some(409 | 422))
-    }
-
     /// The HTTP status by which the API server has refused a call.
     fn code(&self) -> Option<u16> {
         match self {
@@ -58,17 +50,46 @@ impl PodActionFailure {
     }
 }
 
+/// Publishes events, which `kubectl describe` shows. The work does not depend on them.
+pub(crate) struct Publisher {
+    recorder: Recorder,
+    limit: Duration,
+}
+
+impl Publisher {
+    pub(crate) fn new(client: Client, settings: &Repair) -> Self {
+        let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
+        Self { recorder: Recorder::new(client, reporter), limit: settings.call_timeout }
+    }
+
+    /// Publishes an event about a pod, and returns whether it succeeded.
+    pub(crate) async fn publish(
+        &self,
+        pod: &ObjectReference,
+        type_: EventType,
+        [reason, action]: [String; 2],
+        note: String,
+    ) -> bool {
+        let event = Event { type_, reason, note: Some(shortened(note)), action, secondary: None };
+        let error = match time::timeout(self.limit, self.recorder.publish(&event, pod)).await {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => describe(&error),
+            Err(_) => "the API server does not answer".to_owned(),
+        };
+        tracing::warn!(pod = pod.name, error, "no event can be published");
+        false
+    }
+}
+
 pub(crate) struct Repairer {
     client: Client,
-    recorder: Recorder,
+    publisher: Publisher,
     settings: Repair,
 }
 
 impl Repairer {
     pub(crate) fn new(client: Client, settings: Repair) -> Self {
-        let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
-        let recorder = Recorder::new(client.clone(), reporter);
-        Self { client, recorder, settings }
+        Self { publisher: Publisher::new(client.clone(), &settings), client, settings }
     }
 
     /// Handles a broken pod. Idempotent: nothing is done twice.
@@ -87,7 +108,8 @@ impl Repairer {
                 self.publish(pod, EventType::Normal, "Done", failure, what).await;
             }
             Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
-            Err(error) if error.is_of_another() => {}
+            // Another pod may have got the name: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
+            Err(error) if matches!(error.code(), Some(409 | 422)) => {}
             Err(error) => {
                 self.publish(pod, EventType::Warning, "Failed", failure, &describe(error)).await;
             }
@@ -160,7 +182,6 @@ impl Repairer {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
     }
 
-    /// Publishes an event, which `kubectl describe` shows. The work does not depend on it.
     async fn publish(
         &self,
         pod: &Pod,
@@ -171,20 +192,8 @@ impl Repairer {
     ) {
         let action = self.settings.action.name();
         let start = format!("{} exited with {}: ", failure.container, self.settings.signature.exit_code);
-        let note = shortened(start + note);
-        let event = Event {
-            type_,
-            reason: format!("Sidecar{}{outcome}", capitalised(action)),
-            note: Some(note),
-            action: capitalised(action),
-            secondary: None,
-        };
-        let published =
-            time::timeout(self.settings.call_timeout, self.recorder.publish(&event, &pod.object_ref(&())))
-                .await;
-        if let Ok(Err(error)) = published {
-            tracing::warn!(pod = %named(pod), error = %describe(&error), "no event can be published");
-        }
+        let words = [format!("Sidecar{}{outcome}", capitalised(action)), capitalised(action)];
+        self.publisher.publish(&pod.object_ref(&()), type_, words, start + note).await;
     }
 }
 
@@ -220,7 +229,7 @@ fn gone_or<T>(
 }
 
 /// As much of a note as the API server takes, which counts bytes (`noteLengthLimit`, 1,024).
-pub(crate) fn shortened(mut note: String) -> String {
+fn shortened(mut note: String) -> String {
     const MAX_LENGTH: usize = 1_000;
     let end =
         (0..=MAX_LENGTH.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();

@@ -6,19 +6,11 @@
 //! is read from the plugin's state: it was not called for such a pod.
 
 use clap::Args;
+use sidecar_init::sys::inventory::{self, FoundNamespace};
 pub(crate) use sidecar_init::sys::namespace::OpenNamespace as Sandbox;
-use sidecar_init::sys::{
-    address,
-    namespace::{self, NamespaceId},
-    process,
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    net::IpAddr,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use sidecar_init::sys::{address, namespace};
+use sidecar_init::sys::{lookup::LookupPlaces, pod::ContainerFiles};
+use std::{fs, io, net::IpAddr, path::PathBuf};
 
 /// Where to look.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -29,6 +21,13 @@ pub(crate) struct NodePaths {
     /// The node's named network namespaces
     #[arg(long = "netns-dir", value_name = "DIR", default_value = "/run/netns")]
     pub(crate) names: PathBuf,
+}
+
+impl NodePaths {
+    pub(crate) fn lookup(&self) -> LookupPlaces {
+        let (proc, names) = (self.proc.clone(), vec![self.names.clone()]);
+        LookupPlaces { proc, names, containers: ContainerFiles::usual() }
+    }
 }
 
 /// Why a pod's namespace is not known.
@@ -54,26 +53,26 @@ fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
 
 /// Finds the namespace of a pod by its uid, and by the addresses that it has got.
 pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, PodSandboxError> {
-    let hosts = [Path::new("/proc/thread-self/ns/net"), &places.proc.join("1/ns/net")].map(identify);
-    let is_hosts = |id: NamespaceId| hosts.contains(&Some(id));
-    let folders =
-        process::folders(&places.proc).map_err(|error| PodSandboxError::Proc(places.proc.clone(), error))?;
-
-    let of_pod = folders.iter().filter(|folder| is_of(folder, uid)).filter_map(|folder| {
-        let sandbox = Sandbox::open(&folder.join("ns/net")).ok()?;
-        // The process may have ended and another have got its number meanwhile.
-        is_of(folder, uid).then_some(sandbox)
-    });
-    let mut found = distinct(of_pod, is_hosts);
+    let all = inventory::all(&places.lookup());
+    let all = all.map_err(|error| PodSandboxError::Proc(places.proc.clone(), error))?;
+    // A node may be a container of a pod itself.
+    let node = fs::read_to_string(places.proc.join("1/cgroup")).unwrap_or_default();
+    let (mut of_pod, mut others) = (Vec::new(), Vec::new());
+    for FoundNamespace { namespace, processes, .. } in all {
+        let groups: Vec<String> =
+            processes.iter().filter_map(|folder| fs::read_to_string(folder.join("cgroup")).ok()).collect();
+        if groups.iter().any(|text| names(text, uid)) {
+            of_pod.push(namespace);
+        } else if !groups.iter().any(|text| names_another(text, uid, &node)) {
+            // An address of a pod whose processes have ended may be another pod's by now.
+            others.push(namespace);
+        }
+    }
+    let mut found = of_pod;
     if !addresses.is_empty() {
         found.retain(|sandbox| has(sandbox, addresses));
         if found.is_empty() {
-            let names = fs::read_dir(&places.names).into_iter().flatten().flatten().map(|entry| entry.path());
-            let paths = folders.iter().map(|folder| folder.join("ns/net")).chain(names);
-            // An address of a pod whose processes have ended may be another pod's by now.
-            let of_others = of_other_pods(&folders, &places.proc, uid);
-            let is_out = |id| is_hosts(id) || of_others.contains(&id);
-            found = distinct(paths.filter_map(|path| Sandbox::open(&path).ok()), is_out);
+            found = others;
             found.retain(|sandbox| has(sandbox, addresses));
         }
     }
@@ -82,35 +81,6 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
         1 => Ok(found.remove(0)),
         _ => Err(PodSandboxError::Several(found.into_iter().map(|sandbox| sandbox.found).collect())),
     }
-}
-
-fn identify(path: &Path) -> Option<NamespaceId> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// Each namespace once, without those left out.
-fn distinct(found: impl Iterator<Item = Sandbox>, is_out: impl Fn(NamespaceId) -> bool) -> Vec<Sandbox> {
-    let known = found.filter_map(|sandbox| Some((sandbox.id().ok()?, sandbox)));
-    let mut by_id = BTreeMap::new();
-    for (id, sandbox) in known.filter(|(id, _)| !is_out(*id)) {
-        by_id.entry(id).or_insert(sandbox);
-    }
-    by_id.into_values().collect()
-}
-
-/// Whether a process runs in a control group of the pod.
-fn is_of(folder: &Path, uid: &str) -> bool {
-    fs::read_to_string(folder.join("cgroup")).is_ok_and(|text| names(&text, uid))
-}
-
-/// The network namespaces in which processes of other pods run.
-fn of_other_pods(folders: &[PathBuf], proc: &Path, uid: &str) -> BTreeSet<NamespaceId> {
-    // A node may be a container of a pod itself.
-    let node = fs::read_to_string(proc.join("1/cgroup")).unwrap_or_default();
-    let is_of_other = |folder: &&PathBuf| {
-        fs::read_to_string(folder.join("cgroup")).is_ok_and(|text| names_another(&text, uid, &node))
-    };
-    folders.iter().filter(is_of_other).filter_map(|folder| identify(&folder.join("ns/net"))).collect()
 }
 
 /// Whether one of the control groups is that of a pod with another uid, and not one in which the node itself is.

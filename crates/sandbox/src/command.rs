@@ -1,16 +1,13 @@
 //! A command in the sandbox, as if it ran directly under the caller: its streams, its signals and its exit
 //! code are the caller's.
 
-use super::failure::SandboxFailure;
-use super::options::Frontend;
+use super::options::{Frontend, SandboxFailure};
 use super::users::{ProcessIdentity, assume};
 use nix::sys::signal::Signal;
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
-use sys::{
-    exec,
-    fork::{Child, fork, reap},
-    signals::{Caught, Signals},
-};
+use sys::exec;
+use sys::fork::{Child, fork, reap};
+use sys::signals::{Caught, Signals};
 
 /// The exit codes of shells for a program that does not exist, and for one that can't be started.
 const NOT_FOUND: u8 = 127;

@@ -1,29 +1,21 @@
 //! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
 
-use super::failure::{FAILED, SandboxFailure};
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
-use super::options::{Frontend, SandboxOptions};
+use super::options::{FAILED, Frontend, SandboxFailure, SandboxOptions};
 use super::scenario::{Scenario, ScenarioCaller, dashed};
+use super::serve::start;
 use super::server::{self, Server};
-use super::service::start;
 use super::users::{ProcessIdentity, Users, assume};
 use command_line::columns;
 use diagnose::explain::{PodContext, RuleView, explain};
 use diagnose::{Style, fold};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use rules::Family;
-use std::{
-    fs::File,
-    io::{self, IsTerminal, Read, Write},
-    net::{SocketAddr, UdpSocket},
-    os::fd::AsFd,
-    thread,
-    time::Duration,
-};
-use sys::{
-    fork::{fork, pipe},
-    namespace::OpenNamespace,
-    tcp,
-};
+use std::io::{self, IsTerminal, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::{fs::File, os::fd::AsFd, thread, time::Duration};
+use sys::fork::{fork, pipe};
+use sys::{dial, namespace::OpenNamespace};
 
 /// What the demo can't show where there is one user only.
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
@@ -53,7 +45,8 @@ pub(super) fn run(
     let pod = OpenNamespace::own().map_err(SandboxFailure::Lost)?;
     start("the application", &pod, || serve(demo, scenarios))?;
     let pause = pause(scenarios.len());
-    set_nonblocking(&log).map_err(SandboxFailure::Lost)?;
+    fcntl(log.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+        .map_err(|error| SandboxFailure::Lost(error.into()))?;
     // A reader that has closed its end gets no more.
     let show = |text: &str| {
         let shown = demo.frontend.print(text);
@@ -67,7 +60,9 @@ pub(super) fn run(
     let mut wrong = 0;
     for (number, scenario) in (1..).zip(scenarios) {
         let expected = demo.expected(scenario);
-        if !show(&announcement(number, scenario, &expected)) {
+        let text = if expected.captured == Some(true) { &scenario.captured } else { &scenario.passing };
+        let title = Style::Strong.paint(format!("{number}. {}", scenario.title));
+        if !show(&format!("\n{title}\n{}", wrapped("   ", text))) {
             return Ok(FAILED);
         }
         let identity = match scenario.caller {
@@ -151,12 +146,6 @@ impl Demo<'_> {
         }
         text
     }
-}
-
-fn announcement(number: usize, scenario: &Scenario, expected: &DemoExpectation) -> String {
-    let text = if expected.captured == Some(true) { &scenario.captured } else { &scenario.passing };
-    let title = format!("{number}. {}", scenario.title);
-    format!("\n{}\n{}", Style::Strong.paint(title), wrapped("   ", text))
 }
 
 /// How a connection differs from what is expected, if it does.
@@ -254,7 +243,7 @@ fn call(
 }
 
 fn hello(to: SocketAddr, mark: Option<u32>) -> io::Result<String> {
-    let mut stream = tcp::call(tcp::From { address: None, transparent: mark }, to, TIMEOUT)?;
+    let mut stream = dial::connect(dial::CallSource { address: None, transparent: mark }, to, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("GET / HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
@@ -283,12 +272,6 @@ fn resolve(server: SocketAddr, name: &str) -> io::Result<String> {
         [0x51, 0xca, .., a, b, c, d] if length > query.len() => Ok(format!("{name} is {a}.{b}.{c}.{d}")),
         _ => Err(io::Error::other("the answer is not from a server of the sandbox")),
     }
-}
-
-fn set_nonblocking(file: &File) -> io::Result<()> {
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-    fcntl(file.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok(())
 }
 
 /// The lines that the proxy has logged since the last time. It logs a connection before it passes on anything, so the lines

@@ -9,39 +9,30 @@
 
 mod command;
 mod demo;
-mod failure;
 mod network;
 mod options;
 mod proxy;
 mod scenario;
 mod serve;
 mod server;
-mod service;
 mod users;
 
-pub use failure::SandboxFailure;
 pub use network::{addresses, name_servers};
-pub use options::{Frontend, RunAs, SandboxOptions};
+pub use options::{Frontend, RunAs, SandboxFailure, SandboxOptions};
 
 use command_line::columns;
 use demo::Demo;
 use diagnose::fold;
-use failure::FAILED;
 use mesh::CapturePolicy;
+use options::FAILED;
 use scenario::Scenario;
+use serve::start;
 use server::{DnsAnswer, Server};
-use service::start;
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::{self, Write},
-    os::fd::AsFd,
-};
-use sys::{
-    fork::{Child, end_with_parent, fork, pipe},
-    namespace::{self, OpenNamespace},
-    signals::Signals,
-};
+use std::io::{self, Write};
+use std::{collections::BTreeSet, fs::File, os::fd::AsFd};
+use sys::fork::{Child, end_with_parent, fork, pipe};
+use sys::namespace::{self, OpenNamespace};
+use sys::signals::Signals;
 use users::{ProcessIdentity, Users, assume};
 
 /// Makes a sandbox, waits until it ends, and returns its exit code.

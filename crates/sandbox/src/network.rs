@@ -1,20 +1,13 @@
 //! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a PID namespace that ends with
 //! this process. The machine's own namespace is not changed.
 
-use super::failure::SandboxFailure;
+use super::options::SandboxFailure;
 use mesh::DNS_PORT;
 use nix::libc;
-use std::{
-    fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    path::Path,
-};
-use sys::{
-    fork,
-    link::NamespaceLinks,
-    mount,
-    namespace::{self, OpenNamespace},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::{fs, io, path::Path};
+use sys::namespace::{self, OpenNamespace};
+use sys::{fork, link::NamespaceLinks, mount};
 
 pub(super) const POD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(super) const WORLD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);

@@ -1,54 +1,58 @@
-//! Accepts connections at many addresses, and serves each on a thread.
+//! Processes of the sandbox that serve (the world, the proxy, the demo's application): they accept connections at many addresses,
+//! and serve each on a thread.
 
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
-use std::{
-    io::{self, ErrorKind},
-    net::{TcpListener, TcpStream},
-    os::fd::AsFd,
-    thread,
-    time::Duration,
-};
+use super::options::{FAILED, SandboxFailure};
+use std::net::{TcpListener, TcpStream};
+use std::{io, thread, time::Duration};
+use sys::fork::{Beginning, Child, fork_until_ready, leave_streams};
+use sys::namespace::OpenNamespace;
 
 /// Enough for a thread that passes bytes on, whose buffers are elsewhere.
 const STACK: usize = 128 * 1024;
 /// How long to wait where no descriptor is left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Accepts connections on a thread from now on, and passes each to `each` with the name of its listener.
-pub(super) fn start<Name: Copy + Send + 'static>(
+/// Accepts connections on threads from now on, and passes each on a thread of its own to `each`, with the name of its listener.
+pub(super) fn accept<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
-    each: impl Fn(Name, TcpStream) + Send + 'static,
+    each: impl Fn(Name, &TcpStream) + Clone + Send + 'static,
 ) -> io::Result<()> {
-    for (_, listener) in &listeners {
-        // A client may have gone before it is accepted.
-        listener.set_nonblocking(true)?;
-    }
-    thread::Builder::new().spawn(move || {
-        loop {
-            let waiting =
-                listeners.iter().map(|(_, listener)| PollFd::new(listener.as_fd(), PollFlags::POLLIN));
-            let mut polled: Vec<PollFd<'_>> = waiting.collect();
-            match poll(&mut polled, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(_) => thread::sleep(RETRY_INTERVAL),
-            }
-            let calls: Vec<bool> = polled.iter().map(|polled| polled.any().unwrap_or(false)).collect();
-            for ((name, listener), _) in listeners.iter().zip(calls).filter(|(_, calls)| *calls) {
+    for (name, listener) in listeners {
+        listener.set_nonblocking(false)?;
+        let each = each.clone();
+        let work = move || {
+            loop {
+                let each = each.clone();
                 match listener.accept() {
-                    Ok((client, _)) => each(*name, client),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Ok((client, _)) => on_thread(move || each(name, &client)),
+                    // Most likely no descriptor is left.
                     Err(_) => thread::sleep(RETRY_INTERVAL),
                 }
             }
-        }
-    })?;
+        };
+        thread::Builder::new().stack_size(STACK).spawn(work)?;
+    }
     Ok(())
 }
 
 /// Does `work` on a new thread. If no thread can be created, the connection is closed.
 pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().stack_size(STACK).spawn(work);
+}
+
+/// Starts a process that serves in a network namespace, on threads, until the sandbox ends.
+pub(super) fn start(
+    name: &'static str,
+    place: &OpenNamespace,
+    serve: impl FnOnce() -> io::Result<()>,
+) -> Result<Child, SandboxFailure> {
+    let work = |beginning: Beginning| {
+        let begun = leave_streams().and_then(|()| place.enter()).and_then(|()| serve());
+        beginning.say(&begun);
+        while begun.is_ok() {
+            thread::park();
+        }
+        FAILED
+    };
+    fork_until_ready(work).map_err(|error| SandboxFailure::Start(name, error))
 }

@@ -4,15 +4,11 @@
 //! `CONNECT` makes the world call the pod. DNS queries are answered with the world's own addresses.
 
 use super::proxy::{name, relay};
-use super::serve::{self, on_thread};
-use std::{
-    collections::BTreeSet,
-    io::{self, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket},
-    thread,
-    time::Duration,
-};
-use sys::tcp;
+use super::serve;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::{collections::BTreeSet, thread, time::Duration};
+use sys::dial;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
@@ -35,17 +31,15 @@ pub(super) fn start(server: Server, ports: &BTreeSet<u16>, ipv6: bool) -> io::Re
     for host in hosts {
         for port in ports {
             let address = SocketAddr::from((host, *port));
-            let listener = tcp::listen(address, false).map_err(|error| {
+            let listener = dial::listen(address, false).map_err(|error| {
                 io::Error::new(error.kind(), format!("can't listen at {address}: {error}"))
             })?;
             listeners.push(((), listener));
         }
     }
-    serve::start(listeners, move |(), client| {
-        on_thread(move || {
-            // The client sees a failure as the end of its connection.
-            let _ = answer(server, &client);
-        });
+    serve::accept(listeners, move |(), client| {
+        // The client sees a failure as the end of its connection.
+        let _ = answer(server, client);
     })
 }
 
@@ -95,10 +89,10 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
 
 /// Calls an address for the client, and relays the bytes of both.
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
-    let called = to
-        .parse()
-        .map_err(|_| "400 The test server calls addresses only".to_owned())
-        .and_then(|to| tcp::call(tcp::From::default(), to, TIMEOUT).map_err(|error| format!("502 {error}")));
+    let called =
+        to.parse().map_err(|_| "400 The test server calls addresses only".to_owned()).and_then(|to| {
+            dial::connect(dial::CallSource::default(), to, TIMEOUT).map_err(|error| format!("502 {error}"))
+        });
     match called {
         Ok(server) => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
@@ -127,7 +121,7 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
 pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Result<()> {
     let mut listeners = Vec::new();
     for server in servers {
-        listeners.push(((), tcp::listen(*server, false)?));
+        listeners.push(((), dial::listen(*server, false)?));
         let udp = UdpSocket::bind(server)?;
         thread::Builder::new().spawn(move || {
             let mut query = [0; 512];
@@ -139,10 +133,8 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Res
             }
         })?;
     }
-    serve::start(listeners, move |(), client| {
-        on_thread(move || {
-            let _ = name_over_tcp(&client, answers);
-        });
+    serve::accept(listeners, move |(), client| {
+        let _ = name_over_tcp(client, answers);
     })
 }
 

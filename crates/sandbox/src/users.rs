@@ -1,17 +1,12 @@
 //! The users of a sandbox, and how a caller without privileges gets several of them.
 
-use super::failure::SandboxFailure;
+use super::options::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
-use std::{
-    io::{self, Read, Write},
-    path::Path,
-};
-use sys::{
-    exec,
-    fork::{self, fork},
-    process,
-    user::{self, IdMapRange, Subordinate},
-};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use sys::fork::{self, fork};
+use sys::user::{self, IdMapRange, Subordinate};
+use sys::{exec, process};
 
 /// The user and the group of a process.
 pub(super) type ProcessIdentity = (u32, u32);

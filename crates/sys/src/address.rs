@@ -2,27 +2,20 @@
 //!
 //! One dump of addresses, of one family where that is enough; `getifaddrs` takes one of all interfaces before.
 
-use super::header::*;
-use super::message::{attribute, u32_at};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
-use std::{
-    io,
-    net::{IpAddr, Ipv6Addr},
-};
+use super::message::{attribute, ip, u32_at};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, link::interface};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Every address of every interface, in the kernel's order.
 pub fn all() -> io::Result<Vec<IpAddr>> {
-    let request = NetlinkRequest { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
-    NetlinkSocket::open(SockProtocol::NetlinkRoute)?
-        .dump(&request, |payload| Some(ScopedAddress::read(payload)?.address))
+    Ok(of_family(AF_UNSPEC)?.into_iter().map(|found| found.address).collect())
 }
 
 /// Every address of every interface, each with its interface's name.
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
-    let request = NetlinkRequest { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
-    let found = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, ScopedAddress::read)?;
-    Ok(found.into_iter().map(|content| (content.address, interface(content.interface))).collect())
+    Ok(of_family(AF_UNSPEC)?.into_iter().map(|found| (found.address, interface(found.interface))).collect())
 }
 
 /// Every address of global scope (unique local ones included, as are those of `lo`), with its interface's name.
@@ -31,22 +24,22 @@ pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
 /// When the kernel refuses. One without IPv6 has no addresses.
 pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
     use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP};
-    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute)?;
-    let request = NetlinkRequest { kind: RTM_GETADDR, flags: 0, head: &[AF_INET6, 0, 0, 0, 0, 0, 0, 0] };
-    let found = match socket.dump(&request, global) {
+    let found = match of_family(AF_INET6) {
         Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP)) => Vec::new(),
         found => found?,
     };
-    Ok(found.into_iter().map(|(address, index)| (address, interface(index))).collect())
+    let global = found.into_iter().filter_map(|found| match found.address {
+        IpAddr::V6(address) if found.scope == RT_SCOPE_UNIVERSE => {
+            Some((address, interface(found.interface)))
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => None,
+    });
+    Ok(global.collect())
 }
 
-/// An address and the index of its interface.
-fn global(payload: &[u8]) -> Option<(Ipv6Addr, u32)> {
-    let ScopedAddress { address, scope, interface } = ScopedAddress::read(payload)?;
-    match address {
-        IpAddr::V6(address) if scope == RT_SCOPE_UNIVERSE => Some((address, interface)),
-        IpAddr::V4(_) | IpAddr::V6(_) => None,
-    }
+fn of_family(family: u8) -> io::Result<Vec<ScopedAddress>> {
+    let head: [u8; HEAD] = [family, 0, 0, 0, 0, 0, 0, 0];
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETADDR, &head, ScopedAddress::read)
 }
 
 /// The length of a `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
@@ -62,21 +55,10 @@ struct ScopedAddress {
 impl ScopedAddress {
     fn read(payload: &[u8]) -> Option<Self> {
         let (head, attributes) = payload.split_first_chunk::<HEAD>()?;
-        let [family, _, _, scope, ..] = *head;
         // Of an address with a peer, IFA_ADDRESS is the peer's.
         let own = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS))?;
-        let address = match family {
-            AF_INET => <[u8; 4]>::try_from(own).ok()?.into(),
-            AF_INET6 => <[u8; 16]>::try_from(own).ok()?.into(),
-            _ => return None,
-        };
-        Some(Self { address, scope, interface: u32_at(head, 4)? })
+        Some(Self { address: ip(own)?, scope: head[3], interface: u32_at(head, 4)? })
     }
-}
-
-/// An interface that has gone since has no name any more.
-fn interface(index: u32) -> String {
-    if_indextoname(index).map_or_else(|_| format!("interface {index}"), |name| name.to_string_lossy().into())
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
 //! Connection tracking over ctnetlink: UDP flows to one port, and where a single connection really goes.
 
 use super::header::*;
-use super::message::{Messages, attribute, u32_at};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
-use nix::sys::socket::SockProtocol;
-use rules::{Family, Protocol};
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-};
+use super::message::{self, Messages, attribute, ip};
+use super::netfilter::{body, message_type, nfgenmsg, nfproto};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use rules::{Family, Protocol, nft::protocol_number};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 const GET: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
 const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
@@ -40,8 +37,7 @@ impl Conntrack {
 
     /// All UDP flows of a family.
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<ConntrackFlow>> {
-        let request = NetlinkRequest { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
-        self.0.dump(&request, |payload| flow(family, body(payload)?))
+        self.0.dump(GET, &nfgenmsg(nfproto(family), 0), |payload| flow(family, body(payload)?))
     }
 
     /// Where a connection or a flow really goes: the address that answers it. `None` where conntrack does not know it, in
@@ -56,9 +52,8 @@ impl Conntrack {
         zones: &[u16],
     ) -> io::Result<Option<SocketAddr>> {
         let family = Family::of(to.ip());
-        let request = NetlinkRequest { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
         for zone in zones {
-            let found = self.0.one(&request, |message| {
+            let found = self.0.one(GET, &nfgenmsg(nfproto(family), 0), |message| {
                 message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
                 message.attribute(CTA_ZONE, &zone.to_be_bytes());
             });
@@ -88,8 +83,7 @@ impl Conntrack {
     }
 
     fn delete(&mut self, family: Family, zone: u16, original: impl FnOnce(&mut Messages)) -> io::Result<()> {
-        let request = NetlinkRequest { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
-        let outcome = self.0.request(&request, |message| {
+        let outcome = self.0.request(DELETE, 0, &nfgenmsg(nfproto(family), 0), |message| {
             message.nest(CTA_TUPLE_ORIG, original);
             message.attribute(CTA_ZONE, &zone.to_be_bytes());
         });
@@ -103,21 +97,11 @@ impl Conntrack {
 /// A connection's packets in one direction, as a question.
 fn tuple(nest: &mut Messages, protocol: Protocol, from: SocketAddr, to: SocketAddr) {
     nest.nest(CTA_TUPLE_IP, |nest| {
-        for (address, v4, v6) in
-            [(from.ip(), CTA_IP_V4_SRC, CTA_IP_V6_SRC), (to.ip(), CTA_IP_V4_DST, CTA_IP_V6_DST)]
-        {
-            match address {
-                IpAddr::V4(address) => nest.attribute(v4, &address.octets()),
-                IpAddr::V6(address) => nest.attribute(v6, &address.octets()),
-            };
-        }
+        let [source, destination] = addresses_of(Family::of(to.ip()));
+        nest.address(source, from.ip()).address(destination, to.ip());
     });
-    let number = match protocol {
-        Protocol::Tcp => IPPROTO_TCP,
-        Protocol::Udp => IPPROTO_UDP,
-    };
     nest.nest(CTA_TUPLE_PROTO, |nest| {
-        nest.attribute(CTA_PROTO_NUM, &[number]);
+        nest.attribute(CTA_PROTO_NUM, &[protocol_number(protocol)]);
         nest.attribute(CTA_PROTO_SRC_PORT, &from.port().to_be_bytes());
         nest.attribute(CTA_PROTO_DST_PORT, &to.port().to_be_bytes());
     });
@@ -127,17 +111,16 @@ fn tuple(nest: &mut Messages, protocol: Protocol, from: SocketAddr, to: SocketAd
 fn answerer(family: Family, attributes: &[u8]) -> Option<SocketAddr> {
     let tuple = attribute(attributes, CTA_TUPLE_REPLY)?;
     let port = attribute(attribute(tuple, CTA_TUPLE_PROTO)?, CTA_PROTO_SRC_PORT)?;
-    let address = address(family, tuple, CTA_IP_V4_SRC, CTA_IP_V6_SRC)?;
+    let address = ip(attribute(attribute(tuple, CTA_TUPLE_IP)?, addresses_of(family)[0])?)?;
     Some(SocketAddr::new(address, u16::from_be_bytes(port.try_into().ok()?)))
 }
 
-/// An address of a tuple, in the attribute of the family.
-fn address(family: Family, tuple: &[u8], v4: u16, v6: u16) -> Option<IpAddr> {
-    let addresses = attribute(tuple, CTA_TUPLE_IP)?;
-    Some(match family {
-        Family::V4 => <[u8; 4]>::try_from(attribute(addresses, v4)?).ok()?.into(),
-        Family::V6 => <[u8; 16]>::try_from(attribute(addresses, v6)?).ok()?.into(),
-    })
+/// The attributes of a tuple's source and destination.
+const fn addresses_of(family: Family) -> [u16; 2] {
+    match family {
+        Family::V4 => [CTA_IP_V4_SRC, CTA_IP_V4_DST],
+        Family::V6 => [CTA_IP_V6_SRC, CTA_IP_V6_DST],
+    }
 }
 
 fn flow(family: Family, attributes: &[u8]) -> Option<ConntrackFlow> {
@@ -147,10 +130,9 @@ fn flow(family: Family, attributes: &[u8]) -> Option<ConntrackFlow> {
         return None;
     }
     let number = |payload: &[u8]| payload.try_into().ok().map(u16::from_be_bytes);
-    // Numbers of netfilter are in network order.
-    let status = u32::from_be(u32_at(attribute(attributes, CTA_STATUS)?, 0)?);
+    let status = message::number(attributes, CTA_STATUS)?;
     Some(ConntrackFlow {
-        destination: address(family, tuple, CTA_IP_V4_DST, CTA_IP_V6_DST)?,
+        destination: ip(attribute(attribute(tuple, CTA_TUPLE_IP)?, addresses_of(family)[1])?)?,
         port: number(attribute(protocol, CTA_PROTO_DST_PORT)?)?,
         zone: attribute(attributes, CTA_ZONE).and_then(number).unwrap_or(0),
         nated: status & IPS_NAT_MASK != 0,

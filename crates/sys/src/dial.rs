@@ -1,25 +1,21 @@
-//! Sockets that call, as any user, and sockets that are called.
+//! Sockets that call, as any user, and sockets that are called; and TCP sockets as a proxy needs them: listening for addresses of
+//! other machines, a source address and mark of choice, and a reset.
 //!
 //! Packets of a caller get no further than the first router: their time to live is 1. What reaches an address of this
-//! machine, by whatever rule, needs no more.
+//! machine, by whatever rule, needs no more. A proxy's go anywhere.
 
-use super::namespace;
-use super::owner_ids::OwnerIds;
-use nix::{
-    errno::Errno,
-    libc,
-    sys::socket::{
-        self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage,
-        getsockname, getsockopt, setsockopt, sockopt,
-    },
-    unistd::{Gid, Uid, setfsgid, setfsuid},
+use super::{namespace, owner_ids::OwnerIds};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname,
+    getsockopt, setsockopt, sockopt,
 };
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use nix::{errno::Errno, libc};
 use rules::Protocol;
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, time::Duration};
 
 /// How far packets get that no rule leads back: to the next machine, which does not pass them on.
 const HOPS: i32 = 1;
@@ -107,9 +103,9 @@ pub fn call(
     }
     Ok(match protocol {
         Protocol::Tcp => {
-            let now = libc::linger { l_onoff: 1, l_linger: 0 };
-            setsockopt(&socket, sockopt::Linger, &now).map_err(io::Error::from)?;
-            DialedSocket::Tcp(socket.into())
+            let stream = socket.into();
+            reset_at_end(&stream);
+            DialedSocket::Tcp(stream)
         }
         Protocol::Udp => DialedSocket::Udp(socket.into()),
     })
@@ -227,4 +223,71 @@ pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
             getsockopt(stream, sockopt::Ip6tOriginalDst).ok().map(|raw| SockaddrIn6::from(raw).into())
         }
     }
+}
+
+/// The original destination of an accepted connection: without a redirect, the address that accepted it.
+pub fn destination_or_own(stream: &TcpStream) -> io::Result<SocketAddr> {
+    // Without conntrack, nothing was redirected.
+    original_destination(stream).map_or_else(|| stream.local_addr(), Ok)
+}
+
+/// How a connection is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallSource {
+    /// From which address; port 0 leaves the port to the kernel.
+    pub address: Option<SocketAddr>,
+    /// With which mark; such a connection may come from an address that is not ours (`CAP_NET_ADMIN`).
+    pub transparent: Option<u32>,
+}
+
+/// Marks all that a socket sends (`SO_MARK` in `socket(7)`).
+///
+/// # Errors
+/// When we may not (`CAP_NET_ADMIN`).
+pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
+    Ok(setsockopt(socket, sockopt::Mark, &mark)?)
+}
+
+/// Connects, for as long as `timeout`.
+///
+/// # Errors
+/// When there is no answer, or the kernel refuses.
+pub fn connect(from: CallSource, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let socket = new(to, SockType::Stream)?;
+    if let Some(mark) = from.transparent {
+        setsockopt(&socket, sockopt::IpTransparent, &true)?;
+        setsockopt(&socket, sockopt::Mark, &mark)?;
+    }
+    if let Some(address) = from.address {
+        socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    }
+    let stream = TcpStream::from(socket);
+    match socket::connect(stream.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) => {}
+        Err(Errno::EINPROGRESS) => wait(&stream, timeout)?,
+        Err(error) => return Err(error.into()),
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn wait(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+    let mut polled = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
+    loop {
+        match poll(&mut polled, timeout) {
+            Err(Errno::EINTR) => {}
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            other => {
+                other?;
+                return stream.take_error()?.map_or(Ok(()), Err);
+            }
+        }
+    }
+}
+
+/// Lets the connection end with a reset when it is closed, whatever is on its way.
+pub fn reset_at_end(stream: &TcpStream) {
+    // Else it ends as others do.
+    let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }

@@ -1,20 +1,26 @@
 //! Runs programs to their end, or up to where they wait for their input. How long one may take and how much it may print
-//! is limited, and none outlives this process (see the module `group`).
+//! is limited, and none outlives this process.
+//!
+//! A program that outlived us could change rules while the next run works, and it would keep the namespace's lock, which it
+//! inherits. So a small process leads the group of all programs and waits at the reading end of a pipe, whose other end only
+//! we hold. When that end is closed, by SIGKILL as by anything else, the leader kills its group.
+//!
+//! `PR_SET_PDEATHSIG` is not enough: it reaches the program and not what the program has started, such as the commands of
+//! a wrapper script, and it follows the thread that started the program instead of the process.
 
-use super::child::{self, Interruption, MAX_OUTPUT};
-use super::group::ProcessGroup;
 use super::{fork, wait};
-use nix::libc;
-use std::{
-    ffi::OsStr,
-    io::{self, Read, Write},
-    mem,
-    os::{fd::AsFd, unix::process::CommandExt},
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, pipe2, read, setpgid};
+use nix::{errno::Errno, libc, sys::prctl, sys::wait::waitpid};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
 /// The default time limit of a program.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -114,7 +120,8 @@ impl Runner {
         let (mut reader, mut writer) = fork::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
-            self.group().iter_mut().for_each(ProcessGroup::close_in_child);
+            // The child's copy of the pipe's end would hide from the leader that the parent has ended.
+            self.group().iter_mut().for_each(|group| drop(group.alive.take()));
             let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
             let _ = writer.write_all(returned.as_ref().err().map_or("", |error| tail(error)).as_bytes());
@@ -199,7 +206,7 @@ impl Waiting {
         tracing::trace!(target: "exec", %command, input, "standard input");
         let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
         let limit = self.runner.limit;
-        let output = match child::attend(child, input.as_bytes(), limit) {
+        let output = match attend(child, input.as_bytes(), limit) {
             Ok(output) => output,
             Err(cut) => {
                 // The processes that it has started are killed too. Others of the group are part of the same failure.
@@ -223,7 +230,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.child.iter_mut().for_each(child::end);
+        self.child.iter_mut().for_each(end);
     }
 }
 
@@ -234,4 +241,234 @@ pub fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|file| access(file, AccessFlags::X_OK).is_ok() && file.is_file())
+}
+
+/// As much as a program may print to each of its streams.
+const MAX_OUTPUT: usize = 16 << 20;
+
+/// Why a program was not waited for.
+#[derive(Debug)]
+enum Interruption {
+    /// It took longer than it may.
+    Late,
+    /// It printed more than [`MAX_OUTPUT`] to this stream.
+    Long(&'static str),
+    /// The kernel refused.
+    Refused(io::Error),
+}
+
+impl From<io::Error> for Interruption {
+    fn from(error: io::Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Errno> for Interruption {
+    fn from(error: Errno) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// Gives a program its input, takes what it prints, and waits for its end. What it has started itself may still hold its
+/// streams then, and is not waited for.
+///
+/// # Errors
+/// When a limit is reached. The program still runs then.
+fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result<process::Output, Interruption> {
+    let begun = Instant::now();
+    let mut feed = InputPipe::new(child.stdin.take(), input)?;
+    let mut stdout = OutputPipe::new(child.stdout.take(), "standard output")?;
+    let mut stderr = OutputPipe::new(child.stderr.take(), "standard error")?;
+    let end = end_of(child);
+    let mut has_ended = false;
+    loop {
+        feed.write();
+        stdout.read()?;
+        stderr.read()?;
+        if has_ended {
+            break;
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Err(Interruption::Late);
+        }
+        // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
+        let mut timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(4);
+        match &end {
+            Some(end) => polled.push(PollFd::new(end.as_fd(), PollFlags::POLLIN)),
+            None if child.try_wait()?.is_some() => {
+                has_ended = true;
+                continue;
+            }
+            None => timeout = PollTimeout::from(1_u8),
+        }
+        polled.extend(feed.pipe.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)));
+        polled.extend(stdout.pipe.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
+        polled.extend(stderr.pipe.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
+        match poll(&mut polled, timeout) {
+            Ok(_) => has_ended = end.is_some() && polled[0].any() == Some(true),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(process::Output { status: child.wait()?, stdout: stdout.taken, stderr: stderr.taken })
+}
+
+/// Ends a program, and waits for that a moment: the kernel may be busy on its behalf.
+fn end(child: &mut Child) {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let begun = Instant::now();
+    // It may have ended, or been killed with its group.
+    let _ = child.kill();
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What can be read once a program has ended; `None` on kernels before 5.3.
+#[expect(unsafe_code, reason = "nix has no pidfd_open")]
+fn end_of(child: &Child) -> Option<OwnedFd> {
+    // SAFETY: the child has not been waited for, so the number is its own.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+    let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
+    // SAFETY: the kernel has just opened it for us.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn without_waiting(pipe: &impl AsFd) -> nix::Result<()> {
+    fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
+}
+
+/// A program's input, as far as it is not written.
+struct InputPipe<'a> {
+    pipe: Option<ChildStdin>,
+    left: &'a [u8],
+}
+
+impl<'a> InputPipe<'a> {
+    fn new(pipe: Option<ChildStdin>, left: &'a [u8]) -> nix::Result<Self> {
+        pipe.iter().try_for_each(without_waiting)?;
+        Ok(Self { pipe, left })
+    }
+
+    /// Writes as much as the program takes now.
+    fn write(&mut self) {
+        while let Some(pipe) = self.pipe.as_mut().filter(|_| !self.left.is_empty()) {
+            match pipe.write(self.left) {
+                Ok(written) => self.left = &self.left[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // A program that does not read it explains that by its exit status.
+                Err(_) => self.left = &[],
+            }
+        }
+        self.pipe = None;
+    }
+}
+
+/// A stream of a program, as far as it was read.
+struct OutputPipe<P> {
+    /// `None` once it is closed.
+    pipe: Option<P>,
+    taken: Vec<u8>,
+    name: &'static str,
+}
+
+impl<P: Read + AsFd> OutputPipe<P> {
+    fn new(pipe: Option<P>, name: &'static str) -> nix::Result<Self> {
+        pipe.iter().try_for_each(without_waiting)?;
+        Ok(Self { pipe, taken: Vec::new(), name })
+    }
+
+    /// Takes what was printed so far.
+    fn read(&mut self) -> Result<(), Interruption> {
+        let mut buffer = [0; 16 << 10];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut buffer) {
+                Ok(0) => self.pipe = None,
+                Ok(length) => self.taken.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+            if self.taken.len() > MAX_OUTPUT {
+                return Err(Interruption::Long(self.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A process group with its leader. Dropped, all of it is killed.
+#[derive(Debug)]
+struct ProcessGroup {
+    leader: Pid,
+    /// Closed when this process ends.
+    alive: Option<OwnedFd>,
+}
+
+impl ProcessGroup {
+    /// Makes a group without programs.
+    #[expect(unsafe_code, reason = "a fork is unsafe in general")]
+    fn new() -> io::Result<Self> {
+        let (reader, alive) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+        // SAFETY: the child makes system calls alone, until it ends. It takes no lock and allocates nothing, so it does not
+        // matter which other threads there are.
+        match unsafe { fork() }? {
+            ForkResult::Child => lead(reader.as_fd()),
+            ForkResult::Parent { child: leader } => {
+                // The leader does so too. A program that joins needs a group, whichever of the two is first.
+                let _ = setpgid(leader, leader);
+                Ok(Self { leader, alive: Some(alive) })
+            }
+        }
+    }
+
+    /// The number by which a program joins.
+    fn number(&self) -> libc::pid_t {
+        self.leader.as_raw()
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(-self.number()), Signal::SIGKILL);
+        while waitpid(self.leader, None) == Err(Errno::EINTR) {}
+    }
+}
+
+/// Waits for the end of the parent, then ends the group.
+#[expect(unsafe_code, reason = "nix has no _exit, and no close_range")]
+fn lead(alive: BorrowedFd<'_>) -> ! {
+    let own = getpid();
+    let _ = setpgid(own, own);
+    // What is sent to end the parent may reach this process too, by its name. The parent decides.
+    let _ = SigSet::all().thread_block();
+    let _ = prctl::set_name(c"sidecar-guard");
+    // Whatever else is open belongs to the parent: it may close a lock or its output long before it ends.
+    if dup2_stdin(alive).is_ok() {
+        // SAFETY: this process uses none of the descriptors that are closed.
+        let closed = unsafe { libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0) };
+        if closed != 0 {
+            close_one_by_one();
+        }
+        // SAFETY: standard input is open; nothing else owns its number here.
+        let alive = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
+        while read(alive, &mut [0]) == Err(Errno::EINTR) {}
+    }
+    let _ = kill(Pid::from_raw(-own.as_raw()), Signal::SIGKILL);
+    // SAFETY: it does not return, and runs nothing of the parent's.
+    unsafe { libc::_exit(0) }
+}
+
+/// What kernels before 5.9 need. The limit of open files can be 2^30 in a container, and so many calls would take minutes.
+#[expect(unsafe_code, reason = "nix closes what it owns")]
+fn close_one_by_one() {
+    // Far more than this program ever opens.
+    const DESCRIPTORS: libc::c_int = 1 << 16;
+    for number in 1..DESCRIPTORS {
+        // SAFETY: this process uses none of the descriptors that are closed.
+        unsafe { libc::close(number) };
+    }
 }

@@ -3,26 +3,16 @@
 //! A process that forks has one thread, so that no other thread's lock remains locked in the child; that is checked each
 //! time.
 
-use nix::{
-    errno::Errno,
-    libc,
-    sched::{CloneFlags, unshare},
-    sys::{
-        prctl,
-        resource::{Resource, setrlimit},
-        signal::{Signal, kill},
-    },
-    unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid},
-};
-use std::{
-    fs::{self, File},
-    io::{self, Read, Write},
-    os::unix::process::ExitStatusExt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    process::{self, ExitStatus},
-    thread,
-    time::Duration,
-};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid};
+use nix::{errno::Errno, libc, sys::prctl};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{self, ExitStatus};
+use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
 /// The exit code of a child that panicked, as Rust's programs have it.
 const PANICKED: u8 = 101;

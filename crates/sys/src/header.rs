@@ -67,12 +67,10 @@ pub const NFPROTO_IPV6: u8 = 10;
 // linux/netfilter_ipv4.h
 
 // enum nf_ip_hook_priorities
-pub const NF_IP_PRI_RAW: i32 = -300;
-pub const NF_IP_PRI_MANGLE: i32 = -150;
-pub const NF_IP_PRI_NAT_DST: i32 = -100;
-pub const NF_IP_PRI_FILTER: i32 = 0;
-pub const NF_IP_PRI_SECURITY: i32 = 50;
-pub const NF_IP_PRI_NAT_SRC: i32 = 100;
+pub use nix::libc::{
+    NF_IP_PRI_FILTER, NF_IP_PRI_MANGLE, NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC, NF_IP_PRI_RAW,
+    NF_IP_PRI_SECURITY,
+};
 
 // linux/netfilter_ipv4/ip_tables.h
 
@@ -170,6 +168,7 @@ pub const NFULA_GID: u16 = 14;
 
 // sys/socket.h
 
+pub const AF_UNSPEC: u8 = 0;
 pub const AF_INET: u8 = 2;
 pub const AF_INET6: u8 = 10;
 
@@ -177,21 +176,18 @@ pub const AF_INET6: u8 = 10;
 
 pub use nix::libc::{
     IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_NET_NS_FD, IFLA_XDP, RT_SCOPE_HOST,
-    RT_TABLE_MAIN, RTA_DST, RTA_GATEWAY, RTA_IIF, RTA_MULTIPATH, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTA_TABLE,
-    RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR, RTM_GETLINK, RTM_GETQDISC, RTM_GETROUTE,
-    RTM_GETRULE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE, RTM_NEWRULE, RTN_BROADCAST, RTN_LOCAL,
-    RTN_MULTICAST, RTN_UNICAST, RTPROT_BOOT, TCA_KIND,
+    RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RTA_DST, RTA_GATEWAY, RTA_IIF, RTA_MARK, RTA_MULTIPATH, RTA_OIF,
+    RTA_PREFSRC, RTA_SRC, RTA_TABLE, RTA_UID, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR,
+    RTM_GETLINK, RTM_GETQDISC, RTM_GETROUTE, RTM_GETRULE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE,
+    RTM_NEWRULE, RTN_BROADCAST, RTN_LOCAL, RTN_MULTICAST, RTN_UNICAST, RTPROT_BOOT, TCA_KIND,
 };
 /// Nested in [`IFLA_XDP`]: the way in which a program is attached, 0 for none (`linux/if_link.h`).
 pub const IFLA_XDP_ATTACHED: u16 = 2;
-pub const RTA_MARK: u16 = 16;
-pub const RTA_UID: u16 = 25;
 pub const RTA_IP_PROTO: u16 = 27;
 pub const RTA_SPORT: u16 = 28;
 pub const RTA_DPORT: u16 = 29;
 /// Answer with the route that was found, all its next hops included.
 pub const RTM_F_FIB_MATCH: u32 = 0x2000;
-pub const RT_SCOPE_UNIVERSE: u8 = 0;
 /// From here on three tables are the kernel's own.
 pub const RT_TABLE_DEFAULT: u32 = 253;
 pub const RT_TABLE_LOCAL: u32 = 255;

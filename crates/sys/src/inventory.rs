@@ -4,11 +4,8 @@ use super::lookup::{LookupPlaces, container_of, names, shortened};
 use super::namespace::{NamespaceId, OpenNamespace};
 use super::pod::{self, SandboxedPod};
 use super::process;
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, fs, io};
 
 /// A network namespace of the machine, with what is known of it.
 #[derive(Debug)]

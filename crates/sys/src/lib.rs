@@ -1,17 +1,15 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
 //! The only place where `unsafe` is allowed: socket options need it, a few system calls, forks, signal dispositions,
-//! what comes before `main`, and the heap.
+//! and what comes before `main`.
 
 pub mod address;
-mod child;
 pub mod conntrack;
 pub mod dial;
 pub mod exchange;
 pub mod exec;
 pub mod fork;
 pub mod grace;
-mod group;
 pub mod header;
 pub mod inventory;
 pub mod link;
@@ -24,9 +22,7 @@ pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
 pub mod nflog;
-pub mod nfnetlink;
 pub mod nftrace;
-mod option;
 pub mod owner_ids;
 pub mod pod;
 pub mod process;
@@ -35,8 +31,6 @@ pub mod route_lookup;
 pub mod signals;
 pub mod streams;
 pub mod sysctl;
-pub mod tcp;
-pub mod unread;
 pub mod user;
 pub mod wait;
 pub mod xtables;

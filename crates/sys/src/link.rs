@@ -1,21 +1,20 @@
-//! Veth pairs between network namespaces, with addresses and routes, and the names of bridges, over rtnetlink.
+//! Veth pairs between network namespaces, with addresses and routes; bridges; and programs in the kernel's path of packets
+//! at links, over rtnetlink.
 //!
 //! The pairs are for new namespaces: nothing is removed; everything ends with the namespace.
 
-use super::header::*;
-use super::message::{Messages, attribute, text};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::{
-    ifaddrs::getifaddrs,
-    libc::IFF_UP,
-    net::if_::{InterfaceFlags, if_nametoindex},
-    sys::socket::SockProtocol,
-};
-use std::{
-    io,
-    net::IpAddr,
-    os::fd::{AsFd, AsRawFd},
-};
+use super::message::{attribute, text, u32_at};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, route::af};
+use nix::ifaddrs::getifaddrs;
+use nix::libc::IFF_UP;
+use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
+use rules::Family;
+use std::os::fd::{AsFd, AsRawFd};
+use std::{fs, io, net::IpAddr};
+
+/// What a request for something new says: it must not be there.
+const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
 
 /// The links of a network namespace.
 pub struct NamespaceLinks {
@@ -33,11 +32,9 @@ impl NamespaceLinks {
     /// # Errors
     /// What the kernel answers: without its module `veth`, that the operation is not supported.
     pub fn veth_pair(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
-        let request =
-            NetlinkRequest { kind: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, head: &ifinfomsg(0, 0) };
         // A descriptor is never negative.
         let other = other.as_fd().as_raw_fd().to_ne_bytes();
-        self.socket.request(&request, |message| {
+        self.socket.request(RTM_NEWLINK, NEW, &ifinfomsg(0, 0), |message| {
             message.text(IFLA_IFNAME, name);
             message.nest(IFLA_LINKINFO, |info| {
                 info.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |data| {
@@ -56,8 +53,7 @@ impl NamespaceLinks {
     /// When there is none of this name, or the kernel refuses.
     pub fn up(&mut self, name: &str) -> io::Result<()> {
         let up = IFF_UP.cast_unsigned();
-        let head = ifinfomsg(index(name)?, up);
-        self.socket.request(&NetlinkRequest { kind: RTM_NEWLINK, flags: 0, head: &head }, |_| {})
+        self.socket.request(RTM_NEWLINK, 0, &ifinfomsg(index(name)?, up), |_| {})
     }
 
     /// Gives a link an address, usable at once: no other host on the link can have it, so none is probed for.
@@ -67,28 +63,26 @@ impl NamespaceLinks {
     pub fn address(&mut self, name: &str, address: IpAddr, length: u8) -> io::Result<()> {
         let [a, b, c, d] = index(name)?.to_ne_bytes();
         let flags = if address.is_ipv6() { IFA_F_NODAD } else { 0 };
-        let head = [af(address), length, flags, RT_SCOPE_UNIVERSE, a, b, c, d];
-        let request = NetlinkRequest { kind: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
-        self.socket.request(&request, |message| {
-            octets(message, IFA_LOCAL, address);
-            octets(message, IFA_ADDRESS, address);
+        let head = [af(Family::of(address)), length, flags, RT_SCOPE_UNIVERSE, a, b, c, d];
+        self.socket.request(RTM_NEWADDR, NEW, &head, |message| {
+            message.address(IFA_LOCAL, address).address(IFA_ADDRESS, address);
         })
     }
 
     /// Adds a default route by a neighbour.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
-        let request = NetlinkRequest { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
-        self.socket.request(&request, |message| octets(message, RTA_GATEWAY, neighbour))
+        self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
+            message.address(RTA_GATEWAY, neighbour);
+        })
     }
 
     /// Makes every address of a family without a more specific route local to the namespace, so that its servers answer
     /// at all of them. `like` is an address of the family.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
         let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);
-        let request = NetlinkRequest { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
         let lo = index("lo")?.to_ne_bytes();
-        self.socket.request(&request, |message| {
+        self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
             message.attribute(RTA_OIF, &lo);
         })
     }
@@ -102,14 +96,44 @@ pub fn is_down(name: &str) -> bool {
 
 /// The names of a namespace's bridges.
 pub fn bridges() -> io::Result<Vec<String>> {
-    let head = ifinfomsg(0, 0);
-    let request = NetlinkRequest { kind: RTM_GETLINK, flags: 0, head: &head };
-    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
-        let attributes = payload.get(head.len()..)?;
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
+        let attributes = payload.get(IFINFOMSG..)?;
         let kind = attribute(attribute(attributes, IFLA_LINKINFO)?, IFLA_INFO_KIND)?;
         let name = attribute(attributes, IFLA_IFNAME)?;
         (text(kind) == "bridge").then(|| text(name).to_owned())
     })
+}
+
+/// The length of a `struct tcmsg`, and the offset of its interface.
+const TCMSG: usize = 20;
+const TCM_IFINDEX: usize = 4;
+
+/// Programs in the thread's network namespace that may decide about packets before or behind the rules, and that are not
+/// read, in words: XDP, filters of tc, and rules of bridges.
+///
+/// # Errors
+/// Where the kernel does not list links or queueing disciplines.
+pub fn unread() -> io::Result<Vec<String>> {
+    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute)?;
+    let mut found = socket.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
+        let attributes = payload.get(IFINFOMSG..)?;
+        let attached = attribute(attribute(attributes, IFLA_XDP)?, IFLA_XDP_ATTACHED)?.first()?;
+        let name = text(attribute(attributes, IFLA_IFNAME)?);
+        (*attached != 0).then(|| format!("a program of XDP at {name}"))
+    })?;
+    found.extend(socket.dump(RTM_GETQDISC, &[0; TCMSG], |payload| {
+        let kind = text(attribute(payload.get(TCMSG..)?, TCA_KIND)?);
+        let name = if_indextoname(u32_at(payload, TCM_IFINDEX)?).ok()?;
+        // Only these classify packets that arrive, or all that pass.
+        matches!(kind, "clsact" | "ingress")
+            .then(|| format!("filters of tc at {} ({kind})", name.to_string_lossy()))
+    })?);
+    let calls = fs::read_to_string("/proc/sys/net/bridge/bridge-nf-call-iptables");
+    if calls.is_ok_and(|calls| calls.trim() == "1") {
+        let of_bridge = |name| format!("rules for frames that cross bridge {name} (bridge-nf-call-iptables)");
+        found.extend(bridges()?.into_iter().map(of_bridge));
+    }
+    Ok(found)
 }
 
 fn index(name: &str) -> io::Result<u32> {
@@ -117,23 +141,20 @@ fn index(name: &str) -> io::Result<u32> {
         .map_err(|error| io::Error::new(io::Error::from(error).kind(), format!("no link {name}")))
 }
 
-fn octets(message: &mut Messages, kind: u16, address: IpAddr) {
-    match address {
-        IpAddr::V4(address) => message.attribute(kind, &address.octets()),
-        IpAddr::V6(address) => message.attribute(kind, &address.octets()),
-    };
-}
-
-const fn af(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => AF_INET,
-        IpAddr::V6(_) => AF_INET6,
+/// The interface's name, or its number if it is gone.
+pub(super) fn interface(index: u32) -> String {
+    match if_indextoname(index) {
+        Ok(name) if !name.is_empty() => name.to_string_lossy().into_owned(),
+        Ok(_) | Err(_) => index.to_string(),
     }
 }
 
+/// The length of a `struct ifinfomsg`.
+const IFINFOMSG: usize = 16;
+
 /// `struct ifinfomsg`: family, padding, type, index, flags, which of the flags to change.
-fn ifinfomsg(index: u32, flags: u32) -> [u8; 16] {
-    let mut head = [0; 16];
+fn ifinfomsg(index: u32, flags: u32) -> [u8; IFINFOMSG] {
+    let mut head = [0; IFINFOMSG];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[8..12].copy_from_slice(&flags.to_ne_bytes());
     head[12..].copy_from_slice(&flags.to_ne_bytes());
@@ -143,5 +164,5 @@ fn ifinfomsg(index: u32, flags: u32) -> [u8; 16] {
 /// `struct rtmsg` of a default route: family, lengths, tos, table, protocol, scope, type, flags. In the main table even
 /// where it is local: in the kernel's own one it would come before all others.
 fn rtmsg(like: IpAddr, scope: u8, kind: u8) -> [u8; 12] {
-    [af(like), 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, scope, kind, 0, 0, 0, 0]
+    [af(Family::of(like)), 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, scope, kind, 0, 0, 0, 0]
 }

@@ -3,42 +3,19 @@
 //! Read over `sock_diag` (`linux/inet_diag.h`). Where the kernel lacks its module, `/proc` is read, which lacks
 //! whether a socket accepts packets for addresses of other machines (`IP_TRANSPARENT`), as TPROXY requires.
 
-use super::header::*;
-use super::message::{attribute, u32_at};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use super::nflog::interface;
-use super::owner_ids::OwnerIds;
+use super::message::{attribute, ip, u32_at};
+use super::netlink::{NetlinkSocket, SockProtocol};
 use super::process::{self, field};
-use nix::sys::socket::SockProtocol;
-use std::{
-    collections::BTreeMap,
-    fmt, fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::{Path, PathBuf},
-};
-
-/// What a listener takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Transport {
-    /// Connections.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        })
-    }
-}
+use super::{header::*, link::interface, owner_ids::OwnerIds};
+use rules::{Protocol, nft::protocol_number};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, fs, io};
 
 /// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListeningSocket {
-    pub transport: Transport,
+    pub protocol: Protocol,
     pub port: u16,
     /// Where it listens; unspecified (`0.0.0.0`, `::`) for every address.
     pub address: IpAddr,
@@ -80,11 +57,11 @@ const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
 /// When neither netlink nor `/proc` can be read.
 pub fn all() -> io::Result<Vec<ListeningSocket>> {
     let mut found = Vec::new();
-    for transport in [Transport::Tcp, Transport::Udp] {
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
         for family in FAMILIES {
-            found.extend(match by_netlink(transport, family) {
+            found.extend(match by_netlink(protocol, family) {
                 Ok(listeners) => listeners,
-                Err(refused) => by_proc(transport, family).map_err(|_| refused)?,
+                Err(refused) => by_proc(protocol, family).map_err(|_| refused)?,
             });
         }
     }
@@ -94,20 +71,24 @@ pub fn all() -> io::Result<Vec<ListeningSocket>> {
     Ok(found)
 }
 
+/// The state of sockets that listen; those of UDP are not connected.
+const fn listening(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => TCP_LISTEN,
+        Protocol::Udp => TCP_CLOSE,
+    }
+}
+
 /// `struct inet_diag_req_v2` up to the states; what follows it names a single socket, or none where it is zero.
 const REQUEST: usize = 56;
 
-fn by_netlink(transport: Transport, family: u8) -> io::Result<Vec<ListeningSocket>> {
-    let (protocol, state) = match transport {
-        Transport::Tcp => (IPPROTO_TCP, TCP_LISTEN),
-        Transport::Udp => (IPPROTO_UDP, TCP_CLOSE),
-    };
+fn by_netlink(protocol: Protocol, family: u8) -> io::Result<Vec<ListeningSocket>> {
     let mut head = [0; REQUEST];
     head[0] = family;
-    head[1] = protocol;
-    head[4..8].copy_from_slice(&(1u32 << state).to_ne_bytes());
-    let request = NetlinkRequest { kind: SOCK_DIAG_BY_FAMILY, flags: 0, head: &head };
-    NetlinkSocket::open(SockProtocol::NetlinkSockDiag)?.dump(&request, |payload| listener(transport, payload))
+    head[1] = protocol_number(protocol);
+    head[4..8].copy_from_slice(&(1u32 << listening(protocol)).to_ne_bytes());
+    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkSockDiag)?;
+    socket.dump(SOCK_DIAG_BY_FAMILY, &head, |payload| listener(protocol, payload))
 }
 
 /// `struct inet_diag_msg`: family, state, two bytes, `struct inet_diag_sockid`, five numbers.
@@ -118,17 +99,13 @@ const DEVICE: usize = 40;
 const UID: usize = 64;
 const INODE: usize = 68;
 
-fn listener(transport: Transport, payload: &[u8]) -> Option<ListeningSocket> {
+fn listener(protocol: Protocol, payload: &[u8]) -> Option<ListeningSocket> {
     let (head, attributes) = payload.split_first_chunk::<ANSWER>()?;
-    let source = head[SOURCE..SOURCE + 16].first_chunk::<16>()?;
-    let address = match head[0] {
-        AF_INET => IpAddr::from(*source.first_chunk::<4>()?),
-        AF_INET6 => IpAddr::from(*source),
-        _ => return None,
-    };
+    let source = &head[SOURCE..SOURCE + 16];
+    let address = ip(&source[..if head[0] == AF_INET { 4 } else { 16 }])?;
     let only_ipv6 = attribute(attributes, INET_DIAG_SKV6ONLY).is_some_and(|only| only == [1]);
     Some(ListeningSocket {
-        transport,
+        protocol,
         port: u16::from_be_bytes([head[SOURCE_PORT], head[SOURCE_PORT + 1]]),
         address,
         device: u32_at(head, DEVICE).filter(|index| *index != 0).map(interface),
@@ -145,30 +122,45 @@ fn transparent(options: &[u8]) -> Option<bool> {
     options.first().map(|byte| byte & bit != 0)
 }
 
-/// As the files of `/proc/net` list sockets, one a line.
-fn by_proc(transport: Transport, family: u8) -> io::Result<Vec<ListeningSocket>> {
+fn by_proc(protocol: Protocol, family: u8) -> io::Result<Vec<ListeningSocket>> {
+    let listeners = in_proc(protocol, family)?.into_iter().filter(|(state, _)| *state == listening(protocol));
+    Ok(listeners.map(|(_, listener)| listener).collect())
+}
+
+/// Sockets in any state, as the files of `/proc/net` list them, one a line; each with its state.
+fn in_proc(protocol: Protocol, family: u8) -> io::Result<Vec<(u8, ListeningSocket)>> {
     let six = if family == AF_INET6 { "6" } else { "" };
-    match fs::read_to_string(format!("/proc/thread-self/net/{transport}{six}")) {
+    match fs::read_to_string(format!("/proc/thread-self/net/{protocol}{six}")) {
         // A kernel without IPv6.
         Err(error) if error.kind() == io::ErrorKind::NotFound && family == AF_INET6 => Ok(Vec::new()),
-        text => Ok(text?.lines().skip(1).filter_map(|line| listed(transport, line)).collect()),
+        text => Ok(text?.lines().skip(1).filter_map(|line| listed(protocol, line)).collect()),
+    }
+}
+
+/// The user of the socket that has this address as its own, in our numbers. An unconnected socket has only a port.
+pub fn user_of(protocol: Protocol, own: SocketAddr) -> Option<u32> {
+    let find_in = |family, ip: IpAddr| {
+        let mut sockets = in_proc(protocol, family).ok()?.into_iter().map(|(_, socket)| socket);
+        let is_own = |address: IpAddr| address == ip || address.is_unspecified();
+        sockets.find(|socket| socket.port == own.port() && is_own(socket.address)).map(|socket| socket.uid)
+    };
+    match own.ip() {
+        // A socket of IPv6 can reach IPv4 too, from a mapped address (`ipv6(7)`). Java's do.
+        IpAddr::V4(ip) => {
+            find_in(AF_INET, ip.into()).or_else(|| find_in(AF_INET6, ip.to_ipv6_mapped().into()))
+        }
+        IpAddr::V6(ip) => find_in(AF_INET6, ip.into()),
     }
 }
 
 /// `  0: 0100007F:3A98 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1337  0 4711 ..`
-fn listed(transport: Transport, line: &str) -> Option<ListeningSocket> {
+fn listed(protocol: Protocol, line: &str) -> Option<(u8, ListeningSocket)> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let state = match transport {
-        Transport::Tcp => TCP_LISTEN,
-        Transport::Udp => TCP_CLOSE,
-    };
-    if u8::from_str_radix(words.get(3)?, 16).ok()? != state {
-        return None;
-    }
+    let state = u8::from_str_radix(words.get(3)?, 16).ok()?;
     let (address, port) = words.get(1)?.split_once(':')?;
     let address = proc_address(address)?;
-    Some(ListeningSocket {
-        transport,
+    let socket = ListeningSocket {
+        protocol,
         port: u16::from_str_radix(port, 16).ok()?,
         address,
         device: None,
@@ -177,7 +169,8 @@ fn listed(transport: Transport, line: &str) -> Option<ListeningSocket> {
         uid: words.get(7)?.parse().ok()?,
         inode: words.get(9)?.parse().ok()?,
         is_transparent: None,
-    })
+    };
+    Some((state, socket))
 }
 
 /// Addresses are there as numbers of 32 bits each, in the machine's byte order.
@@ -186,12 +179,7 @@ fn proc_address(text: &str) -> Option<IpAddr> {
         let number = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
         Some(number.to_ne_bytes())
     });
-    let bytes = words.collect::<Option<Vec<_>>>()?.concat();
-    match bytes.len() {
-        4 => Some(Ipv4Addr::from(*bytes.first_chunk()?).into()),
-        16 => Some(Ipv6Addr::from(*bytes.first_chunk()?).into()),
-        _ => None,
-    }
+    ip(&words.collect::<Option<Vec<_>>>()?.concat())
 }
 
 /// A process that holds a socket.
@@ -264,12 +252,12 @@ mod tests {
             let connected = UdpSocket::bind("127.0.0.1:15054").expect("UDP");
             connected.connect("127.0.0.1:15053").expect("a destination");
             let found = all().expect("they are listed");
-            let listed: Vec<_> = found.iter().map(|l| (l.transport, l.port, l.address.to_string())).collect();
+            let listed: Vec<_> = found.iter().map(|l| (l.protocol, l.port, l.address.to_string())).collect();
             let expected = [
-                (Transport::Tcp, 15001, "127.0.0.1".to_owned()),
-                (Transport::Tcp, 15006, "::".to_owned()),
-                (Transport::Tcp, 15007, "::1".to_owned()),
-                (Transport::Udp, 15053, "127.0.0.1".to_owned()),
+                (Protocol::Tcp, 15001, "127.0.0.1".to_owned()),
+                (Protocol::Tcp, 15006, "::".to_owned()),
+                (Protocol::Tcp, 15007, "::1".to_owned()),
+                (Protocol::Udp, 15053, "127.0.0.1".to_owned()),
             ];
             assert_eq!(listed, expected);
             assert!(found.iter().all(|listener| listener.uid == 0 && listener.is_transparent == Some(false)));
@@ -278,9 +266,9 @@ mod tests {
                 [false, true, false, false]
             );
 
-            let mut by_proc: Vec<ListeningSocket> = [Transport::Tcp, Transport::Udp]
+            let mut by_proc: Vec<ListeningSocket> = [Protocol::Tcp, Protocol::Udp]
                 .into_iter()
-                .flat_map(|transport| FAMILIES.map(|family| by_proc(transport, family).expect("/proc")))
+                .flat_map(|protocol| FAMILIES.map(|family| by_proc(protocol, family).expect("/proc")))
                 .flatten()
                 .collect();
             by_proc.sort();
@@ -292,6 +280,26 @@ mod tests {
             assert_eq!(holders.len(), 4);
             assert!(holders.values().all(|holder| (holder.id, holder.gid) == (process::id(), Some(0))));
             drop((content, connection, connected));
+        });
+    }
+
+    #[test]
+    fn sockets_of_this_test_are_ours() {
+        in_a_namespace(|| {
+            let own = nix::unistd::getuid().as_raw();
+            for address in ["127.0.0.1:0", "[::1]:0"] {
+                let tcp = TcpListener::bind(address).expect("a port is free");
+                assert_eq!(user_of(Protocol::Tcp, tcp.local_addr().expect("bound")), Some(own), "{address}");
+                let udp = UdpSocket::bind(address).expect("a port is free");
+                assert_eq!(user_of(Protocol::Udp, udp.local_addr().expect("bound")), Some(own), "{address}");
+            }
+            for address in ["[::ffff:127.0.0.1]:0", "[::]:0"] {
+                let udp = UdpSocket::bind(address).expect("a port is free");
+                let port = udp.local_addr().expect("bound").port();
+                let mapped = SocketAddr::from(([127, 0, 0, 1], port));
+                assert_eq!(user_of(Protocol::Udp, mapped), Some(own), "{address}");
+            }
+            assert_eq!(user_of(Protocol::Tcp, "192.0.2.1:1".parse().expect("an address")), None);
         });
     }
 
@@ -335,7 +343,7 @@ mod tests {
         let hears = |own: &str, is_dual, other: &str| {
             let address = own.parse().expect("an address");
             let listener = ListeningSocket {
-                transport: Transport::Tcp,
+                protocol: Protocol::Tcp,
                 port: 1,
                 address,
                 device: None,

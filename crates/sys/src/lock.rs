@@ -19,22 +19,14 @@
 //! nothing is locked; our own table is replaced as a whole or not at all.
 
 use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use super::nfnetlink::{message_type, nfgenmsg};
+use super::netfilter::{message_type, nfgenmsg};
+use super::netlink::{NetlinkSocket, SockProtocol};
 use super::{netfilter, nflog, process};
-use nix::{
-    errno::Errno,
-    fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl},
-    libc,
-    sys::socket::SockProtocol,
-};
-use std::{
-    fs::{self, File},
-    io,
-    os::fd::AsFd,
-    thread,
-    time::{Duration, Instant},
-};
+use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
+use nix::{errno::Errno, libc};
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+use std::{io, os::fd::AsFd, thread};
 
 /// The group, which no rule reports to.
 const GROUP: u16 = 0x5349;
@@ -83,7 +75,7 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
         opened => opened?,
     };
     loop {
-        let error = match nflog::bind(&mut socket, GROUP) {
+        let error = match nflog::bind(&mut socket, GROUP, |_| {}) {
             Ok(()) => {
                 inherit(&socket)?;
                 return Ok(LockGuard(LockKind::Group(socket)));
@@ -107,8 +99,8 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
 /// Whether the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
 fn may_change(socket: &mut NetlinkSocket) -> bool {
     let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
-    let request = NetlinkRequest { kind, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-    !socket.one(&request, |_| {}).is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
+    let answer = socket.one(kind, &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {});
+    !answer.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
 }
 
 /// Has programs that we start hold it too.

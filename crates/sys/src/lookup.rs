@@ -3,14 +3,10 @@
 //! Containers are found without a runtime: each has a control group, whose name ends in its id
 //! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
-use super::namespace::OpenNamespace;
-use super::pod::ContainerFiles;
-use super::process;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    path::{Path, PathBuf},
-};
+use super::{namespace::OpenNamespace, pod::ContainerFiles, process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]

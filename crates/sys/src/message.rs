@@ -4,6 +4,7 @@
 //! 4-byte header (`struct nlattr`) and a payload, both padded to 4 bytes. Numbers are in host byte order unless a family differs.
 
 use super::header::*;
+use std::net::IpAddr;
 
 /// Messages under construction, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,11 @@ impl Messages {
         self.attribute(kind, &number.to_be_bytes())
     }
 
+    /// Adds an address, the most significant byte first.
+    pub fn address(&mut self, kind: u16, address: IpAddr) -> &mut Self {
+        self.attribute(kind, &octets(address))
+    }
+
     /// Adds a text with a NUL after it.
     pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
         self.head(kind, text.len() + 1);
@@ -62,6 +68,13 @@ impl Messages {
     pub fn raw(&mut self, attributes: &[u8]) {
         self.bytes.extend_from_slice(attributes);
         self.pad();
+    }
+
+    /// The attributes that `fill` adds, without a message around them.
+    pub fn alone(fill: impl FnOnce(&mut Self)) -> Vec<u8> {
+        let mut messages = Self::default();
+        fill(messages.message(0, 0, 0, &[]));
+        messages.bytes.split_off(NLMSG_HDRLEN)
     }
 
     /// The bytes to send.
@@ -126,6 +139,25 @@ pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(number, _)| *number == kind).map(|(_, payload)| payload)
 }
 
+/// The 32-bit number in network order of the first attribute of this number.
+pub fn number(bytes: &[u8], kind: u16) -> Option<u32> {
+    attribute(bytes, kind)?.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// The bytes of an address, the most significant first.
+pub fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// The address of these bytes, which are as many as its family has.
+pub fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
 /// A 16-bit number in host order.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes)
@@ -138,14 +170,16 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// A text that ends at its NUL or at the end of the payload.
 pub fn text(payload: &[u8]) -> &str {
-    let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
-    std::str::from_utf8(&payload[..end]).unwrap_or_default()
+    std::str::from_utf8(until_nul(payload)).unwrap_or_default()
+}
+
+fn until_nul(payload: &[u8]) -> &[u8] {
+    payload.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// A name that others have chosen, where it is not UTF-8 with its bytes escaped: two names that differ stay different.
 pub fn name(payload: &[u8]) -> String {
-    let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
-    let bytes = &payload[..end];
+    let bytes = until_nul(payload);
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
 }
 

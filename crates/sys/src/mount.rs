@@ -1,15 +1,9 @@
 //! A mount namespace of our own, in which some files look as they should.
 
-use nix::{
-    mount::{MntFlags, MsFlags, mount, umount2},
-    sched::{CloneFlags, unshare},
-};
-use std::{
-    fs::{self, Permissions},
-    io,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use std::fs::{self, Permissions};
+use std::{io, os::unix::fs::PermissionsExt, path::Path};
 
 /// Moves this process into a new mount namespace, and returns whether later mounts are private to it. They are not in a chroot
 /// whose root is no mount point: the mount that holds it cannot be reached, and passes on to others what is mounted below it.

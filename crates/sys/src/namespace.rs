@@ -3,18 +3,12 @@
 use nix::libc::O_NONBLOCK;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
-use std::{
-    fs::{self, File},
-    io,
-    net::{Ipv6Addr, UdpSocket},
-    os::{
-        fd::{AsFd, AsRawFd, BorrowedFd},
-        unix::fs::{MetadataExt, OpenOptionsExt},
-    },
-    panic::resume_unwind,
-    path::{Path, PathBuf},
-    thread,
-};
+use std::fs::{self, File};
+use std::net::{Ipv6Addr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{io, panic::resume_unwind, thread};
 
 /// An open network namespace: it remains the same one even if its path changes.
 #[derive(Debug)]

@@ -1,11 +1,9 @@
-//! nf_tables over netlink, as far as it concerns the tables of iptables.
+//! What the messages of all of netfilter's subsystems have in common: the numbers of families, how their type is made up,
+//! and the header before their attributes; and whether the kernel has what rules need.
 
-use super::header::*;
-use super::message::{self, attribute};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use super::nfnetlink::{message_type, nfgenmsg, nfproto};
-use nix::sys::socket::SockProtocol;
-use rules::{Family, Ownership};
+use super::header::{NFNETLINK_V0, NFPROTO_IPV4, NFPROTO_IPV6, *};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use rules::Family;
 use std::io;
 
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
@@ -35,8 +33,7 @@ pub enum Extension {
 /// rule.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
-    let request = NetlinkRequest { kind: COMPAT_GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
-    let answer = socket.request(&request, |message| {
+    let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(nfproto(family), 0), |message| {
         message.text(NFTA_COMPAT_NAME, name).number(NFTA_COMPAT_REV, 0).number(NFTA_COMPAT_TYPE, kind as u32);
     });
     match answer {
@@ -48,67 +45,26 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
     }
 }
 
-/// A base chain of nf_tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetfilterBaseChain {
-    /// `NFPROTO_*`.
-    pub family: u8,
-    pub table: String,
-    pub name: String,
-    /// `filter`, `nat` or `route`.
-    pub kind: String,
-    /// `NF_INET_*`.
-    pub hook: u32,
-    /// Lower ones see packets first.
-    pub priority: i32,
-    /// Whether what no rule decides is dropped.
-    pub drops: bool,
-}
-
-impl NetfilterBaseChain {
-    /// Whether it is one of those that iptables makes (`xtables_ipv4` in its `nft.c`), whatever its policy.
-    pub fn is_of_iptables(&self) -> bool {
-        let hook = match self.name.as_str() {
-            "PREROUTING" => NF_INET_PRE_ROUTING,
-            "INPUT" => NF_INET_LOCAL_IN,
-            "FORWARD" => NF_INET_FORWARD,
-            "OUTPUT" => NF_INET_LOCAL_OUT,
-            "POSTROUTING" => NF_INET_POST_ROUTING,
-            _ => return false,
-        };
-        let (kind, priority) = match (self.table.as_str(), self.name.as_str()) {
-            ("raw", "PREROUTING" | "OUTPUT") => ("filter", NF_IP_PRI_RAW),
-            ("mangle", "OUTPUT") => ("route", NF_IP_PRI_MANGLE),
-            ("mangle", _) => ("filter", NF_IP_PRI_MANGLE),
-            ("nat", "PREROUTING" | "OUTPUT") => ("nat", NF_IP_PRI_NAT_DST),
-            ("nat", "INPUT" | "POSTROUTING") => ("nat", NF_IP_PRI_NAT_SRC),
-            ("filter", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_FILTER),
-            ("security", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_SECURITY),
-            _ => return false,
-        };
-        matches!(self.family, NFPROTO_IPV4 | NFPROTO_IPV6)
-            && (self.hook, self.kind.as_str(), self.priority) == (hook, kind, priority)
-    }
-
-    /// Whether it is in the owner's table.
-    pub fn is_of(&self, owner: &Ownership) -> bool {
-        self.family == NFPROTO_INET && self.table == owner.table
+/// The number of a family in messages of netfilter.
+pub const fn nfproto(family: Family) -> u8 {
+    match family {
+        Family::V4 => NFPROTO_IPV4,
+        Family::V6 => NFPROTO_IPV6,
     }
 }
 
-/// A base chain by its attributes; `None` for chains that no hook calls.
-pub fn base_chain(family: u8, attributes: &[u8]) -> Option<NetfilterBaseChain> {
-    let name = |kind| attribute(attributes, kind).map(message::name);
-    let hook = attribute(attributes, NFTA_CHAIN_HOOK)?;
-    let number = |kind| attribute(hook, kind)?.try_into().ok().map(u32::from_be_bytes);
-    let policy = attribute(attributes, NFTA_CHAIN_POLICY).and_then(|payload| payload.try_into().ok());
-    Some(NetfilterBaseChain {
-        family,
-        table: name(NFTA_CHAIN_TABLE)?,
-        name: name(NFTA_CHAIN_NAME)?,
-        kind: name(NFTA_CHAIN_TYPE)?,
-        hook: number(NFTA_HOOK_HOOKNUM)?,
-        priority: number(NFTA_HOOK_PRIORITY)?.cast_signed(),
-        drops: policy.map(u32::from_be_bytes) == Some(NF_DROP),
-    })
+/// The type of a subsystem's message (`nfnl_msg_type` inside of the kernel).
+pub const fn message_type(subsystem: u8, message: u8) -> u16 {
+    u16::from_be_bytes([subsystem, message])
+}
+
+/// `struct nfgenmsg`: family, version, and in network order a resource, which each subsystem understands differently.
+pub const fn nfgenmsg(family: u8, resource: u16) -> [u8; 4] {
+    let [high, low] = resource.to_be_bytes();
+    [family, NFNETLINK_V0, high, low]
+}
+
+/// The attributes after `struct nfgenmsg`.
+pub fn body(payload: &[u8]) -> Option<&[u8]> {
+    payload.get(size_of_val(&nfgenmsg(0, 0))..)
 }

@@ -2,19 +2,13 @@
 
 use super::header::*;
 use super::message::{self, Messages, Received};
-use nix::{
-    errno::Errno,
-    libc,
-    sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, sendto, setsockopt,
-        socket, sockopt,
-    },
+pub use nix::sys::socket::SockProtocol;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, sendto, setsockopt, socket, sockopt,
 };
-use std::{
-    io,
-    ops::Range,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-};
+use nix::{errno::Errno, libc};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, ops::Range};
 
 /// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
@@ -25,16 +19,7 @@ const SMALL_BATCH: usize = 100_000;
 /// How often a disturbed dump is taken again before the state counts as unreadable.
 const DUMP_TRIES: u32 = 10;
 
-/// A message's type, family header and flags; attributes are added by the caller.
-pub struct NetlinkRequest<'a> {
-    pub kind: u16,
-    /// Flags other than those that the kind of request implies.
-    pub flags: u16,
-    /// The family's own header.
-    pub head: &'a [u8],
-}
-
-/// A socket of one netlink family.
+/// A socket of one netlink family. A request has a type, the family's own header, and attributes that `fill` adds.
 #[derive(Debug)]
 pub struct NetlinkSocket {
     descriptor: OwnedFd,
@@ -55,13 +40,15 @@ impl NetlinkSocket {
         Ok(Self { descriptor, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends one request and waits for its acknowledgement.
+    /// Sends one request and waits for its acknowledgement. `flags` are those besides what that takes.
     pub fn request(
         &mut self,
-        request: &NetlinkRequest<'_>,
+        kind: u16,
+        flags: u16,
+        head: &[u8],
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {
-        self.send(request, NLM_F_ACK, fill)?;
+        self.send(kind, flags | NLM_F_ACK, head, fill)?;
         let sequence = self.sequence;
         self.receive(|message| match message.kind {
             NLMSG_ERROR if message.sequence == sequence => outcome(message).map(|()| Continue::No),
@@ -70,12 +57,8 @@ impl NetlinkSocket {
     }
 
     /// Requests one object and returns the payload of the answer.
-    pub fn one(
-        &mut self,
-        request: &NetlinkRequest<'_>,
-        fill: impl FnOnce(&mut Messages),
-    ) -> io::Result<Vec<u8>> {
-        self.send(request, 0, fill)?;
+    pub fn one(&mut self, kind: u16, head: &[u8], fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
+        self.send(kind, 0, head, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
         self.receive(|message| match message.kind {
             _ if message.sequence != sequence => Ok(Continue::Yes),
@@ -135,14 +118,14 @@ impl NetlinkSocket {
     ///
     /// # Errors
     /// The kernel's error; `ENOBUFS` when messages were lost.
-    pub fn events(&mut self, visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    pub fn events(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         self.datagram(MsgFlags::empty(), visit)
     }
 
     /// Reads all that has come already, as [`NetlinkSocket::events`]; waits for nothing.
-    pub fn events_so_far(&mut self, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    pub fn events_so_far(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         loop {
-            match self.datagram(MsgFlags::MSG_DONTWAIT, &mut visit) {
+            match self.datagram(MsgFlags::MSG_DONTWAIT, visit) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => other?,
@@ -150,7 +133,7 @@ impl NetlinkSocket {
         }
     }
 
-    fn datagram(&mut self, flags: MsgFlags, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    fn datagram(&mut self, flags: MsgFlags, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         for message in message::received(self.fill(flags)?) {
             visit(message.kind, message.payload);
         }
@@ -161,7 +144,7 @@ impl NetlinkSocket {
     fn prepare(&self, length: usize) -> io::Result<()> {
         // A kernel that does not know these options explains less.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
-            let _ = super::option::switch_on(&self.descriptor, libc::SOL_NETLINK, option);
+            let _ = switch_on(&self.descriptor, libc::SOL_NETLINK, option);
         }
         if length > SMALL_BATCH {
             // Beyond the machine's limit if we may, else up to it.
@@ -177,21 +160,23 @@ impl NetlinkSocket {
     /// What the kernel answers, or [`io::ErrorKind::Interrupted`] when the objects keep changing meanwhile.
     pub fn dump<T>(
         &mut self,
-        request: &NetlinkRequest<'_>,
+        kind: u16,
+        head: &[u8],
         visit: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
-        self.dump_some(request, |_| {}, visit)
+        self.dump_some(kind, head, |_| {}, visit)
     }
 
     /// As [`NetlinkSocket::dump`], of those objects that the attributes of the request choose.
     pub fn dump_some<T>(
         &mut self,
-        request: &NetlinkRequest<'_>,
+        kind: u16,
+        head: &[u8],
         fill: impl Fn(&mut Messages),
         mut visit: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         for _ in 0..DUMP_TRIES {
-            self.send(request, NLM_F_DUMP, &fill)?;
+            self.send(kind, NLM_F_DUMP, head, &fill)?;
             let (sequence, mut found, mut disturbed) = (self.sequence, Vec::new(), false);
             self.receive(|message| {
                 if message.sequence != sequence {
@@ -216,13 +201,14 @@ impl NetlinkSocket {
 
     fn send(
         &mut self,
-        request: &NetlinkRequest<'_>,
+        kind: u16,
         flags: u16,
+        head: &[u8],
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {
         self.sequence += 1;
         let mut messages = Messages::default();
-        messages.message(request.kind, request.flags | flags, self.sequence, request.head);
+        messages.message(kind, flags, self.sequence, head);
         fill(&mut messages);
         let to = NetlinkAddr::new(0, 0);
         sendto(self.descriptor.as_raw_fd(), messages.bytes(), &to, MsgFlags::empty())?;
@@ -326,10 +312,22 @@ fn outcome(message: Received<'_>) -> io::Result<()> {
     }
 }
 
+/// Sets an option that takes a number to 1.
+#[expect(unsafe_code, reason = "nix has no NETLINK_EXT_ACK")]
+fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+    static ON: libc::c_int = 1;
+    const LENGTH: libc::socklen_t = 4;
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads LENGTH bytes, which is the
+    // size of ON.
+    let result = unsafe {
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const ON).cast(), LENGTH)
+    };
+    Ok(Errno::result(result).map(drop)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::option::switch_on;
 
     /// With strict checking, the kernel refuses a table that is not there at the end of the dump.
     #[test]
@@ -339,7 +337,7 @@ mod tests {
         switch_on(&socket, libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK)
             .expect("the kernel has it since 4.20");
         let head = [AF_INET, 0, 0, 0, NO_SUCH_TABLE, 0, 0, 0, 0, 0, 0, 0];
-        let found = socket.dump(&NetlinkRequest { kind: RTM_GETROUTE, flags: 0, head: &head }, |_| Some(()));
+        let found = socket.dump(RTM_GETROUTE, &head, |_| Some(()));
         assert_eq!(found.expect_err("no such table").kind(), io::ErrorKind::NotFound);
     }
 }

@@ -2,18 +2,14 @@
 //!
 //! All numbers are in network order.
 
-use super::header::*;
-use super::message::{attributes, text};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use super::nfnetlink::{body, message_type, nfgenmsg};
-use super::owner_ids::OwnerIds;
-use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
+use super::message::{Messages, attributes, text};
+use super::netfilter::{body, message_type, nfgenmsg};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, link::interface, owner_ids::OwnerIds};
 use rules::report::NflogMessage;
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd},
-    time::{Duration, SystemTime},
-};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, SystemTime};
 
 const PACKET: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET);
 const CONFIG: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG);
@@ -23,15 +19,18 @@ const HEADERS: u32 = 256;
 /// Room for some ten thousand reports.
 const ROOM: usize = 4 << 20;
 
-/// Makes a socket the listener of a group.
+/// Makes a socket the listener of a group, with further settings that `fill` adds.
 ///
 /// # Errors
 /// When the kernel refuses: `EPERM` or `EEXIST` where another socket listens to the group.
-pub(super) fn bind(socket: &mut NetlinkSocket, group: u16) -> io::Result<()> {
+pub(super) fn bind(
+    socket: &mut NetlinkSocket,
+    group: u16,
+    fill: impl FnOnce(&mut Messages),
+) -> io::Result<()> {
     // The resource is the group, of whatever family.
-    let request = NetlinkRequest { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
-    socket.request(&request, |message| {
-        message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]);
+    socket.request(CONFIG, 0, &nfgenmsg(NFPROTO_UNSPEC, group), |message| {
+        fill(message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]));
     })
 }
 
@@ -46,12 +45,9 @@ impl NflogListener {
     pub fn open(group: u16) -> io::Result<Self> {
         let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
         socket.reserve(ROOM)?;
-        // The resource is the group, of whatever family.
-        let request = NetlinkRequest { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
-        socket.request(&request, |message| {
+        bind(&mut socket, group, |message| {
             // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
             let mode = [&HEADERS.to_be_bytes()[..], &[NFULNL_COPY_PACKET, 0]].concat();
-            message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]);
             message.attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1);
         })?;
         Ok(Self(socket))
@@ -62,19 +58,20 @@ impl NflogListener {
     /// # Errors
     /// The kernel's error; `ENOBUFS` when reports were lost.
     pub fn take(&mut self) -> io::Result<Vec<NflogMessage>> {
-        let (mut reports, ids) = (Vec::new(), OwnerIds::here());
-        self.0.events(|kind, payload| {
-            if kind == PACKET {
-                reports.extend(body(payload).map(|bytes| report(&ids, bytes)));
-            }
-        })?;
-        Ok(reports)
+        self.reports(NetlinkSocket::events)
     }
 
     /// Takes the reports that have come already.
     pub fn take_so_far(&mut self) -> io::Result<Vec<NflogMessage>> {
+        self.reports(NetlinkSocket::events_so_far)
+    }
+
+    fn reports(
+        &mut self,
+        read: impl FnOnce(&mut NetlinkSocket, &mut dyn FnMut(u16, &[u8])) -> io::Result<()>,
+    ) -> io::Result<Vec<NflogMessage>> {
         let (mut reports, ids) = (Vec::new(), OwnerIds::here());
-        self.0.events_so_far(|kind, payload| {
+        read(&mut self.0, &mut |kind, payload| {
             if kind == PACKET {
                 reports.extend(body(payload).map(|bytes| report(&ids, bytes)));
             }
@@ -119,14 +116,6 @@ fn time(payload: &[u8]) -> Option<SystemTime> {
     let at = |from: usize| payload.get(from..from + 8)?.try_into().ok().map(u64::from_be_bytes);
     let since = Duration::from_secs(at(0)?).checked_add(Duration::from_micros(at(8)?))?;
     SystemTime::UNIX_EPOCH.checked_add(since)
-}
-
-/// The interface's name, or its number if it is gone.
-pub(super) fn interface(index: u32) -> String {
-    match if_indextoname(index) {
-        Ok(name) if !name.is_empty() => name.to_string_lossy().into_owned(),
-        Ok(_) | Err(_) => index.to_string(),
-    }
 }
 
 #[cfg(test)]

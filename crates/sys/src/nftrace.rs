@@ -2,17 +2,13 @@
 //!
 //! `nft monitor trace` hears the same. All numbers are in network order.
 
-use super::header::*;
-use super::message::{attribute, text};
-use super::netlink::NetlinkSocket;
-use super::nflog::interface;
-use super::nfnetlink::{body, message_type};
-use nix::sys::socket::SockProtocol;
+use super::message::{attribute, number, text};
+use super::netfilter::{body, message_type};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, link::interface};
 use rules::report::{PacketSnapshot, TraceEvent, TraceEventKind};
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 const TRACE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_TRACE);
 
@@ -59,7 +55,7 @@ impl AsFd for NftraceListener {
 /// `None` for a message that is not a known step.
 fn event(payload: &[u8]) -> Option<TraceEvent> {
     let attributes = body(payload)?;
-    let number = |kind| attribute(attributes, kind)?.try_into().ok().map(u32::from_be_bytes);
+    let number = |kind| number(attributes, kind);
     let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
     let kind = match number(NFTA_TRACE_TYPE)? {
         // A rule with the verdict `return` has the type RETURN too. Only the end of a chain has no handle.
@@ -89,8 +85,7 @@ fn event(payload: &[u8]) -> Option<TraceEvent> {
 }
 
 fn verdict(attributes: &[u8]) -> Option<u32> {
-    let code = attribute(attribute(attributes, NFTA_TRACE_VERDICT)?, NFTA_VERDICT_CODE)?;
-    code.try_into().ok().map(u32::from_be_bytes)
+    number(attribute(attributes, NFTA_TRACE_VERDICT)?, NFTA_VERDICT_CODE)
 }
 
 /// The headers in one piece. The kernel reports at most 40 bytes of the first one.

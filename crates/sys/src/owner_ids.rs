@@ -1,19 +1,12 @@
 //! The numbers of users and groups in rules: those of the user namespace that owns the network namespace (`sock_net(sk)->user_ns` in
 //! `xt_owner.c` and `nft_meta.c`). In a pod with `hostUsers: false` that is not ours: its user 1337 is another one here.
 
-use super::namespace::NamespaceId;
-use super::user::IdMapRange;
+use super::{namespace::NamespaceId, user::IdMapRange};
 use nix::{errno::Errno, libc};
-use std::{
-    cell::RefCell,
-    fs::{self, File},
-    io::{self, Read},
-    os::{
-        fd::{AsRawFd, FromRawFd},
-        unix::fs::MetadataExt,
-    },
-    path::Path,
-};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::{cell::RefCell, os::unix::fs::MetadataExt, path::Path};
 
 /// The kernel's number for a user or group without a number in a user namespace (`/proc/sys/kernel/overflowuid`).
 const OVERFLOW: u32 = 65534;

@@ -8,14 +8,8 @@
 use super::process;
 use nix::libc::O_NONBLOCK;
 use serde::Deserialize;
-use std::{
-    collections::BTreeMap,
-    fmt,
-    fs::File,
-    io::Read,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, fmt, fs::File, io::Read, os::unix::fs::OpenOptionsExt};
 
 /// A pod, as a container runtime names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

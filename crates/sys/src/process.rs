@@ -1,17 +1,12 @@
 //! Processes, as `/proc` shows them: our own rights, and who else runs in the namespace.
 
 use super::owner_ids::OwnerIds;
-use nix::{
-    errno::Errno,
-    fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2},
-    sys::stat::Mode,
-};
-use std::{
-    fs::{self, File},
-    io::{self, Read},
-    os::{fd::OwnedFd, unix::fs::MetadataExt},
-    path::{Path, PathBuf},
-};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::{errno::Errno, sys::stat::Mode};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::{os::fd::OwnedFd, os::unix::fs::MetadataExt};
 
 /// `CAP_NET_ADMIN` (`linux/capability.h`): rules, routes, addresses.
 pub const NET_ADMIN: u32 = 12;

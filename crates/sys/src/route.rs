@@ -4,19 +4,13 @@
 
 use super::header::*;
 use super::link;
-use super::message::{Messages, attribute, attributes, u32_at};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::sys::socket::SockProtocol;
+use super::message::{attribute, attributes, u32_at};
+use super::netlink::{NetlinkSocket, SockProtocol};
 use rules::routing::{Object, RoutingEntry};
 use rules::simulate::LOOPBACK;
 use rules::{Family, Mark, Ownership, PolicyRules};
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{Ipv6Addr, UdpSocket},
-    thread,
-    time::Duration,
-};
+use std::net::{Ipv6Addr, UdpSocket};
+use std::{collections::BTreeSet, io, thread, time::Duration};
 
 /// The types of the messages that add and that remove an address, a route, a policy rule.
 const NEW: [u16; 3] = [RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE];
@@ -163,7 +157,7 @@ impl NamespaceRouting {
         read: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP, EPFNOSUPPORT};
-        match self.socket.dump(&NetlinkRequest { kind, flags: 0, head }, read) {
+        match self.socket.dump(kind, head, read) {
             // A kernel without IPv6, or without policy rules for it, has none of ours.
             Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP | EPFNOSUPPORT)) => {
                 Ok(Vec::new())
@@ -178,53 +172,32 @@ impl NamespaceRouting {
     }
 
     fn send(&mut self, entry: RoutingEntry, kinds: [u16; 3], flags: u16) -> io::Result<()> {
-        let RouteMessage { kind, head, attributes } = RouteMessage::of(entry, kinds);
-        self.socket
-            .request(&NetlinkRequest { kind, flags, head: &head }, |message| fill(message, &attributes))
-    }
-}
-
-/// The message of an address, a route or a policy rule.
-struct RouteMessage {
-    kind: u16,
-    head: Vec<u8>,
-    attributes: Vec<(u16, Vec<u8>)>,
-}
-
-impl RouteMessage {
-    fn of(entry: RoutingEntry, [address, route, rule]: [u16; 3]) -> Self {
-        let RoutingEntry { object, protocol, preference } = entry;
-        let number = |number: u32| number.to_ne_bytes().to_vec();
+        let (RoutingEntry { object, protocol, preference }, [address, route, rule]) = (entry, kinds);
         match object {
-            Object::Address(ip) => {
-                let ip = ip.octets().to_vec();
-                let attributes =
-                    vec![(IFA_LOCAL, ip.clone()), (IFA_ADDRESS, ip), (IFA_PROTO, vec![protocol])];
-                Self { kind: address, head: ifaddrmsg().to_vec(), attributes }
-            }
+            Object::Address(ip) => self.socket.request(address, flags, &ifaddrmsg(), |message| {
+                message.address(IFA_LOCAL, ip.into()).address(IFA_ADDRESS, ip.into());
+                message.attribute(IFA_PROTO, &[protocol]);
+            }),
             Object::Route { family, table } => {
-                let attributes = vec![(RTA_TABLE, number(table)), (RTA_OIF, number(LOOPBACK_IFINDEX))];
-                Self { kind: route, head: rtmsg(family, protocol, RTN_LOCAL).to_vec(), attributes }
+                let head = rtmsg(family, protocol, RTN_LOCAL);
+                self.socket.request(route, flags, &head, |message| {
+                    message.attribute(RTA_TABLE, &table.to_ne_bytes());
+                    message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
+                })
             }
             Object::Rule { family, mark, table, .. } => {
-                let mut attributes = vec![
-                    (FRA_FWMARK, number(mark.value)),
-                    (FRA_FWMASK, number(mark.mask)),
-                    (FRA_TABLE, number(table)),
-                    (FRA_PROTOCOL, vec![protocol]),
-                ];
-                if preference != 0 {
-                    attributes.push((FRA_PRIORITY, number(preference)));
-                }
-                Self { kind: rule, head: fib_rule_hdr(family, FR_ACT_TO_TBL).to_vec(), attributes }
+                let head = fib_rule_hdr(family, FR_ACT_TO_TBL);
+                self.socket.request(rule, flags, &head, |message| {
+                    message.attribute(FRA_FWMARK, &mark.value.to_ne_bytes());
+                    message.attribute(FRA_FWMASK, &mark.mask.to_ne_bytes());
+                    message.attribute(FRA_TABLE, &table.to_ne_bytes());
+                    message.attribute(FRA_PROTOCOL, &[protocol]);
+                    if preference != 0 {
+                        message.attribute(FRA_PRIORITY, &preference.to_ne_bytes());
+                    }
+                })
             }
         }
-    }
-}
-
-fn fill(message: &mut Messages, attributes: &[(u16, Vec<u8>)]) {
-    for (kind, value) in attributes {
-        message.attribute(*kind, value);
     }
 }
 
@@ -248,7 +221,8 @@ fn wait_for(address: Ipv6Addr) {
     tracing::debug!(target: "route", "{address} is not routed yet");
 }
 
-const fn af(family: Family) -> u8 {
+/// The number of a family in messages about routes and addresses.
+pub(super) const fn af(family: Family) -> u8 {
     match family {
         Family::V4 => AF_INET,
         Family::V6 => AF_INET6,

@@ -1,12 +1,10 @@
 //! The route that the kernel would choose for a packet, over rtnetlink. Nothing is sent.
 
-use super::header::*;
-use super::message::{attribute, attributes, u32_at};
-use super::netlink::{NetlinkRequest, NetlinkSocket};
-use nix::{
-    net::if_::{if_indextoname, if_nametoindex},
-    sys::socket::SockProtocol,
-};
+use super::message::{attribute, attributes, ip, u32_at};
+use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, route::af};
+use nix::net::if_::{if_indextoname, if_nametoindex};
+use rules::Family;
 use std::{io, net::IpAddr};
 
 /// The properties of a packet that routing depends on.
@@ -65,10 +63,7 @@ pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     let attributes = answer.get(HEAD..).unwrap_or_default();
     let index = attribute(attributes, RTA_OIF).and_then(|index| u32_at(index, 0));
     let index = index.ok_or(io::ErrorKind::NetworkUnreachable)?;
-    let source = attribute(attributes, RTA_PREFSRC).and_then(|source| match flow.to {
-        IpAddr::V4(_) => <[u8; 4]>::try_from(source).ok().map(IpAddr::from),
-        IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
-    });
+    let source = attribute(attributes, RTA_PREFSRC).and_then(ip);
     let kind = answer.get(KIND).copied().unwrap_or_default();
     let (is_local, is_group) = (kind == RTN_LOCAL, matches!(kind, RTN_BROADCAST | RTN_MULTICAST));
     Ok(ResolvedRoute { interface: name(index)?, source, is_local, is_group })
@@ -96,13 +91,13 @@ pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
 /// # Errors
 /// Where the kernel does not list policy rules.
 pub fn source_port_bounds() -> io::Result<Vec<u16>> {
-    let request = NetlinkRequest { kind: RTM_GETRULE, flags: 0, head: &[0; HEAD] };
-    let ranges = NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
-        let mut of_rule = attributes(payload.get(HEAD..)?);
-        let (_, range) = of_rule.find(|(kind, _)| *kind == FRA_SPORT_RANGE)?;
-        let [a, b, c, d] = *range.first_chunk()?;
-        Some([u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]).saturating_add(1)])
-    })?;
+    let ranges =
+        NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETRULE, &[0; HEAD], |payload| {
+            let mut of_rule = attributes(payload.get(HEAD..)?);
+            let (_, range) = of_rule.find(|(kind, _)| *kind == FRA_SPORT_RANGE)?;
+            let [a, b, c, d] = *range.first_chunk()?;
+            Some([u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]).saturating_add(1)])
+        })?;
     Ok(ranges.into_iter().flatten().collect())
 }
 
@@ -110,19 +105,15 @@ pub fn source_port_bounds() -> io::Result<Vec<u16>> {
 fn ask(flow: &RouteQuery<'_>, flags: u32) -> io::Result<Vec<u8>> {
     let RouteQuery { to, from, service, source_port, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
-    let (family, destination) = match to {
-        IpAddr::V4(_) => (AF_INET, octets(to)),
-        IpAddr::V6(_) => (AF_INET6, octets(to)),
-    };
-    let bits = u8::try_from(destination.len() * 8).map_err(io::Error::other)?;
+    let family = Family::of(to);
+    let bits = family.bits();
     let from_bits = if from.is_some() { bits } else { 0 };
-    let mut head: [u8; HEAD] = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut head: [u8; HEAD] = [af(family), bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     head[FLAGS..].copy_from_slice(&flags.to_ne_bytes());
-    let request = NetlinkRequest { kind: RTM_GETROUTE, flags: 0, head: &head };
-    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
-        message.attribute(RTA_DST, &destination);
+    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(RTM_GETROUTE, &head, |message| {
+        message.address(RTA_DST, to);
         if let Some(from) = from {
-            message.attribute(RTA_SRC, &octets(from));
+            message.address(RTA_SRC, from);
         }
         if let Some(index) = index {
             message.attribute(RTA_IIF, &index.to_ne_bytes());
@@ -145,13 +136,6 @@ fn ask(flow: &RouteQuery<'_>, flags: u32) -> io::Result<Vec<u8>> {
 
 fn name(index: u32) -> io::Result<String> {
     Ok(if_indextoname(index)?.to_string_lossy().into_owned())
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }
 
 #[cfg(test)]

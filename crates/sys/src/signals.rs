@@ -1,10 +1,8 @@
 //! Signals, read one by one, for a process between a caller and a command; and the signal of a file size limit,
 //! which becomes an error instead.
 
-use nix::sys::{
-    signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal},
-    signalfd::{SfdFlags, SignalFd},
-};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
 
 /// Those that are forwarded to the command, and SIGCHLD.

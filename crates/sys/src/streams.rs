@@ -6,20 +6,14 @@
 //!
 //! Whether standard output was closed is remembered: an answer that goes to `/dev/null` in its place reaches no caller.
 
-use nix::{
-    errno::Errno,
-    fcntl::{OFlag, open},
-    libc::{PIPE_BUF, STDERR_FILENO, STDOUT_FILENO},
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::stat::Mode,
-    unistd::{pipe, write},
-};
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd, IntoRawFd},
-    sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
-};
+use nix::fcntl::{OFlag, open};
+use nix::libc::{PIPE_BUF, STDERR_FILENO, STDOUT_FILENO};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{pipe, write};
+use nix::{errno::Errno, sys::stat::Mode};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, time::Instant};
 
 /// Whether the caller has closed standard output.
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);

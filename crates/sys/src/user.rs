@@ -1,9 +1,7 @@
 //! Users and groups of a process, and user namespaces in which an unprivileged user has many of them.
 
-use nix::{
-    sched::{CloneFlags, unshare},
-    unistd::{Gid, Uid, User, setgroups, setresgid, setresuid},
-};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{Gid, Uid, User, setgroups, setresgid, setresuid};
 use std::{fs, io, path::Path};
 
 /// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): the IDs from `inside` on in the namespace are those from `outside`

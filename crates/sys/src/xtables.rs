@@ -1,17 +1,13 @@
 //! Tables of iptables (legacy), read by name through socket options. No program is needed, nor `/proc`.
 
-use super::{
-    header::*,
-    message::{text, u32_at},
-    option,
-};
-use nix::{
-    errno::Errno,
-    libc::{SOL_IP, SOL_IPV6},
-    sys::socket::{AddressFamily, SockFlag, SockType, socket},
-};
+use super::header::*;
+use super::message::{text, u32_at};
+use nix::errno::Errno;
+use nix::libc::{self, SOL_IP, SOL_IPV6};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rules::Family;
-use std::{collections::BTreeMap, io, os::fd::OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::{collections::BTreeMap, io};
 
 /// `char name[XT_TABLE_MAXNAMELEN]`, with which each of the structures begins.
 const NAME: usize = 32;
@@ -182,7 +178,7 @@ fn info(socket: &OwnedFd, family: Family, table: &str) -> io::Result<Vec<u8>> {
     };
     let mut info = vec![0; GETINFO];
     name(&mut info, table);
-    option::get(socket, level, option, &mut info)?;
+    get(socket, level, option, &mut info)?;
     Ok(info)
 }
 
@@ -194,7 +190,7 @@ fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Resu
     let mut content = vec![0; GET_ENTRIES + size as usize];
     name(&mut content, table);
     content[NAME..NAME + 4].copy_from_slice(&size.to_ne_bytes());
-    option::get(socket, level, option, &mut content)?;
+    get(socket, level, option, &mut content)?;
     Ok(content.split_off(GET_ENTRIES))
 }
 
@@ -202,6 +198,24 @@ fn name(into: &mut [u8], table: &str) {
     // The kernel ends it with a zero.
     let bytes = &table.as_bytes()[..table.len().min(NAME - 1)];
     into[..bytes.len()].copy_from_slice(bytes);
+}
+
+/// Reads an option that the kernel looks up by the content of `value`, and writes into `value`.
+#[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
+fn get(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, value: &mut [u8]) -> io::Result<()> {
+    let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads and writes no more than `length` bytes,
+    // which is the size of `value`, and the length itself, which is there until the call returns.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    Ok(Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! What a failure of iptables means: the one place that reads its complaints.
 
 use super::{Programs, Variant};
-use crate::{
-    backend::Error,
-    sys::{exec::ExecError, process},
-};
+use crate::backend::Error;
+use crate::sys::{exec::ExecError, process};
 use rules::Table;
 use std::path::Path;
 

@@ -6,18 +6,11 @@ mod programs;
 pub use programs::{Programs, find};
 
 use super::{Error, Variant};
-use crate::sys::{
-    exec::{self, ExecError},
-    xtables,
-};
+use crate::sys::exec::{self, ExecError};
+use crate::sys::xtables;
 use rules::{Family, Listing, Table, TableChange, Version, parse, render, saved};
-use std::{
-    collections::BTreeMap,
-    ffi::OsStr,
-    fs, io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, ffi::OsStr, fs, io, time::Duration};
 
 /// How to run the programs of iptables: the lock that those of the legacy variant share, their version, and how long
 /// they may take.

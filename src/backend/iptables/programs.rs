@@ -1,10 +1,8 @@
 //! The programs of one variant: which files they are, and what they can do.
 
 use super::Variant;
-use crate::{
-    backend::Error,
-    sys::exec::{self, Runner},
-};
+use crate::backend::Error;
+use crate::sys::exec::{self, Runner};
 use ::iptables::IPTables;
 use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};

@@ -3,12 +3,10 @@
 //! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself shows, for both variants,
 //! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
 
-use super::{Kernel, legacy, netlink};
-use crate::backend::{
-    Error, Variant,
-    iptables::{self, Counters, LegacyTables, Programs, Shown},
-    nftables::{Counts, Tables},
-};
+use super::{Kernel, legacy};
+use crate::backend::iptables::{self, Counters, LegacyTables, Programs, Shown};
+use crate::backend::nftables::{Counts, Tables};
+use crate::backend::{Error, Variant};
 use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
 use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
@@ -76,7 +74,8 @@ impl Kernel {
         }
         let programs = if any { self.programs(variant) } else { None };
         let owner = self.owner;
-        let read = |family| match (there.get(family), usable(programs, family)) {
+        let usable = |family| programs.filter(|programs| programs.save(family).is_ok());
+        let read = |family| match (there.get(family), usable(family)) {
             (None, _) => Ok(Some(FamilyRules::nothing(family))),
             (Some(_), None) => Ok(None),
             (Some(there), Some(programs)) => there.listed(programs, family, &owner).map(Some),
@@ -106,7 +105,7 @@ impl Kernel {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
         let agreed = self.needed_nftables()?.agreed(tables, printed);
-        let mut listing = agreed.map_err(|source| netlink("reading nf_tables", source))?;
+        let mut listing = agreed.map_err(|source| Error::netlink("reading nf_tables", source))?;
         listing.chains.retain(|(table, _), _| !listed.unlistable.contains_key(table));
         listed.state = listing.state(&self.owner);
         Ok(())
@@ -125,7 +124,8 @@ impl Kernel {
                 let owner = self.owner;
                 let Some(nftables) = self.nftables()? else { return Ok(None) };
                 let exist = nftables.has_iptables(tables, family, &owner);
-                let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
+                let exist =
+                    exist.map_err(|source| Error::netlink("listing the tables of nf_tables", source))?;
                 Ok(exist.then(|| KernelTables::Nft(tables.of_iptables(family))))
             }
         }
@@ -172,14 +172,14 @@ impl Kernel {
         match variant {
             Variant::Nft => {
                 let counts = self.needed_nftables()?.counts(family);
-                counts.map_err(|source| netlink("listing the rules of nf_tables", source))
+                counts.map_err(|source| Error::netlink("listing the rules of nf_tables", source))
             }
             Variant::Legacy => tables
                 .iter()
                 .map(|table| {
                     let counts = xtables::counts(family, table.name());
-                    let counts =
-                        counts.map_err(|source| netlink("reading a table of iptables-legacy", source))?;
+                    let counts = counts
+                        .map_err(|source| Error::netlink("reading a table of iptables-legacy", source))?;
                     Ok((table.name().to_owned(), counts))
                 })
                 .collect(),
@@ -220,11 +220,6 @@ impl Kernel {
             }
         }
     }
-}
-
-/// The programs, if there are those of the family.
-fn usable(programs: Option<&Programs>, family: Family) -> Option<&Programs> {
-    programs.filter(|programs| programs.save(family).is_ok())
 }
 
 /// Whether the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state

@@ -1,11 +1,9 @@
 //! Queries of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
 
-use super::{Kernel, legacy, netlink};
-use crate::backend::{
-    Error, Variant,
-    iptables::{self, Counters},
-    nftables::{BlockedTable, Counts, RuleHandles, VisibleTable},
-};
+use super::{Kernel, legacy};
+use crate::backend::iptables::{self, Counters};
+use crate::backend::nftables::{BlockedTable, Counts, RuleHandles, VisibleTable};
+use crate::backend::{Error, Variant};
 use crate::sys::{header::NFPROTO_UNSPEC, route::FoundRoutes};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
 use std::collections::BTreeSet;
@@ -34,8 +32,10 @@ impl Kernel {
 
     /// Policy rules, routes and addresses like those of the owner's, of any program.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
-        let FoundRoutes { ours, of_others, .. } =
-            self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
+        let FoundRoutes { ours, of_others, .. } = self
+            .routes
+            .read()
+            .map_err(|source| Error::netlink("reading rules, routes and addresses", source))?;
         Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
     }
 
@@ -43,7 +43,7 @@ impl Kernel {
     /// program prints them, as far as that says what the kernel has; all others, and where there is no such program or it
     /// fails, as our own reader has them.
     pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>), Error> {
-        let unread = |source| netlink("reading nf_tables", source);
+        let unread = |source| Error::netlink("reading nf_tables", source);
         let mut tries = TRIES;
         loop {
             let Some(nftables) = self.nftables()? else { return Ok((None, Vec::new())) };
@@ -93,7 +93,8 @@ impl Kernel {
             return Ok(false);
         }
         let found = self.needed_nftables()?.has_nat(&tables, &owner);
-        let (foreign, usual) = found.map_err(|source| netlink("listing the chains of nf_tables", source))?;
+        let (foreign, usual) =
+            found.map_err(|source| Error::netlink("listing the chains of nf_tables", source))?;
         if foreign || !usual {
             return Ok(foreign);
         }
@@ -115,7 +116,7 @@ impl Kernel {
     pub fn handles(&mut self) -> Result<(u32, RuleHandles), Error> {
         let nftables = self.needed_nftables()?;
         let found = nftables.generation().and_then(|id| Ok((id, nftables.rule_handles(NFPROTO_UNSPEC)?)));
-        found.map_err(|source| netlink("listing the rules of nf_tables", source))
+        found.map_err(|source| Error::netlink("listing the rules of nf_tables", source))
     }
 
     /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.

@@ -5,10 +5,8 @@
 //! kernel's own says the same. Extensions of iptables are bytes that only their program can read: what it prints of those
 //! that the kernel's rule has is believed, too. Any other rule is what our own reader makes of it.
 
-use super::bytecode;
-use super::expression::Expression;
 use super::lift::{self, Context};
-use super::listed::Interfaces;
+use super::{bytecode, expression::Expression, listed::Interfaces};
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, LiveRule, protocol_number};

@@ -7,7 +7,7 @@ use super::bytecode::{self, Element};
 use super::kind;
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute};
-use crate::sys::nfnetlink::{body, nfgenmsg};
+use crate::sys::netfilter::{body, nfgenmsg};
 use std::borrow::Cow;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.

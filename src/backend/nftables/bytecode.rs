@@ -4,10 +4,8 @@
 //! one, and which `nft --debug=netlink` prints. One type for both directions, so that comparing and restoring an old
 //! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
-use super::{
-    expression::{EncodedVerdict, Expression},
-    record::TableRecord,
-};
+use super::expression::{EncodedVerdict, Expression};
+use super::record::TableRecord;
 use crate::sys::header::*;
 use rules::Hook;
 use rules::nft::{self, DataType, Interval, Kind, SetKind};
@@ -104,6 +102,33 @@ impl EncodedTable {
     /// How many rules there are in all chains.
     pub fn rule_count(&self) -> usize {
         self.chains.iter().map(|chain| chain.rules.len()).sum()
+    }
+}
+
+impl EncodedChain {
+    /// Whether it is a base chain as iptables makes it in this table (`xtables_ipv4` in its `nft.c`), whatever its policy.
+    pub(super) fn is_of_iptables(&self, family: u8, table: &str) -> bool {
+        let Some(base) = &self.base else { return false };
+        let hook = match self.name.as_str() {
+            "PREROUTING" => NF_INET_PRE_ROUTING,
+            "INPUT" => NF_INET_LOCAL_IN,
+            "FORWARD" => NF_INET_FORWARD,
+            "OUTPUT" => NF_INET_LOCAL_OUT,
+            "POSTROUTING" => NF_INET_POST_ROUTING,
+            _ => return false,
+        };
+        let (kind, priority) = match (table, self.name.as_str()) {
+            ("raw", "PREROUTING" | "OUTPUT") => ("filter", NF_IP_PRI_RAW),
+            ("mangle", "OUTPUT") => ("route", NF_IP_PRI_MANGLE),
+            ("mangle", _) => ("filter", NF_IP_PRI_MANGLE),
+            ("nat", "PREROUTING" | "OUTPUT") => ("nat", NF_IP_PRI_NAT_DST),
+            ("nat", "INPUT" | "POSTROUTING") => ("nat", NF_IP_PRI_NAT_SRC),
+            ("filter", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_FILTER),
+            ("security", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_SECURITY),
+            _ => return false,
+        };
+        matches!(family, NFPROTO_IPV4 | NFPROTO_IPV6)
+            && (base.hook, base.kind.as_str(), base.priority) == (hook, kind, priority)
     }
 }
 

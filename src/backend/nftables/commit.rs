@@ -1,13 +1,10 @@
 //! The socket, and batches that are sent over it. Each takes effect as a whole or not at all.
 
 use super::batch::{Batch, BatchOperation};
-use crate::sys::{
-    header::*,
-    message::attribute,
-    netlink::{NetlinkRequest, NetlinkSocket, Rejection},
-    nfnetlink::{body, message_type, nfgenmsg},
-};
-use nix::{libc, sys::socket::SockProtocol};
+use crate::sys::netfilter::{body, message_type, nfgenmsg};
+use crate::sys::netlink::{NetlinkSocket, Rejection, SockProtocol};
+use crate::sys::{header::*, message::number};
+use nix::libc;
 use std::io;
 
 /// nf_tables of the thread's network namespace.
@@ -81,11 +78,9 @@ impl Nftables {
 
     /// The number of the last change of the namespace's tables.
     pub fn generation(&mut self) -> io::Result<u32> {
-        let request =
-            NetlinkRequest { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-        let answer = self.socket.one(&request, |_| {})?;
-        let id = body(&answer).and_then(|answer| attribute(answer, NFTA_GEN_ID));
-        id.and_then(|id| id.try_into().ok()).map(u32::from_be_bytes).ok_or(io::ErrorKind::InvalidData.into())
+        let answer = self.socket.one(kind(NFT_MSG_GETGEN), &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {})?;
+        let id = body(&answer).and_then(|answer| number(answer, NFTA_GEN_ID));
+        id.ok_or(io::ErrorKind::InvalidData.into())
     }
 }
 

@@ -4,10 +4,8 @@ use super::bytecode::{EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::listed::{self, Interfaces};
 use super::read::TableCounters;
 use crate::sys::header::*;
-use rules::{
-    drift::{Compared, DifferingPart, Reason, Side, compare},
-    nft::LiveTable,
-};
+use rules::drift::{Compared, DifferingPart, Reason, Side, compare};
+use rules::nft::LiveTable;
 use std::collections::BTreeSet;
 
 /// A table of the predecessor's, which is to go.

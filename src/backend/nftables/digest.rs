@@ -1,8 +1,7 @@
 //! Digests by which a table is known as what was written, or as edited since.
 
-use super::batch::Batch;
 use super::bytecode::{Element, EncodedChain, EncodedSet, EncodedTable};
-use super::record::TableRecord;
+use super::{batch::Batch, record::TableRecord};
 use rules::desired::Made;
 
 impl EncodedTable {

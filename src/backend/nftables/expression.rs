@@ -1,11 +1,11 @@
-//! The expressions that rules are made of, and how they are written.
+//! The expressions that rules are made of, and how they are written and read.
 //!
 //! A rule is a list of small steps: load a field into a register, compare the register, act. All ours load into
-//! the first register; a range of ports takes the second as well. An expression in a form that
-//! we never write is read as [`Expression::Other`], so that it never passes for one of ours.
+//! the first register; a range of ports takes the second as well. What is read is what would be written with the same
+//! attributes: an expression in a form that we never write is [`Expression::Other`], so that it never passes for one of ours.
 
 use crate::sys::header::*;
-use crate::sys::message::Messages;
+use crate::sys::message::{Messages, attribute, attributes, name, number, text};
 use rules::LogLevel;
 
 /// One step of a rule. A register that is not named is the first.
@@ -137,14 +137,22 @@ pub enum EncodedVerdict {
     Goto(String),
 }
 
-pub(super) const RETURN: u32 = NFT_RETURN.cast_unsigned();
-pub(super) const JUMP: u32 = NFT_JUMP.cast_unsigned();
-pub(super) const GOTO: u32 = NFT_GOTO.cast_unsigned();
+const RETURN: u32 = NFT_RETURN.cast_unsigned();
+const JUMP: u32 = NFT_JUMP.cast_unsigned();
+const GOTO: u32 = NFT_GOTO.cast_unsigned();
 
 /// Bytes of the numbers that the kernel keeps in this machine's order.
 pub(super) const WORD: u32 = 4;
 
 impl Expression {
+    /// Reads one item of a list of expressions.
+    pub(super) fn decode(item: &[u8]) -> Option<Self> {
+        let name = text(attribute(item, NFTA_EXPR_NAME)?);
+        let data = attribute(item, NFTA_EXPR_DATA).unwrap_or_default();
+        let known = known(name, data, None);
+        Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
+    }
+
     /// Adds the expression to the list that `messages` is at.
     pub(super) fn encode(&self, messages: &mut Messages) {
         messages.nest(NFTA_LIST_ELEM, |item| {
@@ -248,6 +256,18 @@ fn value<'a>(data: &'a mut Messages, kind: u16, bytes: &[u8]) -> &'a mut Message
 }
 
 impl EncodedVerdict {
+    pub(super) fn decode(data: &[u8]) -> Option<Self> {
+        let chain = || attribute(data, NFTA_VERDICT_CHAIN).map(name);
+        match number(data, NFTA_VERDICT_CODE)? {
+            NF_ACCEPT => Some(Self::Accept),
+            NF_DROP => Some(Self::Drop),
+            RETURN => Some(Self::Return),
+            JUMP => chain().map(Self::Jump),
+            GOTO => chain().map(Self::Goto),
+            _ => None,
+        }
+    }
+
     fn encode(&self, data: &mut Messages) {
         match self {
             Self::Accept => data.number(NFTA_VERDICT_CODE, NF_ACCEPT),
@@ -257,4 +277,117 @@ impl EncodedVerdict {
             Self::Goto(chain) => data.number(NFTA_VERDICT_CODE, GOTO).text(NFTA_VERDICT_CHAIN, chain),
         };
     }
+}
+
+/// Reads an expression that loads into any register: the register's number, and what it would be for the first register.
+pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Expression)> {
+    let register = match name {
+        "payload" => NFTA_PAYLOAD_DREG,
+        "meta" => NFTA_META_DREG,
+        "ct" => NFTA_CT_DREG,
+        _ => return None,
+    };
+    Some((number(data, register)?, known(name, data, Some(register))?))
+}
+
+/// The expression that is written with these attributes, if there is one. The attribute `any` may have any value.
+fn known(name: &str, data: &[u8], any: Option<u16>) -> Option<Expression> {
+    let expression = likely(name, data)?;
+    let any = match expression {
+        Expression::Counter => return Some(expression),
+        // The kernel marks a nest of its own in another way.
+        Expression::Verdict(_) => Some(NFTA_IMMEDIATE_DATA),
+        _ => any,
+    };
+    let written = Messages::alone(|message| expression.data(message));
+    // The kernel writes many a zero that we leave out, and in another order.
+    let has = |bytes: &[u8], (kind, payload): (u16, &[u8])| {
+        Some(kind) == any
+            || payload.iter().all(|&byte| byte == 0)
+            || attribute(bytes, kind).is_some_and(|other| other == payload)
+    };
+    let is_same =
+        attributes(&written).all(|one| has(data, one)) && attributes(data).all(|one| has(&written, one));
+    is_same.then_some(expression)
+}
+
+/// The only expression that may be written with these attributes.
+fn likely(name: &str, data: &[u8]) -> Option<Expression> {
+    const KEYS: [Meta; 7] =
+        [Meta::Mark, Meta::Iifname, Meta::Oifname, Meta::Skuid, Meta::Skgid, Meta::Nfproto, Meta::L4proto];
+    const OPERATORS: [CmpOperator; 6] = [
+        CmpOperator::Eq,
+        CmpOperator::Neq,
+        CmpOperator::Lt,
+        CmpOperator::Gt,
+        CmpOperator::Lte,
+        CmpOperator::Gte,
+    ];
+    let has = |kind| attribute(data, kind).is_some();
+    let number = |kind| number(data, kind);
+    let value = |kind| attribute(attribute(data, kind)?, NFTA_DATA_VALUE).map(<[u8]>::to_vec);
+    let text = |kind| attribute(data, kind).map(|payload| text(payload).to_owned());
+    Some(match name {
+        "meta" => {
+            let key = number(NFTA_META_KEY)?;
+            let key = KEYS.into_iter().find(|known| *known as u32 == key)?;
+            if has(NFTA_META_DREG) { Expression::Meta(key) } else { Expression::SetMetaMark }
+        }
+        // Ours are of both directions, which the kernel says by leaving it out; the original one has the number 0.
+        "ct" if has(NFTA_CT_DIRECTION) => return None,
+        "ct" => match (number(NFTA_CT_KEY)?, has(NFTA_CT_DREG)) {
+            (NFT_CT_STATE, true) => Expression::Ct(Ct::State),
+            (NFT_CT_MARK, true) => Expression::Ct(Ct::Mark),
+            (NFT_CT_MARK, false) => Expression::SetCtMark,
+            (NFT_CT_ZONE, false) => Expression::SetCtZone,
+            _ => return None,
+        },
+        "payload" => {
+            let base = number(NFTA_PAYLOAD_BASE)?;
+            let header =
+                [Header::Network, Header::Transport].into_iter().find(|known| *known as u32 == base)?;
+            let (offset, length) = (number(NFTA_PAYLOAD_OFFSET)?, number(NFTA_PAYLOAD_LEN)?);
+            Expression::Payload { header, offset, length }
+        }
+        "cmp" => {
+            let operator = number(NFTA_CMP_OP)?;
+            let operator = OPERATORS.into_iter().find(|known| *known as u32 == operator)?;
+            Expression::Cmp(operator, value(NFTA_CMP_DATA)?)
+        }
+        "range" => {
+            let negated = number(NFTA_RANGE_OP)? == NFT_RANGE_NEQ;
+            let (first, last) = (value(NFTA_RANGE_FROM_DATA)?, value(NFTA_RANGE_TO_DATA)?);
+            Expression::Range { negated, first, last }
+        }
+        "bitwise" => Expression::Bitwise { mask: value(NFTA_BITWISE_MASK)?, xor: value(NFTA_BITWISE_XOR)? },
+        "byteorder" => Expression::ToPacketOrder,
+        // A map answers; the register of verdicts has the number 0.
+        "lookup" if has(NFTA_LOOKUP_DREG) => return None,
+        "lookup" => {
+            let negated = number(NFTA_LOOKUP_FLAGS) == Some(NFT_LOOKUP_F_INV);
+            Expression::Lookup { set: text(NFTA_LOOKUP_SET)?, negated }
+        }
+        "immediate" => match number(NFTA_IMMEDIATE_DREG)? {
+            NFT_REG_VERDICT => {
+                let verdict = attribute(attribute(data, NFTA_IMMEDIATE_DATA)?, NFTA_DATA_VERDICT)?;
+                Expression::Verdict(EncodedVerdict::decode(verdict)?)
+            }
+            NFT_REG_1 => Expression::Immediate(Register::First, value(NFTA_IMMEDIATE_DATA)?),
+            _ => Expression::Immediate(Register::Second, value(NFTA_IMMEDIATE_DATA)?),
+        },
+        "redir" => Expression::Redir { range: number(NFTA_REDIR_REG_PROTO_MAX)? == NFT_REG_2 },
+        "tproxy" => {
+            let family = number(NFTA_TPROXY_FAMILY).map_or(Ok(NFPROTO_UNSPEC), u8::try_from).ok()?;
+            Expression::Tproxy { family }
+        }
+        "counter" => Expression::Counter,
+        "log" => {
+            let prefix = text(NFTA_LOG_PREFIX)?;
+            match attribute(data, NFTA_LOG_GROUP) {
+                Some(group) => Expression::Log { group: u16::from_be_bytes(group.try_into().ok()?), prefix },
+                None => Expression::KernelLog { level: LogLevel::new(number(NFTA_LOG_LEVEL)?)?, prefix },
+            }
+        }
+        _ => return None,
+    })
 }

@@ -3,7 +3,7 @@
 use super::bytecode::{self, BaseChain, Element, EncodedSet};
 use super::lift::{self, Context};
 use super::read::TableCounters;
-use crate::sys::{header::*, netfilter};
+use crate::sys::header::*;
 use rules::nft::{
     self, Condition, DataType, Field, Interval, Intervals, Kind, LiveBase, LiveChain, LiveRule, LiveTable,
     interface_number,
@@ -100,20 +100,8 @@ fn of_bridges(table: &bytecode::EncodedTable, bridges: &[String]) -> LiveTable {
 
 /// Whether a table is one of iptables': by its name, and by all of its base chains.
 pub(super) fn is_of_iptables(family: u8, table: &bytecode::EncodedTable) -> bool {
-    let as_made = |chain: &bytecode::EncodedChain, base: &BaseChain| {
-        let chain = netfilter::NetfilterBaseChain {
-            family,
-            table: table.name.clone(),
-            name: chain.name.clone(),
-            kind: base.kind.clone(),
-            hook: base.hook,
-            priority: base.priority,
-            drops: base.policy == NF_DROP,
-        };
-        chain.is_of_iptables()
-    };
-    let mut bases = table.chains.iter().filter_map(|chain| Some((chain, chain.base.as_ref()?))).peekable();
-    bases.peek().is_some() && bases.all(|(chain, base)| as_made(chain, base))
+    let mut bases = table.chains.iter().filter(|chain| chain.base.is_some()).peekable();
+    bases.peek().is_some() && bases.all(|chain| chain.is_of_iptables(family, &table.name))
 }
 
 fn base_chain(family: u8, base: &BaseChain) -> LiveBase {

@@ -1,7 +1,7 @@
 //! From rules to the expressions that carry them out. [`super::lift`] goes the other way; both read one table of fields.
 
 use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
-use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
+use crate::sys::{header::NFPROTO_UNSPEC, netfilter::nfproto};
 use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test};
 use rules::{Family, Mark, Match, PortRange, Target};
 

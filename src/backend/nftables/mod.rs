@@ -12,11 +12,8 @@ mod bridge;
 pub mod bytecode;
 mod commit;
 mod compare;
-mod decode;
 mod digest;
-mod dump;
 mod expression;
-mod leftovers;
 mod lift;
 mod listed;
 mod lower;
@@ -28,22 +25,20 @@ mod tables;
 #[cfg(test)]
 mod tests;
 pub mod tracing;
-mod unlistable;
 
 pub use bridge::{both, guarded, marks};
 pub use commit::{Nftables, Refusal, retry};
 use commit::{TRIES, kind};
 pub use compare::{differences, dormant, predecessor, same};
-pub use dump::{Counts, RuleHandles};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use listed::Interfaces;
 use read::TableCounters;
 pub use record::TableRecord;
 pub use removal::ListingGeneration;
 use tables::TableHeader;
-pub use tables::{BlockedTable, Obstacle, Tables};
+pub use tables::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
 
-use crate::sys::{header::*, link, nfnetlink::nfproto};
+use crate::sys::{header::*, link, netfilter::nfproto};
 use batch::BatchOperation;
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;

@@ -2,19 +2,13 @@
 
 use super::bytecode::{self, Element};
 use super::expression::{EncodedVerdict, Expression};
-use super::record::TableRecord;
-use super::{kind, tables::TableHeader};
-use crate::sys::header::*;
-use crate::sys::{
-    message::{self, Messages, attribute, attributes, text},
-    netlink::{NetlinkRequest, NetlinkSocket},
-    nfnetlink::{body, nfgenmsg},
-};
+use super::{kind, record::TableRecord, tables::TableHeader};
+use crate::sys::message::{self, Messages, attribute, attributes, number, text};
+use crate::sys::netfilter::{body, nfgenmsg};
+use crate::sys::{header::*, netlink::NetlinkSocket};
 use rules::{Hits, nft::LiveRule};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 /// What is in a table. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
 pub(super) fn table(socket: &mut NetlinkSocket, header: &TableHeader) -> io::Result<bytecode::EncodedTable> {
@@ -70,12 +64,11 @@ struct TableReader<'a> {
 impl TableReader<'_> {
     /// All objects of a kind. Old kernels ignore that one table is asked for, so the others are left out here.
     fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
-        let request = NetlinkRequest { kind: kind(message), flags: 0, head: &self.head };
         let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
             message.text(table, name);
         };
-        self.socket.dump_some(&request, of_table, |payload| {
+        self.socket.dump_some(kind(message), &head, of_table, |payload| {
             let attributes = body(payload)?;
             let is_of =
                 payload.first() == head.first() && attribute(attributes, table).map(text) == Some(name);
@@ -84,18 +77,7 @@ impl TableReader<'_> {
     }
 
     fn chains(&mut self) -> io::Result<Vec<bytecode::EncodedChain>> {
-        self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, |chain| {
-            let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
-                Some(bytecode::BaseChain {
-                    kind: name(chain, NFTA_CHAIN_TYPE)?,
-                    hook: number(hook, NFTA_HOOK_HOOKNUM)?,
-                    priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
-                    policy: number(chain, NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT),
-                    devices: devices(hook),
-                })
-            });
-            Some(bytecode::EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
-        })
+        self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)
     }
 
     fn rules(&mut self) -> io::Result<Vec<(String, bytecode::EncodedRule, Option<Hits>)>> {
@@ -124,12 +106,11 @@ impl TableReader<'_> {
 
     /// Puts into a set what is in it.
     fn elements(&mut self, set: &mut bytecode::EncodedSet) -> io::Result<()> {
-        let request = NetlinkRequest { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &self.head };
         let (table, name) = (self.table, set.name.clone());
         let of_set = |message: &mut Messages| {
             message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, &name);
         };
-        let chunks = self.socket.dump_some(&request, of_set, |payload| {
+        let chunks = self.socket.dump_some(kind(NFT_MSG_GETSETELEM), &self.head, of_set, |payload| {
             let list = attribute(body(payload)?, NFTA_SET_ELEM_LIST_ELEMENTS)?;
             Some(attributes(list).map(|(_, item)| element(item)).collect::<Vec<_>>())
         })?;
@@ -146,6 +127,20 @@ impl TableReader<'_> {
         }
         Ok(())
     }
+}
+
+/// A chain by its attributes, without its rules.
+pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
+    let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
+        Some(bytecode::BaseChain {
+            kind: name(chain, NFTA_CHAIN_TYPE)?,
+            hook: number(hook, NFTA_HOOK_HOOKNUM)?,
+            priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
+            policy: number(chain, NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT),
+            devices: devices(hook),
+        })
+    });
+    Some(bytecode::EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
 }
 
 /// What an expression has counted, if it is a counter.
@@ -169,10 +164,6 @@ pub(super) fn devices(hook: &[u8]) -> Vec<String> {
     let one = attribute(hook, NFTA_HOOK_DEV).map(|payload| text(payload).to_owned());
     let names: BTreeSet<String> = names.chain(one).collect();
     names.into_iter().collect()
-}
-
-pub(super) fn number(attributes: &[u8], kind: u16) -> Option<u32> {
-    attribute(attributes, kind)?.try_into().ok().map(u32::from_be_bytes)
 }
 
 pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {

@@ -1,17 +1,27 @@
-//! Rules of ours in the tables of iptables (nft), removed without its programs.
+//! Rules of ours in the tables of iptables (nft), removed without its programs, and what iptables leaves behind when its rules
+//! are gone.
 //!
 //! Each program that deletes waits for the kernel to free what it has deleted before it ends (some 10 ms), one after the
-//! other. Over our netlink socket all of it is one wait.
+//! other. Over our netlink socket all of it is one wait. Tables that its program can't show are read as far as it matters,
+//! and cleaned, in the same way.
 //!
 //! A rule is found by its place in the listing in which the program showed it, and deleted by the handle that the kernel
 //! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is given
 //! the generation of the listing, and takes the removal in that one only.
+//!
+//! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them, and
+//! removes them itself on request (`iptables -X CHAIN`). Others may use tables of these names too. What iptables would not
+//! have made so is theirs, and stays.
 
-use super::batch::BatchOperation;
-use super::leftovers::Leftover;
-use super::{Nftables, RuleHandles};
-use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
-use rules::{Chain, Family, State, TableChange};
+use super::expression::{EncodedVerdict, Expression};
+use super::{
+    Nftables, Refusal, RuleHandles, batch::BatchOperation, bytecode, read, retry, tables::TableHeader,
+};
+use crate::backend::{UnlistableRule, UnlistableTable};
+use crate::sys::header::*;
+use crate::sys::message::{attribute, text};
+use crate::sys::netfilter::{lacks_nf_tables, nfproto};
+use rules::{Chain, Family, Ownership, State, Table, TableChange};
 use std::{collections::BTreeSet, io};
 
 /// The generation of the kernel's rules that the programs of iptables (nft) have listed.
@@ -29,11 +39,11 @@ impl ListingGeneration {
 
 /// What is about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
-pub(super) struct Removed {
+struct Removed {
     /// By their handles.
-    pub(super) rules: BTreeSet<(u8, String, u64)>,
+    rules: BTreeSet<(u8, String, u64)>,
     /// By their names, with all rules in them.
-    pub(super) chains: BTreeSet<(u8, String, String)>,
+    chains: BTreeSet<(u8, String, String)>,
 }
 
 impl Nftables {
@@ -102,4 +112,173 @@ fn jobs<'a, 's>(
         }
     }
     Some((jobs, gone))
+}
+
+/// The tables of iptables in which chains of ours may have stood.
+const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
+
+/// What can go.
+#[derive(Debug, PartialEq, Eq)]
+struct Leftover {
+    /// `NFPROTO_*`.
+    family: u8,
+    table: &'static str,
+    /// One chain of the table; `None` for the table as a whole.
+    chain: Option<String>,
+}
+
+impl Leftover {
+    fn job(&self) -> BatchOperation<'_> {
+        match &self.chain {
+            Some(chain) => BatchOperation::DeleteChain(self.family, self.table, chain),
+            None => BatchOperation::Delete(self.family, self.table),
+        }
+    }
+}
+
+impl Nftables {
+    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else. Only if
+    /// nothing changes between the look and the deletion.
+    pub fn remove_empty_iptables_tables(&mut self) -> Result<(), Refusal> {
+        retry(|| {
+            let read = |nftables: &mut Self| {
+                let (generation, handles) = (nftables.generation()?, nftables.rule_handles(NFPROTO_UNSPEC)?);
+                Ok((generation, nftables.leftovers(&handles, &Removed::default())?))
+            };
+            let (generation, leftovers) = match read(self) {
+                Err(error) if lacks_nf_tables(&error) => return Ok(()),
+                other => other.map_err(|source| Refusal::of("listing the tables of iptables", source))?,
+            };
+            let jobs: Vec<BatchOperation<'_>> = leftovers.iter().map(Leftover::job).collect();
+            if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+        })
+    }
+
+    /// What can go once that is gone. `handles` are those of all rules.
+    fn leftovers(&mut self, handles: &RuleHandles, gone: &Removed) -> io::Result<Vec<Leftover>> {
+        let mut leftovers = Vec::new();
+        for family in Family::BOTH.map(nfproto) {
+            let tables =
+                self.list(NFT_MSG_GETTABLE, family, |_, table| read::name(table, NFTA_TABLE_NAME))?;
+            let tables: BTreeSet<String> = tables.into_iter().collect();
+            if !NAMES.iter().any(|name| tables.contains(*name)) {
+                continue;
+            }
+            let mut with_objects = BTreeSet::new();
+            for (message, table) in [
+                (NFT_MSG_GETSET, NFTA_SET_TABLE),
+                (NFT_MSG_GETOBJ, NFTA_OBJ_TABLE),
+                (NFT_MSG_GETFLOWTABLE, NFTA_FLOWTABLE_TABLE),
+            ] {
+                match self.list(message, family, |_, object| read::name(object, table)) {
+                    // A kernel that does not know the kind (objects came with 4.10, flow tables with 4.16) has none.
+                    Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) => {}
+                    found => with_objects.extend(found?),
+                }
+            }
+            let chains = self.list(NFT_MSG_GETCHAIN, family, |family, attributes| {
+                let (table, chain) = (read::name(attributes, NFTA_CHAIN_TABLE)?, read::chain(attributes)?);
+                let drops = chain.base.as_ref().is_some_and(|base| base.policy == NF_DROP);
+                let as_made = chain.is_of_iptables(family, &table) && !drops;
+                Some((table, chain.name, as_made))
+            })?;
+            let is_kept = |(table, chain, _): &&(String, String, bool)| {
+                !gone.chains.contains(&(family, table.clone(), chain.clone()))
+            };
+            let is_empty = |(table, chain, as_made): &&&(String, String, bool)| {
+                let of_chain = handles.get(&(family, table.clone(), chain.clone())).into_iter().flatten();
+                let is_gone = |handle: &u64| gone.rules.contains(&(family, table.clone(), *handle));
+                *as_made && of_chain.into_iter().all(is_gone)
+            };
+            for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
+                let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).filter(is_kept).collect();
+                let empty: Vec<_> = chains.iter().filter(is_empty).collect();
+                // Its last chain goes with the table: iptables leaves none without.
+                if empty.len() == chains.len() && !chains.is_empty() && !with_objects.contains(table) {
+                    leftovers.push(Leftover { family, table, chain: None });
+                } else {
+                    let leftover = |(_, chain, _): &&&(String, String, bool)| Leftover {
+                        family,
+                        table,
+                        chain: Some(chain.clone()),
+                    };
+                    leftovers.extend(empty.iter().map(leftover));
+                }
+            }
+        }
+        Ok(leftovers)
+    }
+}
+
+impl Nftables {
+    /// Whose rules are in a table of iptables.
+    pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
+        let outside =
+            TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
+        let read = read::table(&mut self.socket, &outside)?;
+        let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
+        let of_chain = |chain: &bytecode::EncodedChain| -> Vec<UnlistableRule> {
+            chain.rules.iter().map(|rule| unlistable_rule(&chain.name, rule)).collect()
+        };
+        let rules = read.chains.iter().flat_map(of_chain).collect();
+        Ok(UnlistableTable { chains, rules, ..UnlistableTable::default() })
+    }
+
+    /// Removes all that is the owner's from a table of iptables: all of it or nothing.
+    pub fn clean_unlistable(
+        &mut self,
+        family: Family,
+        table: Table,
+        owner: &Ownership,
+    ) -> Result<(), Refusal> {
+        let (of, name) = (nfproto(family), table.name());
+        let unread = |source| Refusal::of(format!("reading the table {name}"), source);
+        retry(|| {
+            let generation = self.generation().map_err(unread)?;
+            let unlistable = self.unlistable(family, table).map_err(unread)?;
+            let mut handles = self.rule_handles(of).map_err(unread)?;
+            let mut next_handle = |chain: &str| {
+                let left = handles.get_mut(&(of, name.to_owned(), chain.to_owned()))?;
+                (!left.is_empty()).then(|| left.remove(0))
+            };
+            let mut jobs = Vec::new();
+            for rule in &unlistable.rules {
+                let handle = next_handle(&rule.chain);
+                if unlistable.is_rule_of(owner, rule) {
+                    // A rule without a handle has come or gone since.
+                    let handle =
+                        handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
+                    jobs.push(BatchOperation::DeleteRules(of, name, &rule.chain, Some(handle)));
+                }
+            }
+            jobs.extend(
+                unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteRules(of, name, chain, None)),
+            );
+            jobs.extend(
+                unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)),
+            );
+            if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+        })
+    }
+}
+
+/// What identifies the owner of a rule.
+fn unlistable_rule(chain: &str, rule: &bytecode::EncodedRule) -> UnlistableRule {
+    let leads_to = rule.expressions.iter().find_map(|expression| match expression {
+        Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),
+        _ => None,
+    });
+    // iptables keeps a comment as a match; nft, and other versions of iptables, beside the rule.
+    let by_match = || {
+        rule.expressions.iter().find_map(|expression| match expression {
+            Expression::Other { name, data } if name == "match" => {
+                let is_comment = attribute(data, NFTA_MATCH_NAME).map(text) == Some("comment");
+                let comment = attribute(data, NFTA_MATCH_INFO).map(text)?;
+                is_comment.then(|| comment.to_owned())
+            }
+            _ => None,
+        })
+    };
+    let beside = Some(rule.comment()).filter(|comment| !comment.is_empty()).map(str::to_owned);
+    UnlistableRule { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
 }

@@ -4,18 +4,15 @@
 //! packets belong to no socket. The table is separate from that of the capture, as it is on the host and
 //! not in a pod. It is read, compared and committed as a whole, but for its values, which come and go singly.
 
-use super::batch::BatchOperation;
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
-use super::{Nftables, Refusal, lower, same};
-use crate::sys::{header::*, nfnetlink::nfproto};
+use super::{Nftables, Refusal, batch::BatchOperation, lower, same};
+use crate::sys::message::{Messages, ip, octets};
+use crate::sys::{header::*, netfilter::nfproto};
 use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
 use rules::{Family, Protocol};
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{collections::BTreeSet, io};
 
 /// The rules and their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,24 +88,16 @@ impl LiveSnat {
             let set = table.sets.iter().find(|set| set.name == set_name(family));
             let is_such = |set: &&EncodedSet| set.data_type() == Some(DataType::Address(family));
             let elements = set.filter(is_such).into_iter().flat_map(|set| &set.elements);
-            found.pods.extend(elements.filter_map(|element| address(&element.key, family)));
+            let width = DataType::Address(family).width();
+            found.pods.extend(elements.filter_map(|element| ip(&element.key[..width])));
         }
         let rules = table.chains.iter().filter(|chain| chain.name == CHAIN).flat_map(|chain| &chain.rules);
         for expression in rules.flat_map(|rule| &rule.expressions) {
-            match expression {
-                Expression::Immediate(Register::First, bytes) if bytes.len() == 4 => {
-                    found.v4 = address(bytes, Family::V4).and_then(|address| match address {
-                        IpAddr::V4(address) => Some(address),
-                        IpAddr::V6(_) => None,
-                    });
-                }
-                Expression::Immediate(Register::First, bytes) if bytes.len() == 16 => {
-                    found.v6 = address(bytes, Family::V6).and_then(|address| match address {
-                        IpAddr::V6(address) => Some(address),
-                        IpAddr::V4(_) => None,
-                    });
-                }
-                _ => {}
+            let Expression::Immediate(Register::First, bytes) = expression else { continue };
+            match ip(bytes) {
+                Some(IpAddr::V4(address)) => found.v4 = Some(address),
+                Some(IpAddr::V6(address)) => found.v6 = Some(address),
+                None => {}
             }
         }
         found
@@ -174,20 +163,9 @@ fn set(family: Family, pods: &BTreeSet<IpAddr>) -> EncodedSet {
     bytecode::set(&nft::Set { name: set_name(family).to_owned(), kind, values: values.collect() })
 }
 
-fn address(bytes: &[u8], family: Family) -> Option<IpAddr> {
-    match family {
-        Family::V4 => bytes.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into()),
-        Family::V6 => bytes.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into()),
-    }
-}
-
 /// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. No user has that id, so the
 /// question is whether the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule where it has none).
 fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
-    let bytes = match source {
-        IpAddr::V4(source) => source.octets().to_vec(),
-        IpAddr::V6(source) => source.octets().to_vec(),
-    };
     let is = |field, number: u32| Condition::is(field, Intervals::one(number.into()));
     let tcp = is(Field::Protocol, nft::protocol_number(Protocol::Tcp).into());
     let has_owner = Condition { negated: true, ..is(Field::Uid, u32::MAX) };
@@ -196,7 +174,7 @@ fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
     expressions.extend(lower::tests(&[Test { condition, set: Some(set_name(family).to_owned()) }]));
     expressions.extend([
         Expression::Counter,
-        Expression::Immediate(Register::First, bytes),
+        Expression::Immediate(Register::First, octets(source)),
         Expression::Other { name: "nat".to_owned(), data: nat(nfproto(family)) },
     ]);
     expressions
@@ -205,18 +183,11 @@ fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
 /// The data of an expression that changes the source to the address in the first register, attribute by attribute as the
 /// kernel dumps them (`nft_nat_dump`), so that what is read equals what was written.
 fn nat(nfproto: u8) -> Vec<u8> {
-    let attributes = [
-        (NFTA_NAT_TYPE, NFT_NAT_SNAT),
-        (NFTA_NAT_FAMILY, nfproto.into()),
-        (NFTA_NAT_REG_ADDR_MIN, NFT_REG_1),
-        (NFTA_NAT_REG_ADDR_MAX, NFT_REG_1),
-        (NFTA_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS),
-    ];
-    // Length and kind as this machine writes them, then the number in network order (`struct nlattr`).
-    let length: u16 = 8;
-    let bytes = |(kind, number): (u16, u32)| {
-        let head = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-        [head, number.to_be_bytes().to_vec()].concat()
-    };
-    attributes.into_iter().flat_map(bytes).collect()
+    Messages::alone(|data| {
+        data.number(NFTA_NAT_TYPE, NFT_NAT_SNAT)
+            .number(NFTA_NAT_FAMILY, nfproto.into())
+            .number(NFTA_NAT_REG_ADDR_MIN, NFT_REG_1)
+            .number(NFTA_NAT_REG_ADDR_MAX, NFT_REG_1)
+            .number(NFTA_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS);
+    })
 }

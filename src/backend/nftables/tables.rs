@@ -1,14 +1,21 @@
-//! Which tables there are, by one dump.
+//! Which tables there are, by one dump; and lists across all of them: objects of a kind, the handles of rules, and how many
+//! rules each chain has.
 
-use super::Nftables;
-use super::read::{name, number};
+use super::read::{self, name};
+use super::{Nftables, kind};
 use crate::sys::header::*;
-use crate::sys::{
-    netfilter::{base_chain, lacks_nf_tables},
-    nfnetlink::nfproto,
-};
+use crate::sys::message::{attribute, number};
+use crate::sys::netfilter::{body, lacks_nf_tables, nfgenmsg, nfproto};
 use rules::{Family, Ownership, Table};
-use std::{collections::BTreeSet, fmt, io};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{fmt, io};
+
+/// The handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain. By its handle a single rule
+/// is deleted, and a trace refers to it.
+pub type RuleHandles = BTreeMap<(u8, String, String), Vec<u64>>;
+
+/// How many rules each chain has, by table and chain.
+pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// What the kernel says of a table without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +32,6 @@ pub(super) struct TableHeader {
 impl TableHeader {
     pub(super) fn is_dormant(&self) -> bool {
         self.flags & NFT_TABLE_F_DORMANT != 0
-    }
-
-    fn is_of_bridge(&self) -> bool {
-        self.family == NFPROTO_BRIDGE && !self.is_dormant()
     }
 
     /// Family and name, as people write them.
@@ -131,7 +134,7 @@ impl Tables {
             let found = [
                 table.is_dormant().then_some(Obstacle::Dormant),
                 owned,
-                table.is_of_bridge().then_some(Obstacle::OfBridge),
+                (table.family == NFPROTO_BRIDGE && !table.is_dormant()).then_some(Obstacle::OfBridge),
             ];
             let title = table.title();
             found.into_iter().flatten().map(move |obstacle| BlockedTable { table: title.clone(), obstacle })
@@ -147,6 +150,51 @@ impl Tables {
 }
 
 impl Nftables {
+    /// The objects of a kind (`NFT_MSG_GET*`) in the tables of a family, or of all families (`NFPROTO_UNSPEC`), by family
+    /// and attributes.
+    pub(super) fn list<T>(
+        &mut self,
+        message: u8,
+        family: u8,
+        read: impl Fn(u8, &[u8]) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        self.socket.dump(kind(message), &nfgenmsg(family, 0), |payload| {
+            let of = *payload.first()?;
+            if [of, NFPROTO_UNSPEC].contains(&family) { read(of, body(payload)?) } else { None }
+        })
+    }
+
+    /// The handles of all rules of a family, or of all families (`NFPROTO_UNSPEC`).
+    pub fn rule_handles(&mut self, family: u8) -> io::Result<RuleHandles> {
+        let rules = self.list(NFT_MSG_GETRULE, family, |family, rule| {
+            Some((
+                (family, name(rule, NFTA_RULE_TABLE)?, name(rule, NFTA_RULE_CHAIN)?),
+                attribute(rule, NFTA_RULE_HANDLE)?.try_into().ok().map(u64::from_be_bytes)?,
+            ))
+        })?;
+        let mut handles = RuleHandles::new();
+        for (chain, handle) in rules {
+            handles.entry(chain).or_default().push(handle);
+        }
+        Ok(handles)
+    }
+
+    /// How many rules each chain in the tables of a family has.
+    pub fn counts(&mut self, family: Family) -> io::Result<Counts> {
+        let family = nfproto(family);
+        let chains = self.list(NFT_MSG_GETCHAIN, family, |_, chain| {
+            Some((name(chain, NFTA_CHAIN_TABLE)?, name(chain, NFTA_CHAIN_NAME)?))
+        })?;
+        let handles = self.rule_handles(family)?;
+        let mut counts = Counts::new();
+        let chains = chains.into_iter().map(|(table, chain)| (table, chain, 0));
+        let filled = handles.into_iter().map(|((_, table, chain), handles)| (table, chain, handles.len()));
+        for (table, chain, count) in chains.chain(filled) {
+            counts.entry(table).or_default().insert(chain, count);
+        }
+        Ok(counts)
+    }
+
     /// All tables; `None` where the kernel has no nf_tables. Asking creates none.
     pub fn tables(&mut self) -> io::Result<Option<Tables>> {
         let found = self.list(NFT_MSG_GETTABLE, NFPROTO_UNSPEC, |family, table| {
@@ -180,12 +228,17 @@ impl Nftables {
     /// Whether a base chain does NAT that is neither the owner's nor one of iptables' usual ones (first), and whether one of
     /// those does (second).
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
-        let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, base_chain)?;
-        chains.retain(|chain| {
-            let is_its = |table: &TableHeader| table.family == chain.family && table.name == chain.table;
-            !tables.0.iter().any(|table| table.is_dormant() && is_its(table))
+        let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, |family, attributes| {
+            let (table, chain) = (name(attributes, NFTA_CHAIN_TABLE)?, read::chain(attributes)?);
+            let is_of_iptables = chain.is_of_iptables(family, &table);
+            (chain.base?.kind == "nat").then_some((family, table, is_of_iptables))
+        })?;
+        chains.retain(|(family, name, _)| {
+            let is_its = |table: &TableHeader| table.family == *family && table.name == *name;
+            let is_of_owner = *family == NFPROTO_INET && name == owner.table;
+            !is_of_owner && !tables.0.iter().any(|table| table.is_dormant() && is_its(table))
         });
-        let nat = || chains.iter().filter(|chain| chain.kind == "nat" && !chain.is_of(owner));
-        Ok((nat().any(|chain| !chain.is_of_iptables()), nat().any(|chain| chain.is_of_iptables())))
+        let any = |usual: bool| chains.iter().any(|(.., is_of_iptables)| *is_of_iptables == usual);
+        Ok((any(false), any(true)))
     }
 }

@@ -4,10 +4,8 @@
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};
 use super::expression::{EncodedVerdict, Expression, Register};
-use crate::sys::{
-    header::{NLM_F_ACK, NLMSG_HDRLEN},
-    message::{self, Messages},
-};
+use crate::sys::header::{NLM_F_ACK, NLMSG_HDRLEN};
+use crate::sys::message::{self, Messages};
 
 /// The expression without the header of its list item: name, then data.
 fn encoded(expression: &Expression) -> Vec<u8> {

@@ -5,8 +5,7 @@
 
 use super::bytecode::{BaseChain, EncodedChain, EncodedRule, EncodedTable};
 use super::{BatchOperation, CmpOperator, Expression, Header, Nftables, Refusal, Register, Tables, lower};
-use crate::sys::header::*;
-use crate::sys::message::Messages;
+use crate::sys::{header::*, message::Messages};
 use nix::libc;
 use rules::nft::{Condition, Field, Intervals};
 use rules::{Cidr, Match, Negatable};
@@ -151,7 +150,8 @@ fn rules(aim: &Aim, group: Option<u16>) -> Vec<EncodedRule> {
 
 /// `meta nftrace set` of the first register.
 fn set_nftrace() -> Expression {
-    let mut data = Messages::default();
-    data.message(0, 0, 0, &[]).number(NFTA_META_KEY, NFT_META_NFTRACE).number(NFTA_META_SREG, NFT_REG_1);
-    Expression::Other { name: "meta".to_owned(), data: data.bytes()[NLMSG_HDRLEN..].to_vec() }
+    let data = Messages::alone(|data| {
+        data.number(NFTA_META_KEY, NFT_META_NFTRACE).number(NFTA_META_SREG, NFT_REG_1);
+    });
+    Expression::Other { name: "meta".to_owned(), data }
 }

@@ -1,10 +1,8 @@
 //! The table of commands, in the order of `--help`.
 
 use super::{Command, CommandEntry};
-use mesh::Mesh;
-use mesh::ambient::Ambient;
-use mesh::kuma::Kuma;
 use mesh::settings::{Setting, Topic};
+use mesh::{Mesh, ambient::Ambient, kuma::Kuma};
 
 /// What every command takes.
 const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];

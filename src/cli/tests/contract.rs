@@ -13,11 +13,9 @@ use injection::cluster_lint::ClusterLintReport;
 use mesh::Setting;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 /// A document: its name, the commands that print it, and its form.
 struct Output {

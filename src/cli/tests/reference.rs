@@ -1,7 +1,6 @@
 //! `docs/reference.md`: all commands and settings, made from the tables.
 
-use crate::cli::command::COMMANDS;
-use crate::cli::tree;
+use crate::cli::{command::COMMANDS, tree};
 use mesh::Mesh;
 use mesh::settings::{self, SettingKind, SettingRow};
 

@@ -1,7 +1,6 @@
 //! `sidecar-init verify` compares real connections with what flags or rules expect, and `--run-validation` proves so that
 //! capture works.
 
-mod judgement;
 mod summary;
 
 #[cfg(test)]
@@ -9,28 +8,21 @@ pub(in crate::cli) use summary::VerifyReport;
 
 use super::manifest::{self, Subject};
 use super::noted::{self, NotedSettings};
-use super::rule_views::from_kernel;
 use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, host::System, logging::Stdout, report};
-use diagnose::explain::PodContext;
+use super::{Exit, host::System, logging::Stdout, report, rule_views::from_kernel};
 use diagnose::probe::{self, ProbeContext, Route};
-use diagnose::{Basis, status};
-use judgement::{Judgement, judge};
-use mesh::Problems;
-use mesh::sources::Dialect;
-use mesh::{CapturePolicy, OWNERS, Proxy};
+use diagnose::{Basis, explain::PodContext, status};
+use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
 use rules::simulate::{LOOPBACK, Verdict};
 use rules::{Family, Gid, Uid};
-use sidecar_init::{
-    engine::{self, DeliveryPorts, Outcomes, Probe, ProbeTrial},
-    sys::{address, dial, link, route_lookup},
+use sidecar_init::engine::{
+    self, ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation,
+    ProbeTrial,
 };
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    slice, thread,
-    time::{Duration, Instant},
-};
+use sidecar_init::sys::{address, dial, link, namespace, route_lookup};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+use std::{io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
@@ -137,11 +129,8 @@ fn failed(error: &io::Error) -> Exit {
 }
 
 fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Exit {
-    let printed = match format {
-        Format::Text => report::text(&summary::text(basis, tried, differs)),
-        Format::Data(encoding) => report::data(encoding, &summary::VerifyReport::new(basis, tried)),
-    };
-    match printed {
+    let answer = summary::VerifyReport::new(basis, tried);
+    match report::answer(format, &answer, || summary::text(basis, tried, differs)) {
         Exit::Done => exit(tried),
         failed => failed,
     }
@@ -323,6 +312,83 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
 fn pause(taken: Duration, left: Duration) -> Option<Duration> {
     let longest = left.checked_sub(MIN_ATTEMPT)?;
     Some(RETRY.saturating_sub(taken).min(longest))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Judgement {
+    Right(ProbeObservation),
+    Wrong(ProbeObservation),
+    /// Not tried, for this reason.
+    NoResult(String),
+}
+
+impl Judgement {
+    fn is_right(&self) -> bool {
+        matches!(self, Self::Right(_))
+    }
+
+    fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong(_))
+    }
+}
+
+/// Compares the outcome with the expectation. `has_conntrack` is whether conntrack could be read.
+fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_conntrack: bool) -> Judgement {
+    let seen = match outcome {
+        Ok(_) if call.expected == Verdict::Unknown => {
+            return Judgement::NoResult(format!("what is to become of it is unknown: {}", call.because));
+        }
+        Ok(seen) => seen,
+        Err(NoResult::NoRoute(_)) if call.is_within_pod() => {
+            if call.to.is_ipv6() && namespace::lacks_ipv6("lo") {
+                return Judgement::NoResult("IPv6 is switched off here".to_owned());
+            }
+            let end = ConnectionOutcome::NoAddress(call.to.ip());
+            ProbeObservation { end, proof: ProbeEvidence::Answer, original: None }
+        }
+        Err(untried) => return Judgement::NoResult(untried.to_string()),
+    };
+    let seen = match (call.expected, seen.end) {
+        // Where a listener for what is handed over has the destination's own port, what passes arrives there too.
+        (Verdict::Pass, ConnectionOutcome::Handed(Some(port))) if port == call.to.port() => {
+            ProbeObservation { end: ConnectionOutcome::Passed, ..seen }
+        }
+        _ => seen,
+    };
+    let unknown = |what: &str| Judgement::NoResult(what.to_owned());
+    let right = match (call.expected, seen.end) {
+        (Verdict::Redirect(ports), ConnectionOutcome::Redirected(there)) => {
+            ports.contains(there.port()) && seen.original.is_none_or(|original| original == call.to)
+        }
+        (Verdict::Tproxy(port), ConnectionOutcome::Handed(there)) => {
+            there.is_none_or(|there| there == port.number())
+        }
+        (Verdict::Redirect(_) | Verdict::Tproxy(_), ConnectionOutcome::Accepted) => true,
+        (Verdict::Tproxy(_), ConnectionOutcome::Silent | ConnectionOutcome::Nowhere) if !has_conntrack => {
+            return unknown("a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW");
+        }
+        (Verdict::Pass, ConnectionOutcome::Passed) => true,
+        // No rule has rewritten it, or the listener there would have heard of it.
+        (Verdict::Pass, ConnectionOutcome::Silent) => true,
+        (Verdict::Pass, ConnectionOutcome::Refused) if !has_conntrack => {
+            return unknown(
+                "it was refused, and only conntrack knows by which listener: needs CAP_NET_ADMIN",
+            );
+        }
+        (Verdict::Drop, ConnectionOutcome::Nowhere | ConnectionOutcome::Refused) => true,
+        _ => false,
+    };
+    if right { Judgement::Right(seen) } else { Judgement::Wrong(seen) }
+}
+
+/// The proof in words, unless it is the usual one.
+fn known(proof: ProbeEvidence) -> Option<&'static str> {
+    match proof {
+        ProbeEvidence::Token => None,
+        ProbeEvidence::Conntrack => Some("conntrack"),
+        ProbeEvidence::Answer => Some("an unknown listener answered"),
+        ProbeEvidence::Silence => Some("no listener heard of it"),
+    }
 }
 
 #[cfg(test)]

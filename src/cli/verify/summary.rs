@@ -1,12 +1,10 @@
 //! The outcome of the connections, as text and as data.
 
-use super::JudgedCall;
-use super::judgement::{Judgement, known};
+use super::{JudgedCall, Judgement, known};
 use crate::cli::{Exit, report};
 use command_line::columns;
 use diagnose::explain::{ExplainedRule, VerdictKind};
-use diagnose::probe::Call;
-use diagnose::{Basis, Style, basis, fold};
+use diagnose::{Basis, Style, basis, fold, probe::Call};
 use mesh::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
@@ -61,8 +59,9 @@ const TO: usize = 20;
 pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {
-        let own: Vec<&JudgedCall> =
-            tried.iter().filter(|one| is_tried(one) && one.call.packet.family() == family).collect();
+        let is_tried = |one: &&JudgedCall| !matches!(one.judgement, Judgement::NoResult(_));
+        let own = tried.iter().filter(|one| one.call.packet.family() == family).filter(is_tried);
+        let own: Vec<&JudgedCall> = own.collect();
         if own.is_empty() {
             continue;
         }
@@ -105,10 +104,6 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String
     text
 }
 
-fn is_tried(one: &JudgedCall) -> bool {
-    !matches!(one.judgement, Judgement::NoResult(_))
-}
-
 fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
     let (mark, style, what, note) = match judgement {
         Judgement::Right(seen) => {
@@ -119,7 +114,8 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
         Judgement::NoResult(_) => return,
     };
     // The proxy's own source address; loopback is every caller's.
-    let caller = match call.from.filter(|from| !is_localhost(*from)) {
+    let localhost = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
+    let caller = match call.from.filter(|from| !localhost.contains(from)) {
         Some(from) => format!("{} @{from}", call.caller),
         None => call.caller.to_string(),
     };
@@ -286,8 +282,4 @@ impl Observed {
             original_port: seen.original.map(|address| address.port()),
         }
     }
-}
-/// Whether an address is the usual source over loopback.
-fn is_localhost(address: IpAddr) -> bool {
-    [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&address)
 }

@@ -3,10 +3,8 @@
 //! The parser returns slices of the text, which give the position of each plugin. A configuration is usable if `libcni`
 //! accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin accepts its name and supports its version.
 
-use crate::cni::{
-    PLUGIN,
-    protocol::{CniVersion, PluginFields, is_id},
-};
+use crate::cni::PLUGIN;
+use crate::cni::protocol::{CniVersion, PluginFields, is_id};
 use serde_json::{Value, value::RawValue};
 use std::{ops::Range, path::Path};
 

@@ -1,11 +1,10 @@
 //! Our entry in a network configuration, validated by the plugin's own parser before it is installed.
 
-use crate::cni::{
-    PLUGIN,
-    decision::resolve,
-    protocol::{ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb},
+use crate::cni::protocol::{
+    ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb,
 };
-use mesh::{InputProblem, settings::nearest, sources::Raw};
+use crate::cni::{PLUGIN, decision::resolve};
+use mesh::{InputProblem, settings::nearest};
 use serde_json::{Map, Value, json};
 use std::{net::Ipv4Addr, path::PathBuf};
 
@@ -84,21 +83,16 @@ fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
     let (capture, defaults) = (configuration.capture, configuration.defaults);
     // Injected pods get both.
     let both = capture.clone().map(|capture| capture.over(defaults.clone()));
+    // In a namespace with some address.
+    let resolved = |raw| resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]).err();
+    let faults = [capture, Some(defaults), both].into_iter().flatten().filter_map(resolved);
     let mut found = Vec::new();
-    for problem in [capture, Some(defaults), both].into_iter().flatten().flat_map(unresolvable) {
+    for problem in faults.flat_map(|fault| problems(&fault)) {
         if !found.contains(&problem) {
             found.push(problem);
         }
     }
     found
-}
-
-/// The problems of settings, in a namespace with some address.
-fn unresolvable(raw: Raw) -> Vec<InputProblem> {
-    match resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
-        Ok(_) => Vec::new(),
-        Err(fault) => problems(&fault),
-    }
 }
 
 fn problems(fault: &CniError) -> Vec<InputProblem> {

@@ -3,20 +3,13 @@
 use super::conflist::{FileKind, NetworkConfiguration, Unusable};
 use super::neighbours::{Delegation, InstallWarning, Replaced, UNUSABLE_FILE, second_meshes};
 use super::replace::{self, Put};
-use crate::cni::{
-    PLUGIN,
-    files::{self, Links, UnreadableFile},
-    protocol::{CAPTURE, KUBECONFIG, has_key},
-};
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fs,
-    io::{self, ErrorKind},
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
+use crate::cni::PLUGIN;
+use crate::cni::files::{self, Links, UnreadableFile};
+use crate::cni::protocol::{CAPTURE, KUBECONFIG, has_key};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{borrow::Cow, collections::BTreeMap, fs, thread};
 
 /// How long to wait for a half-written file before it is skipped, as CRI-O skips it. containerd uses no file
 /// until this one is valid.

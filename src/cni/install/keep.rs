@@ -1,31 +1,22 @@
 //! The install loop: it checks, repairs, and sleeps until a directory changes.
 
+use super::folder::{self, Broken, InstallState};
+use super::folders::{Placed, remove};
+use super::neighbours::{InstallWarning, Removals};
+use super::serve::{self, Installer, SharedStatus};
 use super::{
-    CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions,
-    entry::state_directory,
-    folder::{self, Broken, InstallState},
-    metrics::Installer,
-    neighbours::{InstallWarning, Removals},
-    programs::Placed,
-    removal::remove,
+    CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions, entry::state_directory,
     replace::UNFINISHED,
-    serve::{self, SharedStatus},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN};
-use nix::{
-    errno::Errno,
-    fcntl::Flock,
-    sys::inotify::{AddWatchFlags, InitFlags, Inotify},
-};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::{errno::Errno, fcntl::Flock};
 use sidecar_init::sys::wait::{Requests, Woken};
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{ffi::OsString, io};
 
 /// The longest sleep: changes without an event are found then.
 const MAX_SLEEP: Duration = Duration::from_secs(10);

@@ -6,19 +6,15 @@
 
 mod conflist;
 mod entry;
-mod failure;
 mod folder;
+mod folders;
 mod keep;
-mod metrics;
 mod neighbours;
-mod options;
-mod programs;
-mod removal;
 mod replace;
 mod serve;
 
 pub(crate) use entry::entry;
-pub(crate) use failure::InstallError;
+pub(crate) use folders::{
+    CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions, uninstall,
+};
 pub(crate) use keep::{InstallOutcome, keep};
-pub(crate) use options::{CniInstallOptions, Folders, WatchOptions};
-pub(crate) use removal::{RemovedInstallation, uninstall};

@@ -4,10 +4,8 @@
 use super::conflist::{FileKind, NetworkConfiguration, word};
 use crate::cni::PLUGIN;
 use serde_json::Value;
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The causes of warnings, as metrics have them.
 pub(super) const CAUSES: [&str; 4] = [UNUSABLE_FILE, DELEGATION, SECOND_MESH, REMOVAL];

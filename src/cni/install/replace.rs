@@ -8,14 +8,12 @@ use super::folder::content;
 use crate::cni::files::{self, Links};
 use nix::unistd::fchown;
 use sidecar_init::sys::exchange::exchange;
-use std::{
-    fs::{self, File, Metadata, OpenOptions, Permissions},
-    io::{self, BufRead, BufReader, ErrorKind, Seek, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the names of unfinished files start with. They end with nothing that a runtime reads.
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";

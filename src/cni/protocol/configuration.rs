@@ -1,15 +1,11 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{
-    CniError, CniErrorCode, CniVersion, Verb, capture::layer, environment::is_id, fields::PluginFields, keys,
-};
-use mesh::{
-    InputProblem, Setting,
-    pod::EXCLUDED_NAMESPACES,
-    sources::{Raw, duration},
-};
+use super::{CniError, CniErrorCode, CniVersion, PluginFields, Verb, environment::is_id, keys};
+use mesh::pod::{EXCLUDED_NAMESPACES, configured};
+use mesh::sources::{Raw, duration};
+use mesh::{InputProblem, Setting};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
 /// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
@@ -325,5 +321,52 @@ impl<'a> PluginConfigurationReader<'a> {
         let form = "expected nftables, iptables, iptables-nft or iptables-legacy";
         let text = self.text(keys::BACKEND, |text| named(text).is_some(), form);
         text.and_then(|text| named(&text)).unwrap_or("nftables")
+    }
+}
+
+/// Reads an object of settings. Values are strings, numbers, booleans, or lists of them.
+///
+/// # Errors
+/// All problems of its form and names. Values are validated later.
+fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<InputProblem>> {
+    let fields = PluginFields::parse(value.get())
+        .map_err(|error| vec![InputProblem::of(key, format!("{error}; expected an object of settings"))])?;
+    let twice = |name: &str| InputProblem::of(&format!("{key}.{name}"), "is there twice; remove one");
+    let mut problems: Vec<InputProblem> = fields.doubles().map(twice).collect();
+    let mut values = BTreeMap::new();
+    for (name, value) in fields.iter() {
+        match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
+            Some(text) => drop(values.insert(name.to_owned(), text)),
+            None => {
+                let form = "expected a string, a number, true, false, or a list of strings and numbers";
+                problems.push(InputProblem::of(
+                    &format!("{key}.{name}"),
+                    format!("is not a value of a setting; {form}"),
+                ));
+            }
+        }
+    }
+    let read = configured(key, &values);
+    problems.extend(read.problems());
+    if problems.is_empty() { Ok(read.raw) } else { Err(problems) }
+}
+
+/// A value as its flag would be given.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(scalar).collect();
+            Some(items?.join(","))
+        }
+        other => scalar(other),
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

@@ -1,7 +1,12 @@
-//! The keys of our network configuration in one table, and those that are not ours.
+//! The keys of our network configuration in one table, those that are not ours, and an object of JSON whose values are not
+//! parsed yet.
 
-use super::fields::PluginFields;
+use super::CniVersion;
 use mesh::settings::nearest;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use std::{collections::HashSet, fmt};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PluginKey {
@@ -103,6 +108,70 @@ pub(super) fn complaint(name: &str) -> Option<String> {
             format!("unknown key; expected one of {}", ours.join(", "))
         }
     })
+}
+
+/// The fields in their order, doubles included.
+#[derive(Debug)]
+pub(crate) struct PluginFields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> PluginFields<'a> {
+    /// # Errors
+    /// When the text is not an object.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// A field's value; `None` if it is not there, or `null`, which Go writes for what is not set.
+    pub(crate) fn value(&self, name: &str) -> Option<&'a RawValue> {
+        self.iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+            .filter(|value| value.get() != "null")
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.iter().any(|(key, _)| key == name)
+    }
+
+    /// The name of each field that repeats an earlier one's.
+    pub(crate) fn doubles(&self) -> impl Iterator<Item = &str> {
+        let mut seen = HashSet::new();
+        self.0.iter().map(|(name, _)| name.as_str()).filter(move |name| !seen.insert(*name))
+    }
+}
+
+impl<'de> Deserialize<'de> for PluginFields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PluginFieldsVisitor;
+        impl<'de> Visitor<'de> for PluginFieldsVisitor {
+            type Value = PluginFields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(PluginFields(fields))
+            }
+        }
+        deserializer.deserialize_map(PluginFieldsVisitor)
+    }
+}
+
+/// The text after the command's description.
+pub(crate) fn help() -> String {
+    let keys: String =
+        KEYS.iter().map(|key| format!("  \"{}\": {}\n      {}\n", key.name, key.form, key.help)).collect();
+    let versions = CniVersion::ALL.map(CniVersion::name).join(", ");
+    format!("Keys of the network configuration:\n{keys}\nVersions of the specification: {versions}")
 }
 
 #[cfg(test)]

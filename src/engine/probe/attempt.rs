@@ -4,12 +4,10 @@ use super::listeners::{ArrivalPoint, DestinationState, ProbeListeners, read_into
 use super::{ConnectionOutcome, Flows, NoResult, ProbeEvidence, ProbeObservation, ProbeTrial};
 use crate::sys::dial::{self, DialedSocket, NoCall};
 use rules::{Family, Protocol};
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    io::{ErrorKind, Write},
-    net::{IpAddr, SocketAddr, TcpStream},
-    time::{Duration, Instant},
-};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{ErrorKind, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// How long a connection may wait in a listener's queue once its handshake is complete.
 const GRACE: Duration = Duration::from_millis(100);

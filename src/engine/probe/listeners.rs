@@ -1,20 +1,13 @@
 //! The sockets at which calls may arrive: one at each port that rules may lead to, one at each destination that is this
 //! machine's.
 
-use super::attempt::ProbeAttempt;
-use super::{DeliveryPorts, Probe, ProbeTrial};
-use crate::sys::{
-    dial::{self, NoCall},
-    route_lookup,
-};
-use rules::simulate::LOOPBACK;
-use rules::{Family, Protocol};
-use std::{
-    collections::BTreeMap,
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::{AsFd, BorrowedFd},
-};
+use super::{DeliveryPorts, Probe, ProbeTrial, attempt::ProbeAttempt};
+use crate::sys::dial::{self, NoCall};
+use crate::sys::route_lookup;
+use rules::{Family, Protocol, simulate::LOOPBACK};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::{collections::BTreeMap, io};
 
 /// At most so many ports of a range get a listener; for the others conntrack is queried.
 const MAX_LISTENERS: usize = 64;

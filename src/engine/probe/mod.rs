@@ -7,7 +7,6 @@
 //! the time for one is the time for all.
 
 mod attempt;
-mod flows;
 mod listeners;
 mod trial;
 
@@ -17,18 +16,12 @@ pub use trial::{
 
 use crate::sys::wait;
 use attempt::ProbeAttempt;
-use flows::Flows;
 use listeners::ProbeListeners;
 use rules::Family;
-use std::{
-    io,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::net::{self as unix, UnixDatagram},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::os::unix::net::{self as unix, UnixDatagram};
+use std::time::{Duration, Instant};
+use std::{io, os::linux::net::SocketAddrExt, thread};
+use trial::Flows;
 
 /// Between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);

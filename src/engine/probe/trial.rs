@@ -1,12 +1,9 @@
-//! What is tried, and what is known of it then.
+//! What is tried, and what is known of it then, by conntrack among others.
 
-use crate::sys::dial::NoCall;
+use crate::sys::{conntrack::Conntrack, dial::NoCall};
 use rules::{PortRange, Protocol};
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
+use std::{io, time::Duration};
 
 /// A connection or a datagram to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,4 +107,46 @@ pub struct Outcomes {
     pub each: Vec<Result<ProbeObservation, NoResult>>,
     /// Whether conntrack could be queried, for which `CAP_NET_ADMIN` is needed.
     pub conntrack_readable: bool,
+}
+
+/// Conntrack, where it can be queried.
+pub(super) struct Flows<'a> {
+    conntrack: Option<Conntrack>,
+    zones: &'a [u16],
+}
+
+impl<'a> Flows<'a> {
+    pub(super) fn open(zones: &'a [u16]) -> Self {
+        Self { conntrack: Conntrack::open().ok(), zones }
+    }
+
+    /// Where a connection really goes; `None` where conntrack does not know it, or refuses to answer.
+    pub(super) fn goes_to(
+        &mut self,
+        protocol: Protocol,
+        addresses: (SocketAddr, SocketAddr),
+    ) -> Option<SocketAddr> {
+        match self.conntrack.as_mut()?.goes_to(protocol, addresses, self.zones) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(target: "validation", %error, "conntrack can't be asked");
+                self.conntrack = None;
+                None
+            }
+        }
+    }
+
+    /// Deletes the entry: a later connection from the same port would follow it, even if
+    /// rules have changed.
+    pub(super) fn forget(&mut self, protocol: Protocol, addresses: (SocketAddr, SocketAddr)) {
+        if let Some(conntrack) = &mut self.conntrack
+            && let Err(error) = conntrack.forget_call(protocol, addresses, self.zones)
+        {
+            tracing::debug!(target: "validation", %error, "conntrack forgets nothing");
+        }
+    }
+
+    pub(super) fn can_be_asked(&self) -> bool {
+        self.conntrack.is_some()
+    }
 }

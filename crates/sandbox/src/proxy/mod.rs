@@ -2,24 +2,16 @@
 //!
 //! [`ExpectedProxy`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
 
-mod names;
-mod owner;
 mod relay;
 
-pub(super) use names::name;
+use super::{network::name_servers, serve};
 pub(super) use relay::relay;
-
-use super::network::name_servers;
-use super::serve;
-use rules::{Family, Port, PortRange};
-use std::{
-    fs::File,
-    io::{self, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use sys::{namespace::OpenNamespace, tcp};
+use rules::{Family, Port, PortRange, Protocol};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::{fs::File, thread, time::Duration};
+use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
 /// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
@@ -88,15 +80,12 @@ pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
         }
     }
     let proxy = Arc::new(SandboxProxy { facts, log: Mutex::new(log) });
-    agents.into_iter().try_for_each(|agent| names::serve(&proxy, agent))?;
-    serve::start(listeners, move |direction, client| {
-        let proxy = Arc::clone(&proxy);
-        serve::on_thread(move || proxy.serve(direction, &client));
-    })
+    agents.into_iter().try_for_each(|agent| serve_names(&proxy, agent))?;
+    serve::accept(listeners, move |direction, client| proxy.serve(direction, client))
 }
 
 fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
-    tcp::listen(address, transparent).map_err(|error| at(address, &error))
+    dial::listen(address, transparent).map_err(|error| at(address, &error))
 }
 
 fn at(address: SocketAddr, error: &io::Error) -> io::Error {
@@ -105,11 +94,12 @@ fn at(address: SocketAddr, error: &io::Error) -> io::Error {
 
 impl SandboxProxy {
     fn serve(&self, direction: ConnectionDirection, client: &TcpStream) {
-        let Ok((peer, own, to)) = ends(client) else { return };
+        let ends = (client.peer_addr(), client.local_addr(), dial::destination_or_own(client));
+        let (Ok(peer), Ok(own), Ok(to)) = ends else { return };
         let (name, from) = match direction {
             ConnectionDirection::Outbound | ConnectionDirection::Names => {
-                let uid =
-                    owner::of("tcp", peer).map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
+                let uid = user_of(Protocol::Tcp, peer)
+                    .map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
                 (if direction == ConnectionDirection::Outbound { "outbound" } else { "dns over tcp" }, uid)
             }
             ConnectionDirection::Inbound => ("inbound", peer.to_string()),
@@ -124,7 +114,7 @@ impl SandboxProxy {
             }
             Err(error) => {
                 log(&format!(": {error}"));
-                tcp::reset_at_end(client);
+                dial::reset_at_end(client);
             }
         }
     }
@@ -160,26 +150,26 @@ impl SandboxProxy {
                 "the proxy itself was called, so there is nowhere to pass it on to",
             ));
         }
-        let own = tcp::From { address: None, transparent: mark };
+        let own = dial::CallSource { address: None, transparent: mark };
         // With TPROXY it calls from the client's address, with the mark of that; so it does where it is known by a mark.
         let from = match (direction, transparent.or(mark)) {
             (ConnectionDirection::Outbound, _) => own,
             (ConnectionDirection::Names, _) => {
                 self.leave(direction)?;
-                return tcp::call(own, self.facts.name_server(to), TIMEOUT);
+                return dial::connect(own, self.facts.name_server(to), TIMEOUT);
             }
             (ConnectionDirection::Inbound, Some(mark)) => {
                 // The client's port is in use by its own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
-                tcp::From { address: Some(address), transparent: Some(mark) }
+                dial::CallSource { address: Some(address), transparent: Some(mark) }
             }
             (ConnectionDirection::Inbound, None) => {
                 let address = known.passthrough(Family::of(to.ip())).map(|ip| SocketAddr::new(ip, 0));
-                tcp::From { address, transparent: None }
+                dial::CallSource { address, transparent: None }
             }
         };
         self.leave(direction)?;
-        tcp::call(from, to, TIMEOUT)
+        dial::connect(from, to, TIMEOUT)
     }
 
     /// Moves this thread into the namespace from which connections of this direction are forwarded.
@@ -198,7 +188,69 @@ impl SandboxProxy {
     }
 }
 
-/// The peer, local and original destination addresses of a connection.
-fn ends(client: &TcpStream) -> io::Result<(SocketAddr, SocketAddr, SocketAddr)> {
-    Ok((client.peer_addr()?, client.local_addr()?, tcp::original_destination(client)?))
+/// The usual limit of a DNS message over UDP with EDNS.
+const DATAGRAM: usize = 4096;
+/// How long the server may take.
+const NAME_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Answers DNS queries at this socket, on threads.
+fn serve_names(proxy: &Arc<SandboxProxy>, socket: UdpSocket) -> io::Result<()> {
+    let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
+    thread::Builder::new().spawn(move || {
+        let mut buffer = [0; DATAGRAM];
+        loop {
+            let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
+            let (proxy, socket) = (Arc::clone(&proxy), Arc::clone(&socket));
+            let query = buffer[..length].to_vec();
+            serve::on_thread(move || answer(&proxy, &socket, &query, client));
+        }
+    })?;
+    Ok(())
+}
+
+fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
+    let of = name(query).map(|name| format!(" for {name}")).unwrap_or_default();
+    let from = user_of(Protocol::Udp, client).map_or(String::new(), |uid| format!(", from uid {uid}"));
+    let log = |note: &str| {
+        proxy.log_line(&format!("dns query{of} -> {}{from}{note}", proxy.facts.agent().unwrap_or(0)));
+    };
+    match ask(proxy, query, client) {
+        Ok(answer) => {
+            log("");
+            let _ = socket.send_to(&answer, client);
+        }
+        Err(error) => log(&format!(": {error}")),
+    }
+}
+
+fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
+    proxy.leave(ConnectionDirection::Outbound)?;
+    let server = proxy.facts.name_server(client);
+    let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    if let Some(mark) = proxy.facts.known.mark {
+        dial::mark(&socket, mark.value)?;
+    }
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(NAME_TIMEOUT))?;
+    socket.send(query)?;
+    let mut answer = vec![0; DATAGRAM];
+    let length = socket.recv(&mut answer)?;
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// The name in a DNS query (RFC 1035, 4.1.2).
+pub(crate) fn name(query: &[u8]) -> Option<String> {
+    const HEADER: usize = 12;
+    let (mut rest, mut labels) = (query.get(HEADER..)?, Vec::new());
+    loop {
+        let (&length, after) = rest.split_first()?;
+        if length == 0 {
+            return Some(labels.join("."));
+        }
+        let (label, after) = after.split_at_checked(usize::from(length))?;
+        // It is printed on a terminal, so control characters are escaped.
+        labels.push(String::from_utf8_lossy(label).escape_default().to_string());
+        rest = after;
+    }
 }

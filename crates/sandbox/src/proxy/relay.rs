@@ -4,12 +4,10 @@
 //! forwarded while the other continues. A reset is forwarded as a reset.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::{
-    io::{self, ErrorKind, Read, Write},
-    net::{Shutdown, TcpStream},
-    os::fd::AsFd,
-};
-use sys::tcp;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use sys::dial;
 
 const BUFFER: usize = 128 * 1024;
 
@@ -20,8 +18,8 @@ const BUFFER: usize = 128 * 1024;
 pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     let done = forward(one, other);
     if done.is_err() {
-        tcp::reset_at_end(one);
-        tcp::reset_at_end(other);
+        dial::reset_at_end(one);
+        dial::reset_at_end(other);
     }
     done
 }
@@ -38,7 +36,7 @@ fn forward(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
         for (stream, from, to) in [(one, &there, &back), (other, &back, &there)] {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, from.wants_input());
-            events.set(PollFlags::POLLOUT, to.wants_output());
+            events.set(PollFlags::POLLOUT, !to.rest().is_empty());
             // A reset is always reported. So is a connection that is closed in both directions, again and again,
             // so that we do not listen once we have closed ours and want nothing more.
             if !events.is_empty() || !to.closed {
@@ -79,10 +77,6 @@ impl Half {
 
     fn wants_input(&self) -> bool {
         !self.ended && self.rest().is_empty()
-    }
-
-    fn wants_output(&self) -> bool {
-        !self.rest().is_empty()
     }
 
     fn rest(&self) -> &[u8] {
@@ -174,7 +168,7 @@ mod tests {
         for client_resets in [true, false] {
             let done = with_relay(|client, server| {
                 let (resets, mut other) = if client_resets { (client, server) } else { (server, client) };
-                tcp::reset_at_end(&resets);
+                dial::reset_at_end(&resets);
                 drop(resets);
                 let error = other.read(&mut [0]).expect_err("no orderly end");
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -189,7 +183,7 @@ mod tests {
         let done = with_relay(|client, mut server| {
             client.shutdown(Shutdown::Write).expect("shut down");
             assert_eq!(server.read(&mut [0]).expect("the end"), 0);
-            tcp::reset_at_end(&client);
+            dial::reset_at_end(&client);
             drop(client);
             server
         });

@@ -9,9 +9,7 @@ pub const NFT_REG_2: u32 = 2;
 pub const NFT_REG32_00: u32 = 8;
 
 // enum nft_verdicts
-pub const NFT_JUMP: i32 = -3;
-pub const NFT_GOTO: i32 = -4;
-pub const NFT_RETURN: i32 = -5;
+pub use nix::libc::{NFT_GOTO, NFT_JUMP, NFT_RETURN};
 
 // enum nf_tables_msg_types
 pub const NFT_MSG_NEWTABLE: u8 = 0;

@@ -3,8 +3,7 @@
 use super::{BitwiseOperands, Lifter, RegisterValue};
 use crate::backend::nftables::bytecode::{Element, EncodedSet};
 use crate::backend::nftables::expression::{CmpOperator, WORD};
-use crate::backend::nftables::listed::values;
-use crate::sys::header::*;
+use crate::{backend::nftables::listed::values, sys::header::*};
 use rules::nft::{self, Field, Interval, Intervals, Test};
 use rules::{Family, ListedCondition, Negatable, Protocol};
 

@@ -5,10 +5,8 @@
 mod compare;
 mod other;
 
-use super::bytecode;
 use super::expression::{EncodedVerdict, Expression, Header, Register};
-use super::listed::Interfaces;
-use super::lower;
+use super::{bytecode, listed::Interfaces, lower};
 use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;

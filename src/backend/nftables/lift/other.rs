@@ -1,15 +1,10 @@
 //! Expressions that we never write and others do.
 
 use super::{Lifter, RegisterValue, verdict_action};
-use crate::backend::nftables::{Expression, decode::load_elsewhere};
-use crate::sys::{
-    header::*,
-    message::{attribute, name, text},
-    nfnetlink::nfproto,
-};
-use rules::nft::Field;
-use rules::{Action, Family, PortRange};
-use std::net::IpAddr;
+use crate::backend::nftables::expression::{Expression, load_elsewhere};
+use crate::sys::message::{attribute, ip, name, number, text};
+use crate::sys::{header::*, netfilter::nfproto};
+use rules::{Action, Family, PortRange, nft::Field};
 
 /// Words of registers after the first: of 4 bytes each, and as many as a key that is understood has.
 const SECOND_WORD: u32 = NFT_REG32_00 + 1;
@@ -21,7 +16,7 @@ impl Lifter<'_> {
         if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = load_elsewhere(name, data) {
             return self.load_part(register - NFT_REG32_00, &expression);
         }
-        let number = |kind| attribute(data, kind)?.try_into().ok().map(u32::from_be_bytes);
+        let number = |kind| number(data, kind);
         let first = |kind| number(kind) == Some(NFT_REG_1);
         let stores = |kind| number(kind).is_some();
         match name {
@@ -135,7 +130,7 @@ impl Lifter<'_> {
 
     /// A map's value replaces the register, or decides. A key without a value ends the rule.
     fn look_up_answer(&mut self, data: &[u8]) {
-        let number = |kind| attribute(data, kind)?.try_into().ok().map(u32::from_be_bytes);
+        let number = |kind| number(data, kind);
         let name = attribute(data, NFTA_LOOKUP_SET).map(name).unwrap_or_default();
         let is_map =
             number(NFTA_LOOKUP_SREG) == Some(NFT_REG_1) && number(NFTA_LOOKUP_FLAGS).unwrap_or(0) == 0;
@@ -157,30 +152,23 @@ impl Lifter<'_> {
 
     /// Where `dnat` leads: to one address, one range of ports, or both.
     fn destination(&self, data: &[u8]) -> Action {
-        let register = |kind| attribute(data, kind)?.try_into().ok().map(u32::from_be_bytes);
+        let register = |kind| number(data, kind);
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));
         let (port, last_port) = (register(NFTA_NAT_REG_PROTO_MIN), register(NFTA_NAT_REG_PROTO_MAX));
         let unknown = || Action::Unknown("dnat".to_owned());
         let (Some(NFT_REG_1), RegisterValue::Value(bytes)) = (address, &self.content) else {
             return unknown();
         };
-        let address = match bytes.as_slice() {
-            [a, b, c, d] => IpAddr::from([*a, *b, *c, *d]),
-            bytes => match <[u8; 16]>::try_from(bytes) {
-                Ok(bytes) => IpAddr::from(bytes),
-                Err(_) => return unknown(),
-            },
-        };
         let ports = match port {
-            None => None,
-            Some(NFT_REG_2) => match self.second_port() {
-                Some(port) => Some(PortRange::from(port)),
-                None => return unknown(),
-            },
-            Some(_) => return unknown(),
+            None => Some(None),
+            Some(NFT_REG_2) => self.second_port().map(|port| Some(PortRange::from(port))),
+            Some(_) => None,
         };
         let is_one = last_address.is_none_or(|last| last == NFT_REG_1)
             && last_port.is_none_or(|last| last == NFT_REG_2);
-        if is_one { Action::Destination { address: Some(address), ports } } else { unknown() }
+        match (ip(bytes), ports) {
+            (Some(address), Some(ports)) if is_one => Action::Destination { address: Some(address), ports },
+            _ => unknown(),
+        }
     }
 }

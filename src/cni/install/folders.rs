@@ -1,0 +1,205 @@
+//! What is to be installed, and into which folders; the programs in the runtime's folder of plugins; and what undoes it.
+//!
+//! The programs are this one, by the plugin's name, and `sidecar-node`, which the plugin starts, if it is next to this program.
+//! It is optional: without a kubeconfig it is not used.
+
+use super::folder;
+use super::replace::{self, CopiedProgram};
+use crate::cni::protocol::{KUBECONFIG, has_key};
+use crate::cni::{NODE_PROGRAM, PLUGIN, beside};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::O_DIRECTORY;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{env, io, net::SocketAddr, time::Duration};
+
+/// Where the runtime looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Folders {
+    /// For network configurations.
+    pub(crate) configurations: PathBuf,
+    /// For plugins.
+    pub(crate) programs: PathBuf,
+}
+
+/// What is to be installed, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CniInstallOptions {
+    pub(crate) folders: Folders,
+    /// Our entry, as JSON on one line.
+    pub(crate) entry: String,
+    /// Keep running, and restore what is lost.
+    pub(crate) watch: Option<WatchOptions>,
+    /// How long to wait for a network configuration.
+    pub(crate) wait: Option<Duration>,
+}
+
+/// Options for `--watch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WatchOptions {
+    /// A file that is there while all is installed.
+    pub(crate) ready_file: Option<PathBuf>,
+    /// Where readiness and metrics are served.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Uninstall at the end.
+    pub(crate) uninstall: bool,
+}
+
+impl Folders {
+    pub(super) fn exist(&self) -> Result<(), InstallError> {
+        let named = [(&self.configurations, "--conf-dir"), (&self.programs, "--bin-dir")];
+        match named.into_iter().find(|(folder, _)| !folder.is_dir()) {
+            Some((folder, flag)) => Err(InstallError::NoFolder { folder: folder.clone(), flag }),
+            None => Ok(()),
+        }
+    }
+
+    /// A folder that was removed. Mounted in a container, it may still exist without a name.
+    pub(super) fn gone(&self) -> Option<&Path> {
+        let is_there = |folder: &Path| fs::metadata(folder).is_ok_and(|it| it.is_dir() && it.nlink() > 0);
+        [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
+    }
+
+    /// Locks the folder of configurations; `None` if another installer has the lock. The kernel releases it when the process
+    /// ends.
+    pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
+        let failed = |error| InstallError::Configurations(self.configurations.clone(), error);
+        let mut options = File::options();
+        let folder =
+            options.read(true).custom_flags(O_DIRECTORY).open(&self.configurations).map_err(failed)?;
+        match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => Ok(Some(held)),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, error)) => Err(failed(error.into())),
+        }
+    }
+
+    /// Removes what killed runs have left. The caller holds the lock.
+    pub(super) fn sweep(&self) -> Result<(), InstallError> {
+        replace::sweep(&self.configurations)
+            .map_err(|error| InstallError::Configurations(self.configurations.clone(), error))?;
+        replace::sweep(&self.programs).map_err(|error| InstallError::Programs(self.programs.clone(), error))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InstallError {
+    #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
+    NoFolder { folder: PathBuf, flag: &'static str },
+    #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]
+    Configurations(PathBuf, #[source] io::Error),
+    #[error("the program can't be put into, or taken out of, {}", .0.display())]
+    Programs(PathBuf, #[source] io::Error),
+    #[error("another install is at work in {}; end it first", .0.display())]
+    Busy(PathBuf),
+    #[error("{0} can't be served at")]
+    Serve(SocketAddr, #[source] io::Error),
+    #[error("{} can't be written (--ready-file)", .0.display())]
+    ReadyFile(PathBuf, #[source] io::Error),
+    #[error("folders can't be watched")]
+    Watch(#[source] io::Error),
+    #[error("{} was removed while it was watched", .0.display())]
+    Removed(PathBuf),
+    #[error("nothing to install into has come in time: {0}")]
+    Late(String),
+    #[error("asked to end before there was anything to install into")]
+    Ended,
+}
+
+/// The programs in their places, as they were seen last.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    plugin: Option<CopiedProgram>,
+    node: Option<CopiedProgram>,
+}
+
+impl Folders {
+    pub(super) fn program(&self) -> PathBuf {
+        self.programs.join(PLUGIN)
+    }
+
+    fn node_program(&self) -> PathBuf {
+        self.programs.join(NODE_PROGRAM)
+    }
+
+    /// Copies the programs to the plugins, `sidecar-node` first, because the plugin starts it. Returns how many were missing or
+    /// differed.
+    pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
+        let failed = |error| InstallError::Programs(self.programs.clone(), error);
+        let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
+        let is_new_node = ours.is_file()
+            && !is_one_file(&ours, &place)
+            && replace::copy_program(&ours, &place, &mut placed.node).map_err(failed)?;
+        let is_new = replace::copy_program(Path::new("/proc/self/exe"), &self.program(), &mut placed.plugin)
+            .map_err(failed)?;
+        Ok(u64::from(is_new_node) + u64::from(is_new))
+    }
+
+    /// Removes them, and returns which existed.
+    pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, InstallError> {
+        let mut programs = vec![self.program()];
+        if !self.holds_originals() {
+            programs.push(self.node_program());
+        }
+        let mut removed = Vec::new();
+        for program in programs {
+            match fs::remove_file(&program) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(InstallError::Programs(self.programs.clone(), error)),
+                Ok(()) => removed.push(program),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether `sidecar-node` in this folder is an original and not a copy: the running program is in the folder too, and is
+    /// not the plugin.
+    fn holds_originals(&self) -> bool {
+        let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
+        !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
+    }
+}
+
+impl CniInstallOptions {
+    /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
+    pub(super) fn warn_of_missing_node(&self) {
+        let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
+        if has_key(&self.entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
+            tracing::warn!(
+                target: "install",
+                "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \
+                 would fail for every pod; put it at {}, from where it is copied, or at {}",
+                ours.display(), place.display()
+            );
+        }
+    }
+}
+
+fn is_one_file(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    number(one).is_some_and(|found| number(other) == Some(found))
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RemovedInstallation {
+    /// The network configurations that had our entry.
+    pub(crate) configurations: Vec<PathBuf>,
+    pub(crate) programs: Vec<PathBuf>,
+}
+
+/// Removes the entry and the programs. The programs can be kept, because a runtime that remembers by which plugins it has added a container
+/// calls them when that container ends.
+pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<RemovedInstallation, InstallError> {
+    folders.exist()?;
+    let _held = folders.lock()?.ok_or_else(|| InstallError::Busy(folders.configurations.clone()))?;
+    folders.sweep()?;
+    remove(folders, keep_program)
+}
+
+pub(super) fn remove(folders: &Folders, keep_program: bool) -> Result<RemovedInstallation, InstallError> {
+    let configurations = folder::withdraw(&folders.configurations)
+        .map_err(|error| InstallError::Configurations(folders.configurations.clone(), error))?;
+    let programs = if keep_program { Vec::new() } else { folders.remove_programs()? };
+    Ok(RemovedInstallation { configurations, programs })
+}

@@ -1,0 +1,238 @@
+//! The terms of the specification: its versions and verbs, the result of ADD, and errors as it has them ("CNI operations",
+//! "Error"): a number, a sentence, details.
+
+use mesh::InputProblem;
+use serde::Serialize;
+use serde_json::{Map, Value, value::RawValue};
+use std::{error::Error, fmt::Display, iter};
+
+/// A version that the plugin supports. Earlier ones have no `prevResult`, so that no plugin can be chained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CniVersion {
+    V0_3_0,
+    V0_3_1,
+    V0_4_0,
+    V1_0_0,
+    V1_1_0,
+}
+
+impl CniVersion {
+    pub(crate) const ALL: [Self; 5] = [Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+    pub(crate) const LATEST: Self = Self::V1_1_0;
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V0_3_0 => "0.3.0",
+            Self::V0_3_1 => "0.3.1",
+            Self::V0_4_0 => "0.4.0",
+            Self::V1_0_0 => "1.0.0",
+            Self::V1_1_0 => "1.1.0",
+        }
+    }
+
+    /// # Errors
+    /// When the plugin does not support this version.
+    pub(crate) fn parse(text: &str) -> Result<Self, CniError> {
+        Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
+            CniError::new(
+                CniErrorCode::IncompatibleVersion,
+                format!("cniVersion: {text:?} is not supported"),
+                format!("expected one of {}", Self::ALL.map(Self::name).join(", ")),
+            )
+        })
+    }
+
+    /// # Errors
+    /// When this version of the specification does not have the verb.
+    pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
+        let since = match verb {
+            Verb::Add | Verb::Del | Verb::Version => Self::V0_3_0,
+            Verb::Check => Self::V0_4_0,
+            Verb::Gc | Verb::Status => Self::V1_1_0,
+        };
+        if self >= since {
+            return Ok(());
+        }
+        let (msg, details) = (
+            format!("cniVersion {} does not have {}", self.name(), verb.name()),
+            format!("it came with {}; raise cniVersion in the network configuration", since.name()),
+        );
+        Err(CniError::new(CniErrorCode::IncompatibleVersion, msg, details))
+    }
+
+    /// The answer to VERSION, in this version.
+    pub(crate) fn answer(self) -> String {
+        serde_json::json!({
+            "cniVersion": self.name(),
+            "supportedVersions": Self::ALL.map(Self::name),
+        })
+        .to_string()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Add,
+    Check,
+    Del,
+    Gc,
+    Status,
+    Version,
+}
+
+impl Verb {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Add, Self::Check, Self::Del, Self::Gc, Self::Status, Self::Version];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::Check => "CHECK",
+            Self::Del => "DEL",
+            Self::Gc => "GC",
+            Self::Status => "STATUS",
+            Self::Version => "VERSION",
+        }
+    }
+}
+
+/// The numbers. Those from 100 on are a plugin's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CniErrorCode {
+    IncompatibleVersion = 1,
+    /// An unknown field of the network configuration.
+    UnsupportedField = 2,
+    /// A variable is missing or wrong.
+    Environment = 4,
+    /// Something can't be read or written.
+    Io = 5,
+    /// The network configuration is not valid JSON.
+    Decode = 6,
+    Configuration = 7,
+    /// It may work later.
+    TryAgain = 11,
+    /// No container can be added now.
+    NotAvailable = 50,
+    /// The container's network namespace can't be read or changed.
+    Namespace = 100,
+    /// CHECK: the rules are not those that ADD has made.
+    Drift = 101,
+}
+
+/// Why a call fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CniError {
+    pub(crate) code: CniErrorCode,
+    pub(crate) msg: String,
+    /// Details, line by line.
+    pub(crate) details: String,
+}
+
+/// The limit of details, which end up in the runtime's log and in an event of the pod.
+const DETAILS: usize = 16 * 1024;
+
+impl CniError {
+    pub(crate) fn new(code: CniErrorCode, msg: impl Display, details: impl Display) -> Self {
+        let mut details = details.to_string();
+        if details.len() > DETAILS {
+            let end = (0..=DETAILS).rev().find(|at| details.is_char_boundary(*at)).unwrap_or_default();
+            details.truncate(end);
+            details.push_str(" ..");
+        }
+        Self { code, msg: msg.to_string(), details }
+    }
+
+    /// An error with its causes.
+    pub(crate) fn caused(code: CniErrorCode, msg: impl Display, error: &dyn Error) -> Self {
+        let chain = iter::successors(Some(error), |&error| error.source());
+        let lines: Vec<String> = chain.map(ToString::to_string).collect();
+        Self::new(code, msg, lines.join("\nbecause: "))
+    }
+
+    /// Everything that is wrong with the input; at least one problem.
+    pub(crate) fn of_problems(code: CniErrorCode, what: &str, problems: &[InputProblem]) -> Self {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let more = match lines.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more, see details)"),
+        };
+        Self::new(code, format!("{what}; nothing was changed: {}{more}", lines[0]), lines.join("\n"))
+    }
+
+    /// As standard output has it.
+    pub(crate) fn json(&self, version: CniVersion) -> String {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct SerializedCniError<'a> {
+            cni_version: &'static str,
+            code: u16,
+            msg: &'a str,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            details: &'a str,
+        }
+        let Self { code, msg, details } = self;
+        let printed = SerializedCniError { cni_version: version.name(), code: *code as u16, msg, details };
+        serde_json::to_string(&printed).expect("our own data has text keys")
+    }
+}
+
+/// The result for a network configuration's version. That of the plugins before us is passed on to the byte where it is
+/// of this version; else it is put into the form of this one. Without any, an empty one.
+pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
+    let Some(before) = before else { return empty(version) };
+    match serde_json::from_str::<Map<String, Value>>(before.get()) {
+        Ok(fields) if fields.get("cniVersion").and_then(Value::as_str) != Some(version.name()) => {
+            converted(fields, version)
+        }
+        // Beyond the depth that we read, it is still theirs.
+        Ok(_) | Err(_) => before.get().to_owned(),
+    }
+}
+
+fn empty(version: CniVersion) -> String {
+    let name = version.name();
+    format!(r#"{{"cniVersion":"{name}","interfaces":[],"ips":[],"routes":[],"dns":{{}}}}"#)
+}
+
+/// Versions differ in `ips`, whose items have a `version` (the family) before 1.0.0 only.
+fn converted(mut fields: Map<String, Value>, version: CniVersion) -> String {
+    fields.insert("cniVersion".to_owned(), version.name().into());
+    let ips = fields.get_mut("ips").and_then(Value::as_array_mut);
+    for ip in ips.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if version >= CniVersion::V1_0_0 {
+            ip.remove("version");
+        } else {
+            let is_v6 =
+                ip.get("address").and_then(Value::as_str).is_some_and(|address| address.contains(':'));
+            ip.entry("version").or_insert_with(|| if is_v6 { "6" } else { "4" }.into());
+        }
+    }
+    Value::Object(fields).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: &str, version: CniVersion, expected: &str) {
+        let before: Box<RawValue> = serde_json::from_str(before).expect("JSON");
+        assert_eq!(result(Some(&before), version), expected);
+    }
+
+    #[test]
+    fn a_result_of_this_version_is_passed_on_to_the_byte() {
+        let text = "{ \"ips\":[{\"address\" : \"10.0.0.2/24\", \"version\":\"4\"}],\t\"cniVersion\": \"0.4.0\",\"x\":1e2}";
+        check(text, CniVersion::V0_4_0, text);
+        let deep = format!(r#"{{"cniVersion":"1.0.0","deep":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+        check(&deep, CniVersion::V1_0_0, &deep);
+    }
+
+    #[test]
+    fn a_result_of_another_version_is_put_into_the_form_of_this_one() {
+        let old = r#"{"cniVersion":"0.4.0","ips":[{"address":"fd00::2/64","version":"6"}]}"#;
+        let new = r#"{"cniVersion":"1.0.0","ips":[{"address":"fd00::2/64"}]}"#;
+        check(old, CniVersion::V1_0_0, new);
+        check(new, CniVersion::V0_4_0, old);
+        check(r#"{"ips":"odd"}"#, CniVersion::V1_1_0, r#"{"cniVersion":"1.1.0","ips":"odd"}"#);
+    }
+}
