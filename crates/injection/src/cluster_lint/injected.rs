@@ -3,8 +3,8 @@
 use super::findings::{FindingGroups, Unjudged};
 use super::injectors::Injectors;
 use super::inventory::{DescribedPod, Inventory};
-use crate::decision::{DecisionReason, INJECT, InjectionFacts, decide};
-use crate::webhook::{INJECTION, Miss, REVISION};
+use crate::decision::{DecisionReason, INJECT};
+use crate::webhook::{self, INJECTION, Miss, REVISION};
 use mesh::Mesh;
 use mesh::pod::{MeshSign, signs};
 use rules::finding::{Code, Finding};
@@ -42,26 +42,12 @@ pub(super) fn judge(
     if !pod.namespace.is_known && injectors.is_known && !inventory.is_whole {
         groups.not_judged(Unjudged::UnknownNamespace, &namespace.name);
     }
-    let spec = &pod.template["spec"];
-    let facts = InjectionFacts {
-        namespace: &namespace.name,
-        host_network: spec["hostNetwork"].as_bool().unwrap_or_default(),
-        system: spec["os"]["name"].as_str().unwrap_or_default(),
-        labels: &pod.labels,
-        annotations: &pod.annotations,
-    };
     let is_mirror = pod.annotations.contains_key(MIRROR);
     if found.has(Mesh::default()) || !found.is_known || is_mirror {
         return found;
     }
     let wish = wish(pod);
-    let decided: Vec<_> = injectors
-        .called(&namespace.labels, &pod.labels)
-        .map(|called| (called, decide(&facts, injectors.rules(called))))
-        .collect();
-    // All of them are called, so that the pod is injected if one of them injects it.
-    let injecting = decided.iter().find(|(_, decision)| decision.inject);
-    let Some((called, decision)) = injecting.or(decided.first()) else {
+    let Some((called, decision)) = webhook::judge(injectors.each(), namespace, pod.template) else {
         if let Some(wish) = wish.filter(|_| pod.is_running) {
             groups.about(unserved(&wish, pod, injectors), pod);
         }

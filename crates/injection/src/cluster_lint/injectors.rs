@@ -5,13 +5,9 @@ use super::inventory::Inventory;
 use super::object::ClusterObject;
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::decision::{InjectionRules, Operator};
-use crate::webhook::{self, INJECTION, REVISION, Webhook};
+use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient};
 use mesh::Problems;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Where Istio is, the default for a webhook that calls a URL.
-const ISTIO: &str = "istio-system";
 
 /// The injectors, and whether webhooks are known at all.
 pub(super) struct Injectors<'a> {
@@ -30,73 +26,22 @@ pub(super) struct InjectorWebhook<'a> {
     rules: usize,
 }
 
-/// What a webhook calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WebhookClient {
-    Service { namespace: String, name: String },
-    Url(String),
-}
-
-impl WebhookClient {
-    /// `None` where it names neither, which the API server refuses.
-    pub(super) fn of(written: &Value) -> Option<Self> {
-        let client = &written["clientConfig"];
-        if let Some(url) = client["url"].as_str() {
-            return Some(Self::Url(url.to_owned()));
-        }
-        let text = |field: &str| client["service"][field].as_str().map(str::to_owned);
-        Some(Self::Service { namespace: text("namespace")?, name: text("name")? })
-    }
-}
-
-/// What identifies the ConfigMaps of an injector: its Service's namespace and name, and its revision.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct MapsIdentity {
-    namespace: String,
-    service: String,
-    revision: String,
-}
-
-impl MapsIdentity {
-    fn of(configuration: &Value, client: Option<&WebhookClient>) -> Self {
-        let revision = configuration["metadata"]["labels"][REVISION].as_str().unwrap_or("default").to_owned();
-        match client {
-            Some(WebhookClient::Service { namespace, name }) => {
-                Self { namespace: namespace.clone(), service: name.clone(), revision }
-            }
-            Some(WebhookClient::Url(_)) | None => {
-                Self { namespace: ISTIO.to_owned(), service: String::new(), revision }
-            }
-        }
-    }
-
-    /// The names that the ConfigMap of the injector may have: its Service's, as ours, or Istio's.
-    fn names(&self) -> [String; 2] {
-        let suffix = if self.revision == "default" { String::new() } else { format!("-{}", self.revision) };
-        [self.service.clone(), format!("istio-sidecar-injector{suffix}")]
-    }
-}
-
 /// The ConfigMaps that the injectors behind these MutatingWebhookConfigurations may go by: namespace and name of each. Others are
 /// not looked at.
 pub fn config_maps<'a>(
     configurations: impl IntoIterator<Item = &'a ClusterObject>,
 ) -> BTreeSet<(String, String)> {
-    let mut found = BTreeSet::new();
-    for configuration in configurations {
-        for (written, _) in webhook::read_each(&configuration.value) {
-            let identity = MapsIdentity::of(&configuration.value, WebhookClient::of(written).as_ref());
-            let names = identity.names().into_iter().filter(|name| !name.is_empty());
-            found.extend(names.map(|name| (identity.namespace.clone(), name)));
-        }
-    }
-    found
+    let each = configurations.into_iter().flat_map(|configuration| webhook::read_each(&configuration.value));
+    let named = each.flat_map(|(identity, ..)| {
+        identity.config_maps().map(move |name| (identity.namespace.clone(), name))
+    });
+    named.collect()
 }
 
 impl<'a> Injectors<'a> {
     pub(super) fn of(inventory: &Inventory<'a>, groups: &mut FindingGroups) -> Self {
         let mut rules = Vec::new();
-        let mut places: BTreeMap<MapsIdentity, usize> = BTreeMap::new();
+        let mut places: BTreeMap<InjectorIdentity, usize> = BTreeMap::new();
         let mut webhooks = Vec::new();
         for configuration in &inventory.webhooks {
             for name in webhook::conditional(&configuration.value) {
@@ -111,9 +56,7 @@ impl<'a> Injectors<'a> {
                     format!("webhook {name} of {}", configuration.meta("name")),
                 );
             }
-            for (written, webhook) in webhook::read_each(&configuration.value) {
-                let Some(client) = WebhookClient::of(written) else { continue };
-                let identity = MapsIdentity::of(&configuration.value, Some(&client));
+            for (identity, client, webhook) in webhook::read_each(&configuration.value) {
                 let at = *places.entry(identity.clone()).or_insert_with(|| {
                     rules.push(read_rules(&identity, inventory, groups));
                     rules.len() - 1
@@ -128,17 +71,9 @@ impl<'a> Injectors<'a> {
         Self { webhooks, rules, is_known }
     }
 
-    /// The webhooks that are called for a pod with these labels, in a namespace with those.
-    pub(super) fn called(
-        &self,
-        namespace: &BTreeMap<String, String>,
-        pod: &BTreeMap<String, String>,
-    ) -> impl Iterator<Item = &InjectorWebhook<'a>> {
-        self.webhooks.iter().filter(|known| known.webhook.matches(namespace, pod))
-    }
-
-    pub(super) fn rules(&self, webhook: &InjectorWebhook<'_>) -> &InjectionRules {
-        &self.rules[webhook.rules]
+    /// The webhooks, each with the rules by which its injector decides.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&InjectorWebhook<'a>, &Webhook, &InjectionRules)> {
+        self.webhooks.iter().map(|known| (known, &known.webhook, &self.rules[known.rules]))
     }
 
     /// The revisions and tags that selectors of webhooks name.
@@ -165,18 +100,18 @@ impl<'a> Injectors<'a> {
 
 /// The rules of an injector by its ConfigMaps; Istio's defaults where they are not known.
 fn read_rules(
-    identity: &MapsIdentity,
+    identity: &InjectorIdentity,
     inventory: &Inventory<'_>,
     groups: &mut FindingGroups,
 ) -> InjectionRules {
-    let found = identity.names().into_iter().find_map(|name| {
+    let found = identity.config_maps().find_map(|name| {
         let is_it =
             |map: &&&ClusterObject| map.meta("namespace") == identity.namespace && map.meta("name") == name;
         let map = inventory.config_maps.iter().find(is_it)?;
         Some((name, map.value["data"]["config"].as_str()?))
     });
     let Some((name, text)) = found else {
-        let MapsIdentity { namespace, service, revision } = identity;
+        let InjectorIdentity { namespace, service, revision } = identity;
         let whose = if service.is_empty() {
             format!("revision {revision}")
         } else {

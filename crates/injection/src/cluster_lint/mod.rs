@@ -8,7 +8,7 @@
 //!                    injected, meshes      pods that lack a sidecar or have two
 //!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
 //!                    webhooks              webhooks that are called in vain, or beside each other
-//! findings           findings, text, report, sarif    grouped, worst first
+//! findings           findings, report      grouped, worst first
 //! ```
 
 mod capture;
@@ -20,16 +20,12 @@ mod meshes;
 mod object;
 mod ports;
 mod report;
-mod sarif;
-mod text;
 mod webhooks;
 
-pub use findings::{ClusterFinding, ClusterFindings, ConcernedObject};
+pub use findings::{ClusterItem, ClusterLintReport, ItemObject};
 pub use injectors::config_maps;
 pub use object::{ClusterObject, ClusterQuestion, NeededResource, ObjectName, ObjectPlace, RESOURCES};
-pub use report::{ClusterItem, ClusterLintReport, ItemObject, report};
-pub use sarif::sarif;
-pub use text::text;
+pub use report::{sarif, text};
 
 use capture::Captures;
 use findings::FindingGroups;
@@ -37,7 +33,7 @@ use injectors::Injectors;
 use inventory::Inventory;
 
 /// All findings about the objects, notes included, worst first.
-pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterFindings {
+pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterLintReport {
     let mut groups = FindingGroups::default();
     let inventory = Inventory::of(question);
     let injectors = Injectors::of(&inventory, &mut groups);

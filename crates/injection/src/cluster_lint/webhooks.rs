@@ -1,11 +1,10 @@
 //! Webhooks that are called in vain, that are not trusted, or that inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
-use super::injectors::{InjectorWebhook, Injectors, WebhookClient};
+use super::injectors::{InjectorWebhook, Injectors};
 use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
-use crate::decision::{LabelRequirement, LabelSelector, Operator};
-use crate::webhook;
+use crate::webhook::{self, WebhookClient, overlap};
 use rules::finding::{Code, Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,9 +89,7 @@ fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut Fin
     let all = &injectors.webhooks;
     for (at, first) in all.iter().enumerate() {
         for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
-            if are_compatible(&first.webhook.namespace, &second.webhook.namespace)
-                && are_compatible(&first.webhook.object, &second.webhook.object)
-            {
+            if overlap(&first.webhook, &second.webhook).is_some() {
                 let finding = of_rivals(first, second, inventory);
                 for configuration in [first.configuration, second.configuration] {
                     groups.about_object(finding.clone(), configuration, "");
@@ -131,59 +128,5 @@ fn of_rivals(
             );
             Finding::note(Code::RivalWebhooks, "", text, remedy)
         }
-    }
-}
-
-/// Whether labels exist that meet two selectors: each label by itself decides.
-fn are_compatible(first: &LabelSelector, second: &LabelSelector) -> bool {
-    let asked: Vec<&LabelRequirement> = first.0.iter().chain(&second.0).collect();
-    let keys: BTreeSet<&str> = asked.iter().map(|one| one.key.as_str()).collect();
-    keys.into_iter().all(|key| {
-        let own: Vec<&&LabelRequirement> = asked.iter().filter(|one| one.key == key).collect();
-        let named = own.iter().flat_map(|one| match &one.operator {
-            Operator::In(values) | Operator::NotIn(values) => &values[..],
-            Operator::Exists | Operator::DoesNotExist => &[],
-        });
-        // A value that none names, and no label at all.
-        let other = named.clone().map(String::as_str).collect::<Vec<_>>().concat() + "x";
-        let values = named.cloned().chain([other]).map(Some).chain([None]);
-        values.into_iter().any(|value| {
-            let labels: BTreeMap<String, String> =
-                value.into_iter().map(|value| (key.to_owned(), value)).collect();
-            own.iter().all(|one| one.is_met(&labels))
-        })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn selector(parts: &[(&str, Operator)]) -> LabelSelector {
-        let one = |(key, operator): &(&str, Operator)| LabelRequirement {
-            key: (*key).to_owned(),
-            operator: operator.clone(),
-        };
-        LabelSelector(parts.iter().map(one).collect())
-    }
-
-    #[test]
-    fn labels_that_meet_both_selectors_exist_or_not() {
-        let one = |text: &str| Operator::In(vec![text.to_owned()]);
-        let not = |text: &str| Operator::NotIn(vec![text.to_owned()]);
-        let check = |first: (&str, Operator), second: (&str, Operator), expected: bool| {
-            let [first, second] = [selector(&[first]), selector(&[second])];
-            assert_eq!(are_compatible(&first, &second), expected, "{first:?} {second:?}");
-            assert_eq!(are_compatible(&second, &first), expected);
-        };
-        check(("a", one("1")), ("a", one("1")), true);
-        check(("a", one("1")), ("a", one("2")), false);
-        check(("a", one("1")), ("b", one("2")), true);
-        check(("a", one("1")), ("a", not("1")), false);
-        check(("a", not("1")), ("a", not("2")), true);
-        check(("a", Operator::Exists), ("a", not("1")), true);
-        check(("a", Operator::Exists), ("a", Operator::DoesNotExist), false);
-        check(("a", Operator::DoesNotExist), ("a", not("1")), true);
-        check(("a", Operator::DoesNotExist), ("a", one("1")), false);
     }
 }

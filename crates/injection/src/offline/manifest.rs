@@ -170,7 +170,7 @@ impl ManifestInjection<'_> {
             let at = format!("{}: document {}, {} {full}", self.file, number + 1, holder.kind);
             let pod = document.value.pointer(&holder.template).unwrap_or(&Value::Null);
             let admission = AdmissionContext {
-                workload: (holder.template != holder.object).then(|| workload(holder, &namespace.name)),
+                workload: workload(holder, &namespace.name),
                 namespace,
                 variables: self.around.variables.clone(),
                 native_sidecars: self.around.native_sidecars,
@@ -196,12 +196,12 @@ impl ManifestInjection<'_> {
                     self.problems.extend(new.map(|problem| located(problem, locations.as_ref(), &at)));
                 }
                 Ok(InjectionOutcome::Skipped(decision)) => {
-                    self.warn(&at, decision.warning.iter());
+                    self.warn(&at, &decision.warning("is"));
                     self.notes.push(Note::Skipped { kind: holder.kind.clone(), name: full, decision });
                 }
                 Ok(InjectionOutcome::Injected(injected)) => {
                     self.injected += 1;
-                    self.warn(&at, injected.decision.warning.iter().chain(&injected.warnings));
+                    self.warn(&at, &injected.warnings);
                     if let Some(place) = value.pointer_mut(&holder.template) {
                         *place = injected.pod;
                     }
@@ -257,17 +257,18 @@ fn called(holder: &Holder) -> String {
     }
 }
 
-fn workload(holder: &Holder, namespace: &str) -> Workload {
+/// The workload that a holder of a pod's template is; `None` of a pod.
+pub(crate) fn workload(holder: &Holder, namespace: &str) -> Option<Workload> {
     let name = match holder.name.as_str() {
         "" => holder.generate_name.trim_end_matches('-'),
         name => name,
     };
-    Workload {
+    (holder.template != holder.object).then(|| Workload {
         api_version: holder.api_version.clone(),
         kind: holder.kind.clone(),
         name: name.to_owned(),
         namespace: namespace.to_owned(),
-    }
+    })
 }
 
 #[cfg(test)]

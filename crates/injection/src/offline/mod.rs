@@ -20,4 +20,4 @@ mod yaml;
 pub use diff::diff;
 pub use edit::{Edited, edit};
 pub use manifest::{Manifest, Note, RefusedManifest, Surroundings, manifest};
-pub(crate) use manifest::{as_texts, is_reported};
+pub(crate) use manifest::{as_texts, is_reported, workload};

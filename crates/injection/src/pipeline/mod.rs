@@ -21,8 +21,7 @@ pub use record::{OVERRIDES, STATUS};
 pub use templates::TEMPLATES;
 
 use crate::configuration::Configuration;
-use crate::decision::{Decision, InjectionFacts, decide};
-use crate::namespaces::texts;
+use crate::decision::{Decision, decide};
 use crate::sidecar::Sidecar;
 use crate::syntax::{LABEL_VALUE, is_label_value};
 use crate::template::{InjectionTemplate, TemplateContext};
@@ -47,7 +46,7 @@ pub enum InjectionOutcome {
 pub struct Injected {
     pub decision: Decision,
     pub pod: Value,
-    /// For the author of the pod; without the warning of the decision.
+    /// For the author of the pod.
     pub warnings: Vec<String>,
 }
 
@@ -67,16 +66,7 @@ pub fn inject(
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
-    let decision = decide(
-        &InjectionFacts {
-            namespace: &admission.namespace.name,
-            host_network: submitted.spec("hostNetwork").is_some_and(|is| is == true),
-            system: submitted.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
-            labels: &texts(pod, "labels"),
-            annotations: &texts(pod, "annotations"),
-        },
-        &configuration.rules,
-    );
+    let decision = decide(&admission.namespace.name, pod, &configuration.rules);
     if !decision.inject {
         return Ok(InjectionOutcome::Skipped(decision));
     }
@@ -85,7 +75,8 @@ pub fn inject(
     }
     let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
     admission.cancellation.check()?;
-    let (pod, warnings) = prepared.finish(&admission, configuration)?;
+    let (pod, found) = prepared.finish(&admission, configuration)?;
+    let warnings = decision.warning("is").into_iter().chain(found).collect();
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
