@@ -5,15 +5,14 @@ pub(crate) mod selector;
 mod typos;
 
 pub use crate::mesh_config::{
-    CaptureValues, Cni, InboundPolicy, IstioValues, MeshConfig, Native, Network, ProxyInitValues,
-    ProxyReadinessProbe, ProxyValues, PullPolicy,
+    Cni, InboundPolicy, IstioValues, MeshConfig, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues,
+    PullPolicy,
 };
 
-use crate::decision::InjectionRules;
+use crate::decision::{InjectionPolicy, InjectionRules};
 use crate::reader;
-use crate::template::InjectionTemplate;
+use crate::template::{BuiltIn, InjectionTemplate};
 use ::mesh::{InputProblem, Problems};
-use injector::Injector;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -56,7 +55,22 @@ pub struct Configuration {
 impl Default for Configuration {
     /// Istio's defaults, and the built-in templates.
     fn default() -> Self {
-        Self::of(Injector::absent(), IstioValues::default(), MeshConfig::default(), Vec::new())
+        Self {
+            rules: InjectionRules {
+                policy: Some(InjectionPolicy::Enabled),
+                never: Vec::new(),
+                always: Vec::new(),
+            },
+            default_templates: vec!["sidecar".to_owned()],
+            templates: BuiltIn::ALL
+                .map(|one| (one.name().to_owned(), InjectionTemplate::BuiltIn(one)))
+                .into(),
+            aliases: BTreeMap::new(),
+            injected_annotations: BTreeMap::new(),
+            values: IstioValues::default(),
+            mesh: MeshConfig::default(),
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -78,45 +92,28 @@ impl Configuration {
             of(text?).map_err(|Problems(found)| problems.extend(found)).ok()
         };
         let (config, values, mesh) = (tree(texts.config), tree(texts.values), tree(texts.mesh));
-        let injector = match (texts.config, &config) {
-            (Some(text), Some(config)) => {
-                let (injector, found) = Injector::read(text.name, config);
-                problems.extend(found);
-                injector
-            }
-            // Of a text that can't be read, nothing but that is reported.
-            _ => Injector::absent(),
-        };
+        let mut read = Self::default();
+        // Of a text that can't be read, nothing but that is reported.
+        if let (Some(text), Some(config)) = (texts.config, &config) {
+            problems.extend(read.take_config(text.name, config));
+        }
         let empty = Value::Object(serde_json::Map::new());
         let [values, mesh] = [&values, &mesh].map(|tree| tree.as_ref().unwrap_or(&empty));
         let [values_name, mesh_name] = [(texts.values, "values"), (texts.mesh, "mesh")]
             .map(|(text, default)| text.map_or(default, |text| text.name));
-        let mut warnings = typos::of_values(values_name, values);
-        warnings.extend(typos::of_mesh(mesh_name, mesh));
-        let (values, found) = IstioValues::read(values_name, values);
-        problems.extend(found);
-        let (mesh, found, notes) = MeshConfig::read(mesh_name, mesh);
-        problems.extend(found);
-        warnings.extend(notes);
-        (Self::of(injector, values, mesh, warnings), problems)
+        read.warnings.extend(typos::of_values(values_name, values));
+        read.warnings.extend(typos::of_mesh(mesh_name, mesh));
+        let (values, of_values) = IstioValues::read(values_name, values);
+        let (mesh, of_mesh, notes) = MeshConfig::read(mesh_name, mesh);
+        problems.extend(of_values.into_iter().chain(of_mesh));
+        read.warnings.extend(notes);
+        (Self { values, mesh, ..read }, problems)
     }
 
     /// The templates of a pod that names none, with what aliases stand for.
     pub fn defaults(&self) -> Vec<&str> {
-        injector::defaults(&self.default_templates, &self.aliases)
-    }
-
-    fn of(injector: Injector, values: IstioValues, mesh: MeshConfig, warnings: Vec<String>) -> Self {
-        Self {
-            rules: injector.rules,
-            default_templates: injector.default_templates,
-            templates: injector.templates,
-            aliases: injector.aliases,
-            injected_annotations: injector.injected_annotations,
-            values,
-            mesh,
-            warnings: injector.warnings.into_iter().chain(warnings).collect(),
-        }
+        let members = |name| self.aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
+        self.default_templates.iter().flat_map(members).map(String::as_str).collect()
     }
 }
 

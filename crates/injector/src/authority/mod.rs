@@ -6,26 +6,26 @@
 //!                  |
 //!                  +------> leaf: the server's certificate, signed by the present authority, in memory alone
 //!                  |
-//!                  +------> bundle: caBundle of each webhook configuration, whenever it is another one
+//!                  +------> webhooks: caBundle of each webhook configuration, whenever it is another one
 //! ```
 //!
 //! Everything is read by watches. What is written shows itself there too, so events come in one way only.
 
-mod bundle;
 mod ca;
-mod callers;
 mod leaf;
 mod reconciler;
 mod rotation;
 mod store;
+mod webhooks;
 
-pub(crate) use callers::{Callers, WebhookCaller};
+pub(crate) use webhooks::{Callers, WebhookCaller, WebhookService, webhooks};
 
-use crate::{input::namespace, manifests::NAMESPACE, serve::tls};
-use bundle::WebhookService;
+use crate::{input::namespace, serve::tls};
 use clap::Args;
 use cluster::access;
+use injection::manifests::NAMESPACE;
 use k8s_openapi::api::core::v1::Secret;
+pub(crate) use reconciler::now;
 use reconciler::{CertificateReconciler, Lifetimes};
 use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};

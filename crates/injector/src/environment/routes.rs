@@ -1,7 +1,7 @@
 //! `environment routes`: the routes of manifests, without a cluster.
 
 use super::{EnvironmentFormat, manifests::Manifests};
-use crate::output::{document, print, warn};
+use crate::output::{self, print, warn};
 use clap::Args;
 use injection::environment::{
     changes::{ChangeStep, changes},
@@ -13,7 +13,7 @@ use injection::environment::{
     table::table,
 };
 use mesh::{InputProblem, Problems, visible};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 
 /// As wide as terminals are at least.
@@ -84,12 +84,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let objects: Vec<Value> =
         routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
     foreign.iter().map(|text| visible(text)).for_each(warn);
-    print(&match flags.format {
-        EnvironmentFormat::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
-        EnvironmentFormat::Json => {
-            format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects}))
-        }
-    })?;
+    print(&output::objects(&objects, flags.format == EnvironmentFormat::Json))?;
     Ok(ExitCode::SUCCESS)
 }
 

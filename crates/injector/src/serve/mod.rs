@@ -21,7 +21,6 @@ use crate::authority;
 use crate::logging::{self, LoggingFlags};
 use crate::sources::ConfigurationSources;
 use ::cluster::{error::describe, listen::listen, termination::Termination};
-pub(crate) use cluster::kubelet_runs_native_sidecars;
 
 use clap::Args;
 use cluster::{ClusterState, When};

@@ -46,7 +46,7 @@ use tokio::{
     time::timeout,
 };
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct HostFlags {
     /// Hosts outside of a Service's namespace that its annotation kt-virtual-environment/hosts may name, such as
     /// shop.example.com, *.example.com or * [default: none]
