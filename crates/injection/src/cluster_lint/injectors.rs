@@ -1,12 +1,14 @@
-//! The injectors of a cluster, by their webhooks and ConfigMaps: who is called for a pod, and by which rules it decides.
+//! The injectors of a cluster, by their webhooks and ConfigMaps: who is called for a pod, by which rules it decides, and which webhooks
+//! are called in vain, are not trusted, or inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
-use super::inventory::Inventory;
+use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::decision::{InjectionRules, Operator};
-use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient};
+use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient, overlap};
 use mesh::Problems;
+use rules::finding::{Code, Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The injectors, and whether webhooks are known at all.
@@ -129,6 +131,129 @@ fn read_rules(
             let first = problems.next().unwrap_or_default();
             groups.not_judged(Unjudged::BadConfiguration, first);
             Configuration::default().rules
+        }
+    }
+}
+
+/// Reports webhooks for pods that can't do what they are there for.
+pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
+    for configuration in &inventory.webhooks {
+        let mut untrusted = Vec::new();
+        let mut missing: BTreeMap<(String, bool), Vec<&str>> = BTreeMap::new();
+        for written in webhook::of_pods(&configuration.value) {
+            let name = webhook::short_name(written);
+            let Some(WebhookClient::Service { namespace, name: service }) = WebhookClient::of(written) else {
+                continue;
+            };
+            if written["clientConfig"]["caBundle"].as_str().unwrap_or_default().is_empty() {
+                untrusted.push(name);
+            }
+            if is_missing(&namespace, &service, inventory, groups) {
+                let refuses = written["failurePolicy"] != "Ignore";
+                missing.entry((format!("{namespace}/{service}"), refuses)).or_default().push(name);
+            }
+        }
+        for ((service, refuses), names) in missing {
+            groups.about_object(without_service(&service, refuses, &names), configuration, "");
+        }
+        if !untrusted.is_empty() && !is_filled_in(configuration) {
+            groups.about_object(without_bundle(configuration, &untrusted), configuration, "");
+        }
+    }
+    rivals(inventory, injectors, groups);
+}
+
+/// Whether a Service does not exist.
+fn is_missing(namespace: &str, name: &str, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
+    let services = inventory.services.get(namespace);
+    if services.is_none() && !inventory.is_whole {
+        groups.not_judged(Unjudged::WebhookService, format!("Service {namespace}/{name}"));
+        return false;
+    }
+    !services.into_iter().flatten().any(|service| service.meta("name") == name)
+}
+
+/// Webhooks by their names, with what one of them does, or several do.
+fn listed(names: &[&str], does: &str, several: &str) -> String {
+    let (noun, verb) = if names.len() == 1 { ("webhook", does) } else { ("webhooks", several) };
+    format!("{noun} {} {verb}", names.join(", "))
+}
+
+fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
+    let outcome = match refuses {
+        true => "with failurePolicy Fail, the API server refuses the pods that they select",
+        false => "with failurePolicy Ignore, pods are created without a sidecar",
+    };
+    Finding::warning(
+        Code::WebhookServiceMissing,
+        "clientConfig.service",
+        format!("Service {service} does not exist, which the {}: {outcome}", listed(names, "calls", "call")),
+        "install the injector, or delete the webhook configuration that it left",
+    )
+}
+
+/// Whether another program is known to fill in the bundle of a manifest.
+fn is_filled_in(configuration: &ClusterObject) -> bool {
+    let annotations = configuration.value["metadata"]["annotations"].as_object();
+    let mut names = annotations.into_iter().flatten().map(|(name, _)| name.as_str());
+    !configuration.is_of_cluster() && names.any(|name| name.starts_with("cert-manager.io/inject-"))
+}
+
+fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
+    let lacking = listed(names, "has", "have");
+    let text = format!("the {lacking} no caBundle, so that the API server does not trust the injector");
+    let option = "clientConfig.caBundle";
+    if configuration.is_of_cluster() {
+        let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
+        Finding::warning(Code::WebhookUntrusted, option, text, remedy)
+    } else {
+        let remedy = "none is needed where istiod, serve --self-signed or another program fills it in";
+        Finding::note(Code::WebhookUntrusted, option, text, remedy)
+    }
+}
+
+fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
+    let all = &injectors.webhooks;
+    for (at, first) in all.iter().enumerate() {
+        for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
+            if overlap(&first.webhook, &second.webhook).is_some() {
+                let finding = of_rivals(first, second, inventory);
+                for configuration in [first.configuration, second.configuration] {
+                    groups.about_object(finding.clone(), configuration, "");
+                }
+            }
+        }
+    }
+}
+
+/// The finding about two webhooks that call different injectors.
+fn of_rivals(
+    first: &InjectorWebhook<'_>,
+    second: &InjectorWebhook<'_>,
+    inventory: &Inventory<'_>,
+) -> Finding {
+    let is_called = |known: &InjectorWebhook<'_>, pod: &DescribedPod<'_>| {
+        known.webhook.matches(&pod.namespace.namespace.labels, &pod.labels)
+    };
+    let pods = inventory.pods.iter().filter(|pod| pod.namespace.is_known && pod.is_running);
+    let selected: BTreeSet<String> = (pods.filter(|pod| is_called(first, pod) && is_called(second, pod)))
+        .map(|pod| pod.workload.to_string())
+        .collect();
+    let [a, b] = [first, second].map(|known| &known.webhook.name);
+    let remedy = "give the injectors different revisions, or delete the configuration of one";
+    match (selected.first(), selected.len()) {
+        (Some(example), count) => {
+            let others = if count == 1 { String::new() } else { format!(" and {} more", count - 1) };
+            let text = format!(
+                "webhooks {a} and {b} call different injectors, and select the same pods: {example}{others}"
+            );
+            Finding::warning(Code::RivalWebhooks, "", text, remedy)
+        }
+        (None, _) => {
+            let text = format!(
+                "webhooks {a} and {b} call different injectors, and labels exist by which both select a pod; none of the input does"
+            );
+            Finding::note(Code::RivalWebhooks, "", text, remedy)
         }
     }
 }

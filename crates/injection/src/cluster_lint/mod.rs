@@ -4,10 +4,9 @@
 //!
 //! ```text
 //! objects            object, inventory     pods and templates with the workload behind them, namespaces, Services
-//! webhooks           injectors             who is called for which pods, and by which rules it decides
-//!                    injected, meshes      pods that lack a sidecar or have two
+//! webhooks           injectors             who is called for which pods, by which rules it decides, or in vain
+//!                    injected              pods that lack a sidecar or have two
 //!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
-//!                    webhooks              webhooks that are called in vain, or beside each other
 //! findings           findings, report      grouped, worst first
 //! ```
 
@@ -16,11 +15,9 @@ mod findings;
 mod injected;
 mod injectors;
 mod inventory;
-mod meshes;
 mod object;
 mod ports;
 mod report;
-mod webhooks;
 
 pub use findings::{ClusterItem, ClusterLintReport, ItemObject};
 pub use injectors::config_maps;
@@ -40,12 +37,12 @@ pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterLintReport {
     let mut captures = Captures::default();
     for pod in &inventory.pods {
         let membership = injected::judge(pod, &inventory, &injectors, &mut groups);
-        meshes::judge(pod, &membership, &mut groups);
+        injected::judge_meshes(pod, &membership, &mut groups);
         let capture = captures.judge(pod, &membership, &mut groups);
         if let Some(capture) = capture {
             ports::judge(pod, &capture, &inventory, &mut groups);
         }
     }
-    webhooks::judge(&inventory, &injectors, &mut groups);
+    injectors::judge(&inventory, &injectors, &mut groups);
     groups.finish(&inventory)
 }

@@ -2,7 +2,6 @@
 
 mod injector;
 pub(crate) mod selector;
-mod typos;
 
 pub use crate::mesh_config::{
     Cni, InboundPolicy, IstioValues, MeshConfig, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues,
@@ -10,9 +9,11 @@ pub use crate::mesh_config::{
 };
 
 use crate::decision::{InjectionPolicy, InjectionRules};
+use crate::mesh_config::{camel, defaults};
 use crate::reader;
 use crate::template::{BuiltIn, InjectionTemplate};
 use ::mesh::{InputProblem, Problems};
+use mesh::settings::nearest_value;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -101,8 +102,8 @@ impl Configuration {
         let [values, mesh] = [&values, &mesh].map(|tree| tree.as_ref().unwrap_or(&empty));
         let [values_name, mesh_name] = [(texts.values, "values"), (texts.mesh, "mesh")]
             .map(|(text, default)| text.map_or(default, |text| text.name));
-        read.warnings.extend(typos::of_values(values_name, values));
-        read.warnings.extend(typos::of_mesh(mesh_name, mesh));
+        read.warnings.extend(of_values(values_name, values));
+        read.warnings.extend(of_mesh(mesh_name, mesh));
         let (values, of_values) = IstioValues::read(values_name, values);
         let (mesh, of_mesh, notes) = MeshConfig::read(mesh_name, mesh);
         problems.extend(of_values.into_iter().chain(of_mesh));
@@ -128,5 +129,90 @@ fn of(text: ConfigurationText<'_>) -> Result<Value, Problems> {
             Err(Problems(vec![InputProblem::of(text.name, problem)]))
         }
         _ => Ok(document),
+    }
+}
+
+/// Warnings about values; `name` is that of the text.
+fn of_values(name: &str, given: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    compare(name, "", given, &defaults::values(), &mut warnings);
+    warnings
+}
+
+/// Warnings about a MeshConfig. Its ProxyConfig is not looked at: all of that is known.
+fn of_mesh(name: &str, given: &Value) -> Vec<String> {
+    let mut known = defaults::mesh();
+    known["defaultConfig"] = Value::Null;
+    let mut warnings = Vec::new();
+    compare(name, "", &camel(given), &known, &mut warnings);
+    warnings
+}
+
+fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut Vec<String>) {
+    let (Value::Object(given), Value::Object(known)) = (given, known) else { return };
+    for (key, value) in given {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match known.get(key) {
+            // These are Kubernetes' fields, not Istio's settings.
+            Some(_) if key == "resources" => {}
+            Some(known) => compare(name, &path, value, known, warnings),
+            None => {
+                let names = known.keys().map(String::as_str);
+                let absent: Vec<&str> = names.filter(|name| !given.contains_key(*name)).collect();
+                let near = nearest_value(key, &absent);
+                warnings.extend(
+                    near.map(|near| format!("{name}: {path} is an unknown setting; did you mean {near}?")),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(warnings: &[String], expected: &[&str]) {
+        assert_eq!(warnings, expected);
+    }
+
+    #[test]
+    fn names_that_are_almost_known_are_reported() {
+        let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
+        let expected = [
+            "file: global.hubb is an unknown setting; did you mean hub?",
+            "file: global.proxy.imge is an unknown setting; did you mean image?",
+        ];
+        check(&of_values("file", &given), &expected);
+        let given = json!({"global": {"proxy": {"ancludeInboundPorts": "x"}}});
+        let nearest =
+            "file: global.proxy.ancludeInboundPorts is an unknown setting; did you mean includeInboundPorts?";
+        check(&of_values("file", &given), &[nearest]);
+        let globl = "file: globl is an unknown setting; did you mean global?";
+        check(&of_values("file", &json!({"globl": {}})), &[globl]);
+        let given = json!({"defaultConfg": {}, "root_namespac": "x"});
+        let expected = [
+            "file: defaultConfg is an unknown setting; did you mean defaultConfig?",
+            "file: rootNamespac is an unknown setting; did you mean rootNamespace?",
+        ];
+        check(&of_mesh("file", &given), &expected);
+    }
+
+    #[test]
+    fn what_is_known_to_others_is_not() {
+        let given = json!({
+            "defaultRevision": "", "revisionTags": [], "experimental": {}, "ownerName": "", "profile": "demo",
+            "global": {"configValidation": true, "istiod": {}, "jwtPolicy": "", "networkPolicy": {}, "platform": "",
+                "omitSidecarInjectorConfigMap": false, "tracer": {}, "waypoint": {}, "remotePilotAddress": "",
+                "proxy": {"autoInject": "enabled", "enableCoreDump": false, "seccompProfile": {"type": "x"},
+                    "resources": {"limit": {}}}},
+            "pilot": {"env": {"EN": "1"}, "tag": "", "hub": "", "cpu": {}, "cni": {"enabled": false}},
+            "guard": {"image": "x"},
+        });
+        check(&of_values("file", &given), &[]);
+        let given = json!({"accessLogFile": "", "enableAutoMtls": true, "ingressSelector": "", "trustDomainAliases": [],
+            "tcpKeepalive": {}, "proxyHttpPort": 0, "extensionProviders": [], "defaultProviders": {}, "ca": {}});
+        check(&of_mesh("file", &given), &[]);
     }
 }

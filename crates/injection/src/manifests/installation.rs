@@ -1,7 +1,7 @@
 //! What is to be installed: words understood once, all problems at once.
 
 use crate::decision::SYSTEM_NAMESPACES;
-use crate::environment::{hosts::AllowedHost, tag};
+use crate::environment::{inventory::AllowedHost, tag};
 use crate::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 use std::ops::Deref;

@@ -3,8 +3,7 @@
 
 use super::{Component, Installation, metadata, roles, selecting, webhooks};
 use crate::decision::INJECT;
-use crate::environment::access::{OPERATOR, Scope};
-use crate::environment::crd;
+use crate::environment::crd::{self, OPERATOR, Scope};
 use mesh::data::{Tree, yaml};
 use serde_json::{Value, json};
 

@@ -5,17 +5,13 @@
 //!
 //! ```text
 //! text ── mesh::pod::holders ── data, and where its pods are ── pipeline::inject ── new data
-//!   └──── documents::split ────── text of one document ────────── edit ────────────── new text
+//!   └──── edit::split ────── text of one document ────────── edit ────────────── new text
 //! ```
 
 mod diff;
-mod documents;
 mod edit;
-mod json;
 mod location;
 mod manifest;
-mod suspicious;
-mod yaml;
 
 pub use diff::diff;
 pub use edit::{Edited, edit};

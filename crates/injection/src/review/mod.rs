@@ -5,15 +5,14 @@
 mod answer;
 mod cluster;
 mod reading;
-mod reply;
 mod tree;
 
 pub use crate::cancellation::Cancellation;
 pub(crate) use answer::JSON;
+pub(crate) use answer::ReviewResponse;
 pub use answer::{Answer, ReviewOutcome, ReviewReport};
 pub use cluster::{Cluster, UnknownCluster, runs_native_sidecars};
 pub(crate) use reading::{Request, Review};
-pub(crate) use reply::ReviewResponse;
 pub(crate) use tree::Depth;
 
 use crate::admission::AdmissionContext;

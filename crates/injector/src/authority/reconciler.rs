@@ -1,9 +1,8 @@
 //! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
 
 use super::{
-    leaf::{self, LeafError, ServedLeaf},
+    ca::{self, LeafError, ServedLeaf},
     rotation::{self, Authorities, RotationStep},
-    store,
     webhooks::{self, Callers, WebhookService},
 };
 use crate::serve::tls::ServerIdentity;
@@ -99,7 +98,7 @@ impl CertificateReconciler {
                 AuthorityEvent::Configuration(name.clone(), object)
             }));
         }
-        let mut names = leaf::names(&service.name, &service.namespace);
+        let mut names = ca::names(&service.name, &service.namespace);
         names.extend(service.hosts.iter().cloned());
         Self {
             secrets,
@@ -185,13 +184,8 @@ impl CertificateReconciler {
             self.write_secret(&authorities, seen.as_ref(), step).await;
             return Ok(());
         }
-        let fresh = leaf::refresh(
-            &mut self.shown,
-            &authorities.current,
-            &self.names,
-            now,
-            self.lifetimes.certificate,
-        )?;
+        let fresh =
+            ca::refresh(&mut self.shown, &authorities.current, &self.names, now, self.lifetimes.certificate)?;
         if fresh {
             tracing::info!(names = self.names.join(","), "a new certificate is shown");
         }
@@ -202,7 +196,7 @@ impl CertificateReconciler {
 
     /// The authorities of a Secret. If it holds none or is damaged, those that it held before, with `true`.
     fn authorities_of(&mut self, secret: Option<&Secret>) -> (Option<Authorities>, bool) {
-        let read = secret.map_or(Ok(None), store::read);
+        let read = secret.map_or(Ok(None), rotation::read);
         match read {
             Ok(Some(authorities)) => {
                 self.sound = secret.cloned();
@@ -215,7 +209,7 @@ impl CertificateReconciler {
                 "the Secret can't be used, and is written again"
             ),
         }
-        let before = self.sound.as_ref().and_then(|sound| store::read(sound).ok().flatten());
+        let before = self.sound.as_ref().and_then(|sound| rotation::read(sound).ok().flatten());
         let is_lost = before.is_some();
         (before, is_lost)
     }
@@ -233,7 +227,7 @@ impl CertificateReconciler {
         over: Option<&Secret>,
         step: Option<RotationStep>,
     ) {
-        let secret = store::write(authorities, &self.secret, over);
+        let secret = rotation::write(authorities, &self.secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         let secrets = self.secrets.clone();
         let written = async {
