@@ -1,5 +1,7 @@
 //! Whether a pod is injected: the first of Istio's reasons that holds, in its order.
 
+use crate::namespaces::texts;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -17,19 +19,6 @@ pub enum InjectionPolicy {
     Enabled,
     /// It is skipped.
     Disabled,
-}
-
-/// What decides about a pod.
-#[derive(Clone, Copy, Debug)]
-pub struct InjectionFacts<'a> {
-    /// Where it will run; for a pod that names none, the namespace of the request.
-    pub namespace: &'a str,
-    /// Whether it uses the network of its node.
-    pub host_network: bool,
-    /// `spec.os.name`; empty where it is not set, which counts as Linux.
-    pub system: &'a str,
-    pub labels: &'a BTreeMap<String, String>,
-    pub annotations: &'a BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,8 +52,20 @@ pub enum DecisionReason {
 pub struct Decision {
     pub inject: bool,
     pub reason: DecisionReason,
-    /// About a value that is neither true nor false.
-    pub warning: Option<String>,
+    /// What the pod says by the label or the annotation, if that is neither true nor false.
+    pub unclear: Option<String>,
+}
+
+impl Decision {
+    /// A warning about a value that is neither true nor false. `is` is the verb: "would be" where no webhook is called.
+    pub fn warning(&self, is: &str) -> Option<String> {
+        let text = self.unclear.as_ref()?;
+        let negation = if self.inject { "" } else { "not " };
+        Some(format!(
+            "{INJECT} is {text:?}, which says neither true nor false, so the pod {is} {negation}injected, as if it said \
+             nothing; expected \"true\" or \"false\""
+        ))
+    }
 }
 
 impl fmt::Display for DecisionReason {
@@ -83,23 +84,24 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-pub fn decide(pod: &InjectionFacts<'_>, rules: &InjectionRules) -> Decision {
-    let by = |inject, reason| Decision { inject, reason, warning: None };
-    if pod.host_network {
+/// Decides about a pod, in the namespace in which it will run.
+pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
+    let by = |inject, reason| Decision { inject, reason, unclear: None };
+    if pod["spec"]["hostNetwork"] == true {
         return by(false, DecisionReason::HostNetwork);
     }
-    if !matches!(pod.system, "" | "linux") {
+    if !matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux")) {
         return by(false, DecisionReason::OtherSystem);
     }
-    if SYSTEM_NAMESPACES.contains(&pod.namespace) {
+    if SYSTEM_NAMESPACES.contains(&namespace) {
         return by(false, DecisionReason::SystemNamespace);
     }
     let Some(policy) = rules.policy else { return by(false, DecisionReason::NoPolicy) };
     // A label decides alone where there is one, whatever it says.
-    let given = match pod.labels.get(INJECT) {
-        Some(text) => Some((text, DecisionReason::Label)),
-        None => pod.annotations.get(INJECT).map(|text| (text, DecisionReason::Annotation)),
-    };
+    let labels = texts(pod, "labels");
+    let given = labels.get(INJECT).map(|text| (text.clone(), DecisionReason::Label));
+    let given =
+        given.or_else(|| Some((texts(pod, "annotations").remove(INJECT)?, DecisionReason::Annotation)));
     let mut unclear = None;
     if let Some((text, reason)) = given {
         match text.as_str() {
@@ -109,7 +111,7 @@ pub fn decide(pod: &InjectionFacts<'_>, rules: &InjectionRules) -> Decision {
             _ => unclear = Some(text),
         }
     }
-    let any = |selectors: &[LabelSelector]| selectors.iter().any(|selector| selector.matches(pod.labels));
+    let any = |selectors: &[LabelSelector]| selectors.iter().any(|selector| selector.matches(&labels));
     let (inject, reason) = if any(&rules.never) {
         (false, DecisionReason::NeverSelected)
     } else if any(&rules.always) {
@@ -117,14 +119,7 @@ pub fn decide(pod: &InjectionFacts<'_>, rules: &InjectionRules) -> Decision {
     } else {
         (policy == InjectionPolicy::Enabled, DecisionReason::ByPolicy)
     };
-    let warning = unclear.map(|text| {
-        let outcome = if inject { "is injected" } else { "is not injected" };
-        format!(
-            "{INJECT} is {text:?}, which says neither true nor false, so the pod {outcome}, as if it said nothing; \
-             expected \"true\" or \"false\""
-        )
-    });
-    Decision { inject, reason, warning }
+    Decision { inject, reason, unclear }
 }
 
 /// A label selector. An empty one matches nothing, as in Istio's configuration.
@@ -175,10 +170,7 @@ impl LabelRequirement {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    }
+    use serde_json::json;
 
     fn selects(is: bool) -> Vec<LabelSelector> {
         let requirement = LabelRequirement { key: "app".to_owned(), operator: Operator::Exists };
@@ -192,17 +184,12 @@ mod tests {
         for policy in [Some(InjectionPolicy::Enabled), Some(InjectionPolicy::Disabled), None] {
             for given in [Some("true"), Some("false"), None] {
                 for (never, always) in [(false, false), (true, false), (false, true), (true, true)] {
-                    let mut of_pod = labels(&[("app", "web")]);
-                    of_pod.extend(given.map(|given| (INJECT.to_owned(), given.to_owned())));
-                    let pod = InjectionFacts {
-                        namespace: "shop",
-                        host_network: false,
-                        system: "",
-                        labels: &of_pod,
-                        annotations: &BTreeMap::new(),
-                    };
+                    let mut pod = json!({"metadata": {"labels": {"app": "web"}}});
+                    if let Some(given) = given {
+                        pod["metadata"]["labels"][INJECT] = given.into();
+                    }
                     let rules = InjectionRules { policy, never: selects(never), always: selects(always) };
-                    shown.push(if decide(&pod, &rules).inject { 'y' } else { 'n' });
+                    shown.push(if decide("shop", &pod, &rules).inject { 'y' } else { 'n' });
                 }
                 shown.push(' ');
             }
@@ -210,33 +197,24 @@ mod tests {
         assert_eq!(shown.trim(), "yyyy nnnn ynyn yyyy nnnn nnyn nnnn nnnn nnnn");
     }
 
-    fn check(
-        namespace: &str,
-        of_pod: &[(&str, &str)],
-        annotated: &[(&str, &str)],
-        expected: (bool, DecisionReason),
-    ) {
-        let (of_pod, annotations) = (labels(of_pod), labels(annotated));
-        let facts = |system| InjectionFacts {
-            namespace,
-            host_network: false,
-            system,
-            labels: &of_pod,
-            annotations: &annotations,
-        };
-        let rules =
-            InjectionRules { policy: Some(InjectionPolicy::Disabled), never: Vec::new(), always: Vec::new() };
-        let decision = decide(&facts("linux"), &rules);
-        assert_eq!((decision.inject, decision.reason), expected, "{of_pod:?} {annotations:?}");
-        let decision = decide(&facts("windows"), &rules);
-        assert_eq!((decision.inject, decision.reason), (false, DecisionReason::OtherSystem));
-    }
-
     #[test]
     fn a_label_counts_before_an_annotation_even_if_it_is_empty() {
-        check("shop", &[(INJECT, "")], &[(INJECT, "true")], (false, DecisionReason::ByPolicy));
-        check("shop", &[], &[(INJECT, "true")], (true, DecisionReason::Annotation));
-        check("shop", &[(INJECT, "true")], &[(INJECT, "false")], (true, DecisionReason::Label));
-        check("kube-system", &[(INJECT, "true")], &[], (false, DecisionReason::SystemNamespace));
+        let rules =
+            InjectionRules { policy: Some(InjectionPolicy::Disabled), never: Vec::new(), always: Vec::new() };
+        for (namespace, label, annotation, expected) in [
+            ("shop", Some(""), Some("true"), (false, DecisionReason::ByPolicy)),
+            ("shop", None, Some("true"), (true, DecisionReason::Annotation)),
+            ("shop", Some("true"), Some("false"), (true, DecisionReason::Label)),
+            ("kube-system", Some("true"), None, (false, DecisionReason::SystemNamespace)),
+        ] {
+            let texts = |text: Option<&str>| text.map_or(json!({}), |text| json!({INJECT: text}));
+            let mut pod = json!({"metadata": {"labels": texts(label), "annotations": texts(annotation)}});
+            for (system, expected) in [("linux", expected), ("windows", (false, DecisionReason::OtherSystem))]
+            {
+                pod["spec"]["os"]["name"] = system.into();
+                let decision = decide(namespace, &pod, &rules);
+                assert_eq!((decision.inject, decision.reason), expected, "{pod}");
+            }
+        }
     }
 }

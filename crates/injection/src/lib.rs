@@ -28,7 +28,6 @@ mod mesh_config;
 mod mount_path;
 mod namespaces;
 pub mod offline;
-pub mod overlap;
 pub mod patch;
 pub mod path;
 pub mod pipeline;

@@ -1,11 +1,15 @@
-//! Which of the API server's webhooks calls for a pod: Istio's four, by labels of the namespace and of the pod. At most one
-//! matches.
+//! Which of the API server's webhooks are called for a pod, by labels of the namespace and of the pod, and what the injectors
+//! behind them decide. Of Istio's four, at most one is called.
 
+use crate::admission::Namespace;
 use crate::configuration::selector;
-use crate::decision::{INJECT, LabelRequirement, LabelSelector, Operator, SYSTEM_NAMESPACES};
+use crate::decision::{
+    Decision, INJECT, InjectionRules, LabelRequirement, LabelSelector, Operator, SYSTEM_NAMESPACES, decide,
+};
+use crate::namespaces::texts;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The label that names a control plane.
@@ -92,17 +96,154 @@ impl fmt::Display for Miss<'_> {
     }
 }
 
+/// What the injector decides that counts for a pod, of those whose webhooks are called; `None` where none is called.
+pub fn judge<'a, T>(
+    webhooks: impl Iterator<Item = (T, &'a Webhook, &'a InjectionRules)>,
+    namespace: &Namespace,
+    pod: &Value,
+) -> Option<(T, Decision)> {
+    let labels = texts(pod, "labels");
+    let called = webhooks.filter(|(_, webhook, _)| webhook.matches(&namespace.labels, &labels));
+    let mut decided: Vec<_> =
+        called.map(|(one, _, rules)| (one, decide(&namespace.name, pod, rules))).collect();
+    // All of them are called, so that the pod is injected if one of them injects it.
+    let counting = decided.iter().position(|(_, decision)| decision.inject).unwrap_or(0);
+    (!decided.is_empty()).then(|| decided.swap_remove(counting))
+}
+
+/// Labels of a namespace and of a pod for which both are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPod {
+    pub namespace: BTreeMap<String, String>,
+    pub pod: BTreeMap<String, String>,
+}
+
+impl fmt::Display for SharedPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |labels: &BTreeMap<String, String>| match labels.is_empty() {
+            true => "without labels".to_owned(),
+            false => labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
+        };
+        write!(f, "a pod {} in a namespace {}", list(&self.pod), list(&self.namespace))
+    }
+}
+
+/// An example of a pod for which both are called; `None` if there can't be one.
+pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
+    Some(SharedPod {
+        namespace: labels(&one.namespace, &other.namespace)?,
+        pod: labels(&one.object, &other.object)?,
+    })
+}
+
+/// The label that the API server gives each namespace.
+const NAME: &str = "kubernetes.io/metadata.name";
+
+/// Labels that meet both selectors, as few as possible. Requirements of different labels don't depend on each other, so each
+/// label is decided for itself: absent, one of the values that are named, or one that is not named.
+fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String, String>> {
+    let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
+    for requirement in one.0.iter().chain(&other.0) {
+        by_key.entry(&requirement.key).or_default().push(requirement);
+    }
+    let mut found = BTreeMap::new();
+    for (key, requirements) in by_key {
+        let named: BTreeSet<&str> = requirements.iter().flat_map(|one| values(one)).collect();
+        let mut fresh = "any".to_owned();
+        while named.contains(fresh.as_str()) {
+            fresh.push_str("-x");
+        }
+        let absent = (key != NAME).then_some(None);
+        let candidates = absent.into_iter().chain(named.iter().copied().map(Some)).chain([Some(&*fresh)]);
+        let value = candidates.into_iter().find(|value| {
+            let labels: BTreeMap<String, String> =
+                value.iter().map(|value| (key.to_owned(), (*value).to_owned())).collect();
+            requirements.iter().all(|requirement| requirement.is_met(&labels))
+        })?;
+        found.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+    }
+    Some(found)
+}
+
+fn values(requirement: &LabelRequirement) -> impl Iterator<Item = &str> {
+    let values: &[String] = match &requirement.operator {
+        Operator::In(values) | Operator::NotIn(values) => values,
+        Operator::Exists | Operator::DoesNotExist => &[],
+    };
+    values.iter().map(String::as_str)
+}
+
+/// What a webhook calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookClient {
+    Service { namespace: String, name: String },
+    Url(String),
+}
+
+impl WebhookClient {
+    /// `None` where the webhook names neither, which the API server refuses.
+    pub fn of(webhook: &Value) -> Option<Self> {
+        let client = &webhook["clientConfig"];
+        let text = |field: &str| client["service"][field].as_str().map(str::to_owned);
+        match (text("namespace"), text("name")) {
+            (Some(namespace), Some(name)) => Some(Self::Service { namespace, name }),
+            _ => client["url"].as_str().map(|url| Self::Url(url.to_owned())),
+        }
+    }
+}
+
+/// Where Istio is, the default for a webhook that calls a URL.
+const ISTIO: &str = "istio-system";
+
+/// What identifies an injector, and names its ConfigMaps: its Service's namespace and name, and its revision.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InjectorIdentity {
+    pub namespace: String,
+    /// Empty where a webhook calls a URL.
+    pub service: String,
+    pub revision: String,
+}
+
+impl InjectorIdentity {
+    fn of(configuration: &Value, webhook: &Value) -> Self {
+        let revision = configuration["metadata"]["labels"][REVISION].as_str().unwrap_or("default").to_owned();
+        let (namespace, service) = match WebhookClient::of(webhook) {
+            Some(WebhookClient::Service { namespace, name }) => (namespace, name),
+            Some(WebhookClient::Url(_)) | None => (ISTIO.to_owned(), String::new()),
+        };
+        Self { namespace, service, revision }
+    }
+
+    /// The names that the ConfigMap with its config may have: its Service's, as ours, or Istio's.
+    pub fn config_maps(&self) -> impl Iterator<Item = String> + use<> {
+        let names = [self.service.clone(), self.with_revision("istio-sidecar-injector")];
+        names.into_iter().filter(|name| !name.is_empty())
+    }
+
+    /// The name of the ConfigMap with Istio's MeshConfig.
+    pub fn mesh_map(&self) -> String {
+        self.with_revision("istio")
+    }
+
+    fn with_revision(&self, name: &str) -> String {
+        if self.revision == "default" { name.to_owned() } else { format!("{name}-{}", self.revision) }
+    }
+}
+
 /// What follows the names of Istio's webhooks.
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
 /// The webhooks of a configuration as the API server has it that inject: those that are called for new pods, at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
-    read_each(configuration).map(|(_, webhook)| webhook).collect()
+    injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
 
-/// The same, each with what it was read from.
-pub(crate) fn read_each(configuration: &Value) -> impl Iterator<Item = (&Value, Webhook)> {
-    injecting(configuration).filter_map(|webhook| Some((webhook, of_value(configuration, webhook)?)))
+/// The same, each with what it calls and the injector there.
+pub fn read_each(configuration: &Value) -> impl Iterator<Item = (InjectorIdentity, WebhookClient, Webhook)> {
+    injecting(configuration).filter_map(|webhook| {
+        let identity = InjectorIdentity::of(configuration, webhook);
+        Some((identity, WebhookClient::of(webhook)?, of_value(configuration, webhook)?))
+    })
 }
 
 /// Those that are called for new pods at another path, such as linkerd's injector.
@@ -211,7 +352,7 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
             namespace: LabelSelector(vec![
                 none(INJECTION),
                 none(REVISION),
-                asks("kubernetes.io/metadata.name", Operator::NotIn(system)),
+                asks(NAME, Operator::NotIn(system)),
             ]),
             object: LabelSelector(vec![none(INJECT), none(REVISION)]),
         });
@@ -260,6 +401,11 @@ mod tests {
             }
         }
         assert_eq!(rows, 81);
+        for (at, one) in all.iter().enumerate() {
+            for (other_at, other) in all.iter().enumerate() {
+                assert_eq!(overlap(one, other).is_some(), at == other_at, "{} {}", one.name, other.name);
+            }
+        }
         let expected = BTreeMap::from([
             ("rev.namespace", 6),
             ("rev.object", 2),
@@ -362,5 +508,43 @@ mod tests {
         assert_eq!(names, ["namespace of c", "remote.example of c"]);
         let labels = BTreeMap::from([("istio-injection".to_owned(), "enabled".to_owned())]);
         assert!(found[0].matches(&labels, &BTreeMap::new()) && !found[0].matches(&BTreeMap::new(), &labels));
+    }
+
+    #[test]
+    fn a_shared_pod_is_shown_with_as_few_labels_as_possible() {
+        let asks = |operator| LabelRequirement { key: "k".to_owned(), operator };
+        let some = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        let requirements = [
+            (vec![], "without labels"),
+            (vec![asks(Operator::DoesNotExist)], "without labels"),
+            (vec![asks(Operator::NotIn(some(&["a"])))], "without labels"),
+            (vec![asks(Operator::Exists)], "k=any"),
+            (vec![asks(Operator::Exists), asks(Operator::NotIn(some(&["any", "b"])))], "k=any-x"),
+            (vec![asks(Operator::Exists), asks(Operator::NotIn(some(&["any", "any-x"])))], "k=any-x-x"),
+            (vec![asks(Operator::In(some(&["b", "c"])))], "k=b"),
+            (vec![asks(Operator::In(some(&["b", "c"]))), asks(Operator::NotIn(some(&["b"])))], "k=c"),
+        ];
+        let nothing = Webhook {
+            name: "a".into(),
+            namespace: LabelSelector::default(),
+            object: LabelSelector::default(),
+        };
+        for (asked, expected) in requirements {
+            let webhook = Webhook { object: LabelSelector(asked), ..nothing.clone() };
+            let shared = overlap(&webhook, &nothing).map(|shared| shared.to_string());
+            assert_eq!(shared, Some(format!("a pod {expected} in a namespace without labels")));
+        }
+        let one = |value: &str| LabelSelector(vec![asks(Operator::In(some(&[value])))]);
+        let [b, c] = ["b", "c"].map(|value| Webhook { namespace: one(value), ..nothing.clone() });
+        assert_eq!(overlap(&b, &c), None);
+        // A namespace always has the label of its name.
+        let name =
+            LabelRequirement { key: NAME.to_owned(), operator: Operator::NotIn(some(&["kube-system"])) };
+        let named = Webhook { namespace: LabelSelector(vec![name]), ..nothing.clone() };
+        let shared = overlap(&named, &nothing).map(|shared| shared.to_string());
+        assert_eq!(
+            shared.as_deref(),
+            Some("a pod without labels in a namespace kubernetes.io/metadata.name=any")
+        );
     }
 }

@@ -2,13 +2,14 @@
 //! what is not judged as comments, and the objects. A comment `says: ` has the option, the text and the remedy of a finding.
 //! `UPDATE_GOLDENS=1` writes the reports in `cluster_lint_reports.txt`.
 
+use diagnose::finding::FindingReport;
 use diagnose::plain;
 use injection::Namespaces;
 use injection::cluster_lint::{
-    ClusterFinding, ClusterFindings, ClusterObject, ClusterQuestion, RESOURCES, config_maps, lint_cluster,
-    report, sarif, text,
+    ClusterItem, ClusterLintReport, ClusterObject, ClusterQuestion, RESOURCES, config_maps, lint_cluster,
+    sarif, text,
 };
-use rules::finding::{Code, Finding, Level};
+use rules::finding::{Code, Level};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,27 +68,28 @@ fn objects(text: &str) -> Vec<ClusterObject> {
     ClusterObject::in_file("input.yaml", text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-fn lint(objects: &[ClusterObject]) -> ClusterFindings {
+fn lint(objects: &[ClusterObject]) -> ClusterLintReport {
     let namespaces = Namespaces::new("default", None, BTreeMap::new());
     lint_cluster(&ClusterQuestion { objects, namespaces, is_whole: false })
 }
 
-fn shown(found: &ClusterFinding) -> String {
+fn shown(found: &ClusterItem) -> String {
     let level = found.finding.level.name();
     let objects: Vec<String> =
-        found.objects.iter().map(|object| format!("{} ({})", object.name, object.pods)).collect();
+        found.objects.iter().map(|object| format!("{} ({})", object.object, object.pod_count)).collect();
     format!("{level} {} {}", found.finding.code, objects.join(", "))
 }
 
 /// What a finding says, in one line.
-fn told(found: &ClusterFinding) -> String {
-    let Finding { code, subject, text, remedy, .. } = &found.finding;
+fn told(found: &ClusterItem) -> String {
+    let FindingReport { code, subject, text, remedy, .. } = &found.finding;
+    let [subject, remedy] = [subject, remedy].map(|text| text.as_deref().unwrap_or_default());
     [format!("{code} {subject}"), text.clone(), format!("-> {remedy}")].join(" | ")
 }
 
 /// Notes about the limits of every mesh's rules are tested where they are made.
-fn counts(found: &&ClusterFinding) -> bool {
-    found.finding.level == Level::Warning || found.finding.code >= FIRST
+fn counts(found: &&ClusterItem) -> bool {
+    found.finding.level == Level::Warning || *found.finding.code >= *FIRST.name()
 }
 
 #[test]
@@ -148,7 +150,7 @@ fn lists_of_a_cluster_are_unpacked() {
         found.findings.iter().filter(counts).map(shown).collect::<Vec<_>>(),
         ["warning SI030 Pod shop/a (1)"]
     );
-    assert_eq!(report(&found).findings[0].objects[0].file, None);
+    assert_eq!(found.findings[0].objects[0].file, None);
     assert!(RESOURCES.iter().any(|needed| needed.name == "pods" && needed.is_namespaced));
     let maps = config_maps(&all).into_iter().map(|(namespace, name)| format!("{namespace}/{name}"));
     let expected = ["istio-system/istio-sidecar-injector", "istio-system/istiod"];
@@ -176,7 +178,7 @@ fn reported(case: &str) -> String {
     unselected.select(true, &[]);
     assert_eq!(unselected, found);
     found.select(false, &[]);
-    let data = serde_json::to_string_pretty(&report(&found)).expect("JSON");
+    let data = serde_json::to_string_pretty(&found).expect("JSON");
     format!("{all}--\n{}--\n{data}\n", plain(&text(&found, 80)))
 }
 
@@ -192,7 +194,7 @@ fn findings_of_allowed_codes_are_left_out() {
                {traffic.sidecar.istio.io/excludeOutboundPort: '80'}}\nspec: {containers: [{name: web}]}\n";
     let mut found = lint(&objects(&format!("{}{pod}", base())));
     found.select(false, &[FIRST]);
-    let codes: Vec<&str> = found.findings.iter().map(|one| one.finding.code.name()).collect();
+    let codes: Vec<&str> = found.findings.iter().map(|one| &*one.finding.code).collect();
     assert_eq!(codes, ["SI027"]);
 }
 
@@ -266,7 +268,7 @@ fn sarif_has_lines_and_fingerprints_that_stay_while_lines_move() {
     let log = |between: &str| {
         let found = lint(&objects(&format!("{base}---\n{between}{pod}")));
         let findings = found.findings.iter().filter(counts).cloned().collect();
-        results(&sarif(&ClusterFindings { findings, ..found }, "1.2.3"))
+        results(&sarif(&ClusterLintReport { findings, ..found }, "1.2.3"))
     };
     let (first, moved) = (log(""), log("# one\n# two\n"));
     let begins = base.lines().count() as u64 + 2;

@@ -4,7 +4,7 @@
 use injection::Configuration;
 use injection::configuration::{ConfigurationText, InboundPolicy, Native, PullPolicy, Texts};
 use injection::decision::InjectionPolicy;
-use mesh::sources::Wildcard;
+use mesh::Setting;
 use serde_json::json;
 
 fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, String> {
@@ -30,7 +30,7 @@ fn an_empty_configuration_has_istios_defaults() {
         assert_eq!((values.proxy.image.as_str(), values.init.image.as_str()), ("proxyv2", "proxyv2"));
         assert_eq!(values.ca_address, "istiod.istio-system.svc:15012");
         assert_eq!(values.proxy.status_port, Some(15020));
-        assert_eq!(values.proxy.capture.include_networks, Wildcard::All);
+        assert_eq!(values.proxy.capture[&Setting::ServiceCidr], "*");
         assert_eq!(values.proxy.resources["limits"]["memory"], "1024Mi");
         assert_eq!(values.proxy.startup_failures, Some(600));
         assert_eq!((values.native, values.cni.enabled), (Native::Auto, false));
@@ -56,10 +56,9 @@ fn values_are_typed_whether_json_or_yaml() {
     assert_eq!(values.pull_secrets, ["one"]);
     assert_eq!(values.proxy.status_port, None);
     assert_eq!(values.proxy.resources, json!({"limits": {"cpu": 2}}), "whoever gives resources gives all");
-    let Wildcard::Items(networks) = &values.proxy.capture.include_networks else { panic!("two networks") };
-    let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
-    assert_eq!(networks, ["10.1.2.3/8", "fd00::/8"], "host bits are kept");
-    assert_eq!(values.proxy.capture.exclude_inbound, [80]);
+    let capture = &values.proxy.capture;
+    assert_eq!(capture[&Setting::ServiceCidr], "10.1.2.3/8,fd00::/8", "host bits are kept");
+    assert_eq!(capture[&Setting::InboundPortsExclude], "80");
     assert_eq!(values.proxy.startup_failures, None);
     assert!(values.cni.enabled && values.cni.multus);
     assert_eq!(values.native, Native::Always);
@@ -67,7 +66,7 @@ fn values_are_typed_whether_json_or_yaml() {
     assert_eq!(values.raw["global"]["proxy"]["clusterDomain"], "cluster.local", "defaults are beneath");
     let old = "istio_cni: {enabled: true}\nglobal: {proxy: {excludeOutboundIPRanges: 10.0.0.0/8}}";
     let old = read_values(old).values;
-    assert!(old.cni.enabled && old.proxy.capture.exclude_networks.len() == 1);
+    assert!(old.cni.enabled && old.proxy.capture[&Setting::ServiceExcludeCidr] == "10.0.0.0/8");
 }
 
 #[test]

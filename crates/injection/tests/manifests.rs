@@ -6,29 +6,26 @@ use injection::manifests::{InstallOptions, Installation, files, kustomization, r
 use mesh::data::{Tree, yaml};
 use serde_json::Value;
 
-const PLAIN: InstallOptions<'static> = InstallOptions {
-    namespace: "mesh",
-    image: Some("example/injector:1"),
-    revision: "default",
-    tags: &[],
-    auto: false,
-    replicas: 2,
-    environment_labels: None,
-    operator: false,
-    allow_hosts: &[],
-    proxy_image: Some("example/proxy:1"),
-    init_image: None,
-    priority_class: None,
-    network_policy: false,
-    names_namespace: false,
-    istio_names: false,
-};
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn plain() -> InstallOptions {
+    InstallOptions {
+        namespace: "mesh".to_owned(),
+        image: text("example/injector:1"),
+        proxy_image: text("example/proxy:1"),
+        network_policy: false,
+        names_namespace: false,
+        ..InstallOptions::default()
+    }
+}
 
 fn block(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
 }
 
-fn shown(options: &InstallOptions<'_>) -> String {
+fn shown(options: InstallOptions) -> String {
     let target = Installation::read(options).unwrap_or_else(|problems| panic!("{problems}"));
     let files = files(&target);
     let mut shown = String::new();
@@ -50,34 +47,33 @@ fn shown(options: &InstallOptions<'_>) -> String {
 #[test]
 fn an_installation_is_what_its_file_tells() {
     let hosts = ["shop.example.com", "*.example.org"].map(|host| host.parse().expect("a host"));
-    let (tags, default) = (["stable".to_owned(), "default".to_owned()], ["default".to_owned()]);
     let everything = InstallOptions {
-        revision: "r1",
-        tags: &tags,
+        revision: "r1".to_owned(),
+        tags: vec!["stable".to_owned(), "default".to_owned()],
         auto: true,
         replicas: 1,
-        environment_labels: Some("virtual-env"),
+        environment_labels: text("virtual-env"),
         operator: true,
-        allow_hosts: &hosts,
-        init_image: Some("example/init:1"),
-        priority_class: Some("system-cluster-critical"),
+        allow_hosts: hosts.to_vec(),
+        init_image: text("example/init:1"),
+        priority_class: text("system-cluster-critical"),
         network_policy: true,
         names_namespace: true,
-        ..PLAIN
+        ..plain()
     };
     let in_istios_place = InstallOptions {
-        namespace: "default",
-        revision: "r1",
-        tags: &default,
-        environment_labels: Some("virtual-env,team-env"),
+        namespace: "default".to_owned(),
+        revision: "r1".to_owned(),
+        tags: vec!["default".to_owned()],
+        environment_labels: text("virtual-env,team-env"),
         names_namespace: true,
         istio_names: true,
-        ..PLAIN
+        ..plain()
     };
     for (name, options) in
-        [("plain", PLAIN), ("everything", everything), ("in-istios-place", in_istios_place)]
+        [("plain", plain()), ("everything", everything), ("in-istios-place", in_istios_place)]
     {
         let file = format!("{}/tests/manifests/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-        testkit::golden(file, &shown(&options));
+        testkit::golden(file, &shown(options));
     }
 }

@@ -7,9 +7,7 @@ use command_line::columns;
 use command_line::program::BAD_INPUT;
 use diagnose::lint::Code;
 use injection::Namespaces;
-use injection::cluster_lint::{
-    ClusterFindings, ClusterObject, ClusterQuestion, lint_cluster, report, sarif, text,
-};
+use injection::cluster_lint::{ClusterLintReport, ClusterObject, ClusterQuestion, lint_cluster, sarif, text};
 use mesh::{InputProblem, Problems};
 use std::{error::Error, process::ExitCode};
 
@@ -65,13 +63,13 @@ pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {
     let is_denied = flags.deny && found.has_warning();
     match flags.output {
         LintOutput::Text => output::print_styled(&text(&found, columns::of_terminal()))?,
-        LintOutput::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&report(&found))?))?,
+        LintOutput::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&found)?))?,
         LintOutput::Sarif => output::print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
     }
     Ok(ExitCode::from(if is_denied { DENIED } else { 0 }))
 }
 
-fn findings(flags: &LintFlags) -> Result<ClusterFindings, Problems> {
+fn findings(flags: &LintFlags) -> Result<ClusterLintReport, Problems> {
     let (files, unread) = flags.input.files();
     let mut problems: Vec<InputProblem> = unread;
     let namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {

@@ -1,5 +1,6 @@
 //! Puts what a service mesh needs into pods: as a webhook that the API server calls, or offline.
 
+mod api;
 mod arguments;
 mod authority;
 mod check;
@@ -8,14 +9,12 @@ mod environment;
 mod explain;
 mod inject;
 mod input;
-mod installed;
 mod lint;
 mod logging;
 mod manifests;
 mod output;
 #[cfg(test)]
 mod reference;
-mod replace;
 mod serve;
 mod sources;
 mod uninstall;

@@ -1,11 +1,10 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
 use crate::environment::HostFlags;
-use crate::output::{document, print, report};
-use crate::replace;
+use crate::output::{self, document, print, report};
 use clap::Args;
-use injection::manifests::{InstallOptions, Installation, ManifestFile, files, kustomization};
-use serde_json::{Value, json};
+use injection::manifests::{InstallOptions, Installation, ManifestFile, NAMESPACE, files, kustomization};
+use serde_json::Value;
 use std::{
     error::Error,
     fs, io,
@@ -13,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ManifestsFlags {
     /// Namespace of the injector
     #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
@@ -78,62 +77,51 @@ pub(crate) struct ManifestsFlags {
     force: bool,
 }
 
-/// The namespace of an installation, where no other is named.
-pub(crate) const NAMESPACE: &str = "sidecar-injector";
-
 #[derive(Debug)]
 enum ManifestsOutput {
-    Text(ManifestsFormat),
+    Text { is_json: bool },
     Folder(PathBuf),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum ManifestsFormat {
-    Yaml,
-    Json,
-}
-
 pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
-    let output = output(&flags.output)?;
-    if flags.force && matches!(output, ManifestsOutput::Text(_)) {
+    let output = chosen(&flags.output)?;
+    if flags.force && matches!(output, ManifestsOutput::Text { .. }) {
         return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
     }
-    let target = Installation::read(&InstallOptions {
-        namespace: &flags.namespace,
-        image: flags.image.as_deref(),
-        revision: &flags.revision,
-        tags: &flags.tags,
+    let (flags, force) = (flags.clone(), flags.force);
+    let target = Installation::read(InstallOptions {
+        namespace: flags.namespace,
+        image: flags.image,
+        revision: flags.revision,
+        tags: flags.tags,
         auto: flags.auto,
         replicas: flags.replicas,
-        environment_labels: flags.environment_tag.then_some(&*flags.environment_labels),
+        environment_labels: flags.environment_tag.then_some(flags.environment_labels),
         operator: flags.operator,
-        allow_hosts: &flags.hosts.allow_hosts,
-        proxy_image: flags.proxy_image.as_deref(),
-        init_image: flags.init_image.as_deref(),
-        priority_class: flags.priority_class.as_deref(),
+        allow_hosts: flags.hosts.allow_hosts,
+        proxy_image: flags.proxy_image,
+        init_image: flags.init_image,
+        priority_class: flags.priority_class,
         network_policy: !flags.no_network_policy,
         names_namespace: !flags.no_namespace,
         istio_names: flags.istio_names,
     })?;
     let files = files(&target);
     match output {
-        ManifestsOutput::Text(ManifestsFormat::Yaml) => {
-            print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?;
+        ManifestsOutput::Text { is_json } => {
+            let objects: Vec<Value> = files.into_iter().flat_map(|file| file.objects).collect();
+            print(&output::objects(&objects, is_json))?;
         }
-        ManifestsOutput::Text(ManifestsFormat::Json) => {
-            let items: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();
-            print(&format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": items })))?;
-        }
-        ManifestsOutput::Folder(folder) => write(&folder, &files, flags.force)?,
+        ManifestsOutput::Folder(folder) => write(&folder, &files, force)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn output(words: &[String]) -> Result<ManifestsOutput, String> {
+fn chosen(words: &[String]) -> Result<ManifestsOutput, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["yaml"] => Ok(ManifestsOutput::Text(ManifestsFormat::Yaml)),
-        ["json"] => Ok(ManifestsOutput::Text(ManifestsFormat::Json)),
+        ["yaml"] => Ok(ManifestsOutput::Text { is_json: false }),
+        ["json"] => Ok(ManifestsOutput::Text { is_json: true }),
         ["kustomize", folder] => Ok(ManifestsOutput::Folder(folder.into())),
         ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
         _ => Err(format!(
@@ -141,11 +129,6 @@ fn output(words: &[String]) -> Result<ManifestsOutput, String> {
             words.join(" ")
         )),
     }
-}
-
-/// A document for each object.
-fn text(file: &ManifestFile) -> String {
-    file.objects.iter().map(document).collect::<Vec<_>>().join("---\n")
 }
 
 fn count(text: &str) -> Result<u16, String> {
@@ -159,8 +142,10 @@ const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites 
 /// Writes the files and reports each. `kustomization.yaml` comes last: so it never names a file that is missing, even if
 /// writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
-    let mut texts: Vec<(PathBuf, String)> =
-        files.iter().map(|file| (folder.join(format!("{}.yaml", file.name)), text(file))).collect();
+    let mut texts: Vec<(PathBuf, String)> = files
+        .iter()
+        .map(|file| (folder.join(format!("{}.yaml", file.name)), output::objects(&file.objects, false)))
+        .collect();
     texts.push((folder.join("kustomization.yaml"), document(&kustomization(files))));
     let foreign: Vec<String> = texts
         .iter()
@@ -181,7 +166,7 @@ fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), Strin
     fs::create_dir_all(folder)
         .map_err(|error| format!("--output: {} can't be created: {error}", folder.display()))?;
     for (path, text) in texts {
-        replace::write(&path, &format!("{MARK}{text}")).map_err(|error| error.to_string())?;
+        output::replace(&path, &format!("{MARK}{text}")).map_err(|error| error.to_string())?;
         report(format_args!("wrote {}", path.display()));
     }
     Ok(())

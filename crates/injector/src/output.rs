@@ -1,14 +1,19 @@
-//! Standard output and standard error. A closed pipe is not a failure.
+//! Standard output and standard error, of which a closed pipe is not a failure; and files that are replaced at once, or not at
+//! all.
 
 use clap::ValueEnum;
 use command_line::columns;
 use diagnose::{Style, fold};
 use mesh::data::{Tree, yaml};
 use mesh::visible_lines;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fmt::Display,
+    fs,
     io::{self, Write},
+    path::Path,
+    process,
+    time::SystemTime,
 };
 
 /// The column under which a folded line of a message goes on.
@@ -76,4 +81,66 @@ fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
 /// An object as a document of YAML.
 pub(crate) fn document(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
+}
+
+/// Objects as documents of YAML, or as a List of JSON.
+pub(crate) fn objects(objects: &[Value], is_json: bool) -> String {
+    match is_json {
+        true => format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": objects })),
+        false => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
+    }
+}
+
+/// Writes a file: beside it first, then in its place, so that no reader sees a part of it. What is not a file, such as a
+/// pipe, is written to.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    written(path, text).map_err(|error| {
+        io::Error::new(error.kind(), format!("--output: {} can't be written: {error}", path.display()))
+    })
+}
+
+fn written(path: &Path, text: &str) -> io::Result<()> {
+    let (path, old) = match fs::metadata(path) {
+        // A pipe may have no other path than the given one: /dev/stdout leads to /proc/1/fd/pipe:[1], which does not exist.
+        Ok(old) if !old.is_file() => {
+            return fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
+        }
+        // What a link leads to is replaced, not the link.
+        Ok(old) => (fs::canonicalize(path)?, Some(old)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
+        Err(error) => return Err(error),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // In a container, each run has the same process id, and a killed one may have left its file.
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let beside = path.with_file_name(format!(".{name}.{}-{nanos}", process::id()));
+    let done = (|| {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
+        // Before it holds anything: the old file may be private.
+        if let Some(old) = old {
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)
+    })();
+    if done.is_err() {
+        // The first error is reported.
+        let _ = fs::remove_file(&beside);
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_killed_run_left_in_a_container_stopped_the_next_one() {
+        let folder = testkit::folder::Folder::new("replace");
+        folder.write(&format!(".out.yaml.{}", process::id()), "half");
+        let done = replace(&folder.join("out.yaml"), "whole");
+        let text = fs::read_to_string(folder.join("out.yaml")).unwrap_or_default();
+        assert_eq!((done.map_err(|error| error.to_string()), &*text), (Ok(()), "whole"));
+    }
 }

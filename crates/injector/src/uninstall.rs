@@ -1,11 +1,54 @@
 //! `uninstall`: prints what is to be deleted, in order, for `kubectl delete -f -`. It needs no cluster.
 
-use crate::installed::InstalledFlags;
-use crate::output::{document, print};
+use crate::output::{self, print};
 use clap::{Args, ValueEnum};
-use injection::manifests::removed;
-use serde_json::json;
+use injection::manifests::{InstallOptions, Installation, NAMESPACE, removed};
+use mesh::Problems;
 use std::{error::Error, process::ExitCode};
+
+/// An installation that is known by its names: what `check` and `uninstall` need of the flags of `manifests`.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct InstalledFlags {
+    /// Namespace of the injector
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
+    pub(crate) namespace: String,
+    /// Revision of the injector
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) revision: String,
+    /// Another name of the revision, as for manifests; repeatable
+    #[arg(long = "tag", value_name = "NAME")]
+    pub(crate) tags: Vec<String>,
+    /// The webhook configurations have istiod's names, as with manifests --istio-names
+    #[arg(long)]
+    pub(crate) istio_names: bool,
+}
+
+/// Images are no part of names.
+const ANY_IMAGE: &str = "any/image:1";
+
+impl InstalledFlags {
+    /// The installation with these names.
+    pub(crate) fn installation(
+        &self,
+        names_namespace: bool,
+        has_environment_tag: bool,
+        has_operator: bool,
+    ) -> Result<Installation, Problems> {
+        Installation::read(InstallOptions {
+            namespace: self.namespace.clone(),
+            image: Some(ANY_IMAGE.to_owned()),
+            revision: self.revision.clone(),
+            tags: self.tags.clone(),
+            environment_labels: has_environment_tag.then(|| "virtual-env".to_owned()),
+            operator: has_operator,
+            proxy_image: Some(ANY_IMAGE.to_owned()),
+            names_namespace,
+            istio_names: self.istio_names,
+            ..InstallOptions::default()
+        })
+    }
+}
 
 #[derive(Args, Debug)]
 pub(crate) struct UninstallFlags {
@@ -27,11 +70,6 @@ enum RemovalFormat {
 
 pub(crate) fn run(flags: &UninstallFlags) -> Result<ExitCode, Box<dyn Error>> {
     let objects = removed(&flags.installed.installation(flags.delete_namespace, false, false)?);
-    print(&match flags.output {
-        RemovalFormat::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
-        RemovalFormat::Json => {
-            format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": objects }))
-        }
-    })?;
+    print(&output::objects(&objects, matches!(flags.output, RemovalFormat::Json)))?;
     Ok(ExitCode::SUCCESS)
 }

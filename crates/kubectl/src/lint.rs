@@ -9,7 +9,7 @@ use crate::print::print;
 use command_line::columns;
 use injection::Namespaces;
 use injection::cluster_lint::{
-    ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, report, sarif, text,
+    ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, sarif, text,
 };
 
 pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFailure> {
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
     let is_denied = arguments.deny && found.has_warning();
     match arguments.output {
         LintForm::Text => print(&text(&found, columns::of_terminal()))?,
-        LintForm::Json => print(&format!("{:#}\n", serde_json::json!(report(&found))))?,
+        LintForm::Json => print(&format!("{:#}\n", serde_json::json!(found)))?,
         LintForm::Sarif => print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
     }
     Ok(if is_denied { CommandOutcome::Different } else { CommandOutcome::Done })

@@ -37,7 +37,7 @@ const OUTPUTS: &[Output] = &[
         commands: &["apply", "clean", "cni repair"],
         schema: schema::<change::ChangeReport>,
     },
-    Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport<'_>> },
+    Output { name: "cluster-lint", commands: &[], schema: versioned::<ClusterLintReport> },
     Output { name: "diff", commands: &["diff"], schema: schema::<DiffReport> },
     Output { name: "error", commands: &[], schema: schema::<report::ErrorReport> },
     Output { name: "explain", commands: &["explain"], schema: schema::<PacketReport> },

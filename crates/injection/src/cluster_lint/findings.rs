@@ -1,48 +1,67 @@
-//! Findings by what they say, each with all objects that it is about, worst first.
+//! Findings by what they say, each with all objects that it is about, worst first, as programs read them.
 
 use super::inventory::{DescribedPod, Inventory};
 use super::object::{ClusterObject, ObjectName, ObjectPlace};
+use diagnose::finding::FindingReport;
 use rules::finding::{Code, Finding, Level};
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// A finding about objects of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterFinding {
-    /// Its option and its remedy may be empty, where the text has them.
-    pub finding: Finding,
-    /// In the order of their names.
-    pub objects: Vec<ConcernedObject>,
-}
+/// The version of the form. A new field does not raise it; a removed one, or one with another meaning, does.
+const VERSION: u32 = 1;
 
-/// An object that a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConcernedObject {
-    /// The workload, where the finding is about its pods.
-    pub name: ObjectName,
-    /// How many existing pods of it are meant.
-    pub pods: usize,
-    /// Where it is written, or the first of its pods.
-    pub place: Option<ObjectPlace>,
-}
-
-/// The findings about a set of objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterFindings {
-    pub findings: Vec<ClusterFinding>,
-    /// What the objects were not enough to judge, and why, each in a sentence without its stop.
+/// The findings about the objects of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClusterLintReport {
+    /// The version of the format. It increases when a field is removed or changes its meaning.
+    pub version: u32,
+    /// The findings, worst first; notes are among them with `--notes` alone.
+    pub findings: Vec<ClusterItem>,
+    /// What the input was not enough to judge, and why.
     pub not_judged: Vec<String>,
-    /// How many pods and templates of pods were looked at.
-    pub pods: usize,
-    pub templates: usize,
+    /// The number of pods in the input.
+    pub pod_count: usize,
+    /// The number of workloads in the input.
+    pub workload_count: usize,
 }
 
-impl ClusterFindings {
+/// A finding, and what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClusterItem {
+    #[serde(flatten)]
+    pub finding: FindingReport,
+    /// The objects that the finding is about: workloads in place of their pods.
+    pub objects: Vec<ItemObject>,
+}
+
+/// An object of a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ItemObject {
+    /// Its kind, namespace and name.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub object: ObjectName,
+    /// The number of its existing pods that are meant.
+    pub pod_count: usize,
+    /// The file that holds it; null for an object of a cluster.
+    pub file: Option<String>,
+    /// Its first line in the file; null for an object of a cluster.
+    pub line: Option<usize>,
+    /// Its lines in the file.
+    #[serde(skip)]
+    pub(super) text: Arc<str>,
+}
+
+impl ClusterLintReport {
     /// Keeps warnings, and notes where they are wanted too, of all codes but these.
     pub fn select(&mut self, notes: bool, allowed: &[Code]) {
         self.findings.retain(|one| {
             let is_shown = notes || one.finding.level == Level::Warning;
-            is_shown && !allowed.contains(&one.finding.code)
+            is_shown && !allowed.iter().any(|code| one.finding.is(*code))
         });
     }
 
@@ -51,16 +70,16 @@ impl ClusterFindings {
     }
 }
 
-impl ClusterFinding {
+impl ClusterItem {
     /// How many existing pods it is about.
     pub fn pods(&self) -> usize {
-        self.objects.iter().map(|object| object.pods).sum()
+        self.objects.iter().map(|object| object.pod_count).sum()
     }
 
     /// Warnings first; among them what concerns every pod that is made, then by the number of pods and objects.
     fn rank(&self) -> (Level, bool, Reverse<usize>, Reverse<usize>) {
         let of_webhooks = [Code::RivalWebhooks, Code::WebhookServiceMissing, Code::WebhookUntrusted];
-        let concerns_all = of_webhooks.contains(&self.finding.code);
+        let concerns_all = of_webhooks.into_iter().any(|code| self.finding.is(code));
         (self.finding.level, !concerns_all, Reverse(self.pods()), Reverse(self.objects.len()))
     }
 }
@@ -68,9 +87,12 @@ impl ClusterFinding {
 /// Findings as they come.
 #[derive(Default)]
 pub(super) struct FindingGroups {
-    groups: BTreeMap<Finding, BTreeMap<ObjectName, ConcernedObject>>,
+    groups: BTreeMap<Finding, BTreeMap<ObjectName, GroupedObject>>,
     not_judged: BTreeMap<Unjudged, BTreeSet<String>>,
 }
+
+/// An object of a group: how many existing pods of it are meant, and where it is written, or the first of its pods.
+type GroupedObject = (usize, Option<ObjectPlace>);
 
 /// What can't be judged, and why. Each has the names of what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,15 +161,11 @@ impl FindingGroups {
 
     fn add(&mut self, finding: Finding, name: &ObjectName, place: Option<&ObjectPlace>, is_pod: bool) {
         let objects = self.groups.entry(finding).or_default();
-        let object = objects.entry(name.clone()).or_insert_with(|| ConcernedObject {
-            name: name.clone(),
-            pods: 0,
-            place: None,
-        });
-        object.pods += usize::from(is_pod);
+        let (pods, known) = objects.entry(name.clone()).or_default();
+        *pods += usize::from(is_pod);
         // Where the template of a workload is written, the change is made there.
-        if object.place.is_none() || !is_pod {
-            object.place = place.cloned().or(object.place.take());
+        if known.is_none() || !is_pod {
+            *known = place.cloned().or(known.take());
         }
     }
 
@@ -155,22 +173,30 @@ impl FindingGroups {
         self.not_judged.entry(why).or_default().insert(about.into());
     }
 
-    pub(super) fn finish(mut self, inventory: &Inventory<'_>) -> ClusterFindings {
+    pub(super) fn finish(mut self, inventory: &Inventory<'_>) -> ClusterLintReport {
         for problem in &inventory.unread {
             self.not_judged(Unjudged::Unread, problem);
         }
-        let group = |(finding, objects): (Finding, BTreeMap<_, ConcernedObject>)| ClusterFinding {
-            finding,
-            objects: objects.into_values().collect(),
+        let object = |(object, (pod_count, place)): (ObjectName, GroupedObject)| {
+            let (file, line, text) = match place {
+                Some(ObjectPlace { file, line, text }) => (Some(file.to_string()), Some(line), text),
+                None => (None, None, "".into()),
+            };
+            ItemObject { object, pod_count, file, line, text }
         };
-        let mut findings: Vec<ClusterFinding> = self.groups.into_iter().map(group).collect();
-        findings.sort_by_cached_key(ClusterFinding::rank);
-        let pods = inventory.pods.iter().filter(|pod| pod.is_pod).count();
-        ClusterFindings {
+        let group = |(finding, objects): (Finding, BTreeMap<_, _>)| ClusterItem {
+            finding: finding.into(),
+            objects: objects.into_iter().map(object).collect(),
+        };
+        let mut findings: Vec<ClusterItem> = self.groups.into_iter().map(group).collect();
+        findings.sort_by_cached_key(ClusterItem::rank);
+        let pod_count = inventory.pods.iter().filter(|pod| pod.is_pod).count();
+        ClusterLintReport {
+            version: VERSION,
             findings,
             not_judged: self.not_judged.iter().map(|(why, names)| why.sentence(names)).collect(),
-            pods,
-            templates: inventory.pods.len() - pods,
+            pod_count,
+            workload_count: inventory.pods.len() - pod_count,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Which pods a mesh is to have, and which of them lack their sidecar.
+//! Which pods a mesh is to have, which of them lack their sidecar, and which two meshes have.
 
 use super::findings::{FindingGroups, Unjudged};
 use super::injectors::Injectors;
 use super::inventory::{DescribedPod, Inventory};
-use crate::decision::{DecisionReason, INJECT, InjectionFacts, decide};
-use crate::webhook::{INJECTION, Miss, REVISION};
+use crate::decision::{DecisionReason, INJECT};
+use crate::webhook::{self, INJECTION, Miss, REVISION};
 use mesh::Mesh;
 use mesh::pod::{MeshSign, signs};
 use rules::finding::{Code, Finding};
@@ -42,26 +42,12 @@ pub(super) fn judge(
     if !pod.namespace.is_known && injectors.is_known && !inventory.is_whole {
         groups.not_judged(Unjudged::UnknownNamespace, &namespace.name);
     }
-    let spec = &pod.template["spec"];
-    let facts = InjectionFacts {
-        namespace: &namespace.name,
-        host_network: spec["hostNetwork"].as_bool().unwrap_or_default(),
-        system: spec["os"]["name"].as_str().unwrap_or_default(),
-        labels: &pod.labels,
-        annotations: &pod.annotations,
-    };
     let is_mirror = pod.annotations.contains_key(MIRROR);
     if found.has(Mesh::default()) || !found.is_known || is_mirror {
         return found;
     }
     let wish = wish(pod);
-    let decided: Vec<_> = injectors
-        .called(&namespace.labels, &pod.labels)
-        .map(|called| (called, decide(&facts, injectors.rules(called))))
-        .collect();
-    // All of them are called, so that the pod is injected if one of them injects it.
-    let injecting = decided.iter().find(|(_, decision)| decision.inject);
-    let Some((called, decision)) = injecting.or(decided.first()) else {
+    let Some((called, decision)) = webhook::judge(injectors.each(), namespace, pod.template) else {
         if let Some(wish) = wish.filter(|_| pod.is_running) {
             groups.about(unserved(&wish, pod, injectors), pod);
         }
@@ -195,5 +181,44 @@ fn remedy(reason: DecisionReason) -> &'static str {
         | DecisionReason::Annotation
         | DecisionReason::NeverSelected
         | DecisionReason::AlwaysSelected => "remove the label",
+    }
+}
+
+/// Reports a pod that has signs of two meshes.
+pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, groups: &mut FindingGroups) {
+    let [first, second, ..] = &membership.signs[..] else { return };
+    if !pod.is_running {
+        return;
+    }
+    let named = |sign: &MeshSign| format!("{} ({})", title(sign.mesh), sign.text);
+    let (text, remedy) = if (first.mesh, second.mesh) == (Mesh::Istio, Mesh::Ambient) {
+        (
+            format!(
+                "is in {} and has, or gets, {}: pods with a sidecar are excluded from ambient mode",
+                named(second),
+                named(first)
+            ),
+            "give the pod the label istio.io/dataplane-mode: none, or remove the sidecar",
+        )
+    } else {
+        let both = format!("{} and {}", named(first), named(second));
+        match first.is_present && second.is_present {
+            true => (format!("has {both}: the rules of both capture its traffic"), "remove one of them"),
+            false => (
+                format!("has, or gets, {both}: the rules of both would capture its traffic"),
+                "remove the label or annotation of one of them",
+            ),
+        }
+    };
+    groups.about(Finding::warning(Code::TwoMeshes, "", text, remedy), pod);
+}
+
+/// What a mesh puts into pods, in a sentence.
+fn title(mesh: Mesh) -> &'static str {
+    match mesh {
+        Mesh::Istio => "Istio's sidecar",
+        Mesh::Linkerd => "linkerd's sidecar",
+        Mesh::Kuma => "Kuma's sidecar",
+        Mesh::Ambient => "Istio's ambient mode",
     }
 }

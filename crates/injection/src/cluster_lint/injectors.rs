@@ -1,17 +1,15 @@
-//! The injectors of a cluster, by their webhooks and ConfigMaps: who is called for a pod, and by which rules it decides.
+//! The injectors of a cluster, by their webhooks and ConfigMaps: who is called for a pod, by which rules it decides, and which webhooks
+//! are called in vain, are not trusted, or inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
-use super::inventory::Inventory;
+use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::decision::{InjectionRules, Operator};
-use crate::webhook::{self, INJECTION, REVISION, Webhook};
+use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient, overlap};
 use mesh::Problems;
-use serde_json::Value;
+use rules::finding::{Code, Finding};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Where Istio is, the default for a webhook that calls a URL.
-const ISTIO: &str = "istio-system";
 
 /// The injectors, and whether webhooks are known at all.
 pub(super) struct Injectors<'a> {
@@ -30,73 +28,22 @@ pub(super) struct InjectorWebhook<'a> {
     rules: usize,
 }
 
-/// What a webhook calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WebhookClient {
-    Service { namespace: String, name: String },
-    Url(String),
-}
-
-impl WebhookClient {
-    /// `None` where it names neither, which the API server refuses.
-    pub(super) fn of(written: &Value) -> Option<Self> {
-        let client = &written["clientConfig"];
-        if let Some(url) = client["url"].as_str() {
-            return Some(Self::Url(url.to_owned()));
-        }
-        let text = |field: &str| client["service"][field].as_str().map(str::to_owned);
-        Some(Self::Service { namespace: text("namespace")?, name: text("name")? })
-    }
-}
-
-/// What identifies the ConfigMaps of an injector: its Service's namespace and name, and its revision.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct MapsIdentity {
-    namespace: String,
-    service: String,
-    revision: String,
-}
-
-impl MapsIdentity {
-    fn of(configuration: &Value, client: Option<&WebhookClient>) -> Self {
-        let revision = configuration["metadata"]["labels"][REVISION].as_str().unwrap_or("default").to_owned();
-        match client {
-            Some(WebhookClient::Service { namespace, name }) => {
-                Self { namespace: namespace.clone(), service: name.clone(), revision }
-            }
-            Some(WebhookClient::Url(_)) | None => {
-                Self { namespace: ISTIO.to_owned(), service: String::new(), revision }
-            }
-        }
-    }
-
-    /// The names that the ConfigMap of the injector may have: its Service's, as ours, or Istio's.
-    fn names(&self) -> [String; 2] {
-        let suffix = if self.revision == "default" { String::new() } else { format!("-{}", self.revision) };
-        [self.service.clone(), format!("istio-sidecar-injector{suffix}")]
-    }
-}
-
 /// The ConfigMaps that the injectors behind these MutatingWebhookConfigurations may go by: namespace and name of each. Others are
 /// not looked at.
 pub fn config_maps<'a>(
     configurations: impl IntoIterator<Item = &'a ClusterObject>,
 ) -> BTreeSet<(String, String)> {
-    let mut found = BTreeSet::new();
-    for configuration in configurations {
-        for (written, _) in webhook::read_each(&configuration.value) {
-            let identity = MapsIdentity::of(&configuration.value, WebhookClient::of(written).as_ref());
-            let names = identity.names().into_iter().filter(|name| !name.is_empty());
-            found.extend(names.map(|name| (identity.namespace.clone(), name)));
-        }
-    }
-    found
+    let each = configurations.into_iter().flat_map(|configuration| webhook::read_each(&configuration.value));
+    let named = each.flat_map(|(identity, ..)| {
+        identity.config_maps().map(move |name| (identity.namespace.clone(), name))
+    });
+    named.collect()
 }
 
 impl<'a> Injectors<'a> {
     pub(super) fn of(inventory: &Inventory<'a>, groups: &mut FindingGroups) -> Self {
         let mut rules = Vec::new();
-        let mut places: BTreeMap<MapsIdentity, usize> = BTreeMap::new();
+        let mut places: BTreeMap<InjectorIdentity, usize> = BTreeMap::new();
         let mut webhooks = Vec::new();
         for configuration in &inventory.webhooks {
             for name in webhook::conditional(&configuration.value) {
@@ -111,9 +58,7 @@ impl<'a> Injectors<'a> {
                     format!("webhook {name} of {}", configuration.meta("name")),
                 );
             }
-            for (written, webhook) in webhook::read_each(&configuration.value) {
-                let Some(client) = WebhookClient::of(written) else { continue };
-                let identity = MapsIdentity::of(&configuration.value, Some(&client));
+            for (identity, client, webhook) in webhook::read_each(&configuration.value) {
                 let at = *places.entry(identity.clone()).or_insert_with(|| {
                     rules.push(read_rules(&identity, inventory, groups));
                     rules.len() - 1
@@ -128,17 +73,9 @@ impl<'a> Injectors<'a> {
         Self { webhooks, rules, is_known }
     }
 
-    /// The webhooks that are called for a pod with these labels, in a namespace with those.
-    pub(super) fn called(
-        &self,
-        namespace: &BTreeMap<String, String>,
-        pod: &BTreeMap<String, String>,
-    ) -> impl Iterator<Item = &InjectorWebhook<'a>> {
-        self.webhooks.iter().filter(|known| known.webhook.matches(namespace, pod))
-    }
-
-    pub(super) fn rules(&self, webhook: &InjectorWebhook<'_>) -> &InjectionRules {
-        &self.rules[webhook.rules]
+    /// The webhooks, each with the rules by which its injector decides.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&InjectorWebhook<'a>, &Webhook, &InjectionRules)> {
+        self.webhooks.iter().map(|known| (known, &known.webhook, &self.rules[known.rules]))
     }
 
     /// The revisions and tags that selectors of webhooks name.
@@ -165,18 +102,18 @@ impl<'a> Injectors<'a> {
 
 /// The rules of an injector by its ConfigMaps; Istio's defaults where they are not known.
 fn read_rules(
-    identity: &MapsIdentity,
+    identity: &InjectorIdentity,
     inventory: &Inventory<'_>,
     groups: &mut FindingGroups,
 ) -> InjectionRules {
-    let found = identity.names().into_iter().find_map(|name| {
+    let found = identity.config_maps().find_map(|name| {
         let is_it =
             |map: &&&ClusterObject| map.meta("namespace") == identity.namespace && map.meta("name") == name;
         let map = inventory.config_maps.iter().find(is_it)?;
         Some((name, map.value["data"]["config"].as_str()?))
     });
     let Some((name, text)) = found else {
-        let MapsIdentity { namespace, service, revision } = identity;
+        let InjectorIdentity { namespace, service, revision } = identity;
         let whose = if service.is_empty() {
             format!("revision {revision}")
         } else {
@@ -194,6 +131,129 @@ fn read_rules(
             let first = problems.next().unwrap_or_default();
             groups.not_judged(Unjudged::BadConfiguration, first);
             Configuration::default().rules
+        }
+    }
+}
+
+/// Reports webhooks for pods that can't do what they are there for.
+pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
+    for configuration in &inventory.webhooks {
+        let mut untrusted = Vec::new();
+        let mut missing: BTreeMap<(String, bool), Vec<&str>> = BTreeMap::new();
+        for written in webhook::of_pods(&configuration.value) {
+            let name = webhook::short_name(written);
+            let Some(WebhookClient::Service { namespace, name: service }) = WebhookClient::of(written) else {
+                continue;
+            };
+            if written["clientConfig"]["caBundle"].as_str().unwrap_or_default().is_empty() {
+                untrusted.push(name);
+            }
+            if is_missing(&namespace, &service, inventory, groups) {
+                let refuses = written["failurePolicy"] != "Ignore";
+                missing.entry((format!("{namespace}/{service}"), refuses)).or_default().push(name);
+            }
+        }
+        for ((service, refuses), names) in missing {
+            groups.about_object(without_service(&service, refuses, &names), configuration, "");
+        }
+        if !untrusted.is_empty() && !is_filled_in(configuration) {
+            groups.about_object(without_bundle(configuration, &untrusted), configuration, "");
+        }
+    }
+    rivals(inventory, injectors, groups);
+}
+
+/// Whether a Service does not exist.
+fn is_missing(namespace: &str, name: &str, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
+    let services = inventory.services.get(namespace);
+    if services.is_none() && !inventory.is_whole {
+        groups.not_judged(Unjudged::WebhookService, format!("Service {namespace}/{name}"));
+        return false;
+    }
+    !services.into_iter().flatten().any(|service| service.meta("name") == name)
+}
+
+/// Webhooks by their names, with what one of them does, or several do.
+fn listed(names: &[&str], does: &str, several: &str) -> String {
+    let (noun, verb) = if names.len() == 1 { ("webhook", does) } else { ("webhooks", several) };
+    format!("{noun} {} {verb}", names.join(", "))
+}
+
+fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
+    let outcome = match refuses {
+        true => "with failurePolicy Fail, the API server refuses the pods that they select",
+        false => "with failurePolicy Ignore, pods are created without a sidecar",
+    };
+    Finding::warning(
+        Code::WebhookServiceMissing,
+        "clientConfig.service",
+        format!("Service {service} does not exist, which the {}: {outcome}", listed(names, "calls", "call")),
+        "install the injector, or delete the webhook configuration that it left",
+    )
+}
+
+/// Whether another program is known to fill in the bundle of a manifest.
+fn is_filled_in(configuration: &ClusterObject) -> bool {
+    let annotations = configuration.value["metadata"]["annotations"].as_object();
+    let mut names = annotations.into_iter().flatten().map(|(name, _)| name.as_str());
+    !configuration.is_of_cluster() && names.any(|name| name.starts_with("cert-manager.io/inject-"))
+}
+
+fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
+    let lacking = listed(names, "has", "have");
+    let text = format!("the {lacking} no caBundle, so that the API server does not trust the injector");
+    let option = "clientConfig.caBundle";
+    if configuration.is_of_cluster() {
+        let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
+        Finding::warning(Code::WebhookUntrusted, option, text, remedy)
+    } else {
+        let remedy = "none is needed where istiod, serve --self-signed or another program fills it in";
+        Finding::note(Code::WebhookUntrusted, option, text, remedy)
+    }
+}
+
+fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
+    let all = &injectors.webhooks;
+    for (at, first) in all.iter().enumerate() {
+        for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
+            if overlap(&first.webhook, &second.webhook).is_some() {
+                let finding = of_rivals(first, second, inventory);
+                for configuration in [first.configuration, second.configuration] {
+                    groups.about_object(finding.clone(), configuration, "");
+                }
+            }
+        }
+    }
+}
+
+/// The finding about two webhooks that call different injectors.
+fn of_rivals(
+    first: &InjectorWebhook<'_>,
+    second: &InjectorWebhook<'_>,
+    inventory: &Inventory<'_>,
+) -> Finding {
+    let is_called = |known: &InjectorWebhook<'_>, pod: &DescribedPod<'_>| {
+        known.webhook.matches(&pod.namespace.namespace.labels, &pod.labels)
+    };
+    let pods = inventory.pods.iter().filter(|pod| pod.namespace.is_known && pod.is_running);
+    let selected: BTreeSet<String> = (pods.filter(|pod| is_called(first, pod) && is_called(second, pod)))
+        .map(|pod| pod.workload.to_string())
+        .collect();
+    let [a, b] = [first, second].map(|known| &known.webhook.name);
+    let remedy = "give the injectors different revisions, or delete the configuration of one";
+    match (selected.first(), selected.len()) {
+        (Some(example), count) => {
+            let others = if count == 1 { String::new() } else { format!(" and {} more", count - 1) };
+            let text = format!(
+                "webhooks {a} and {b} call different injectors, and select the same pods: {example}{others}"
+            );
+            Finding::warning(Code::RivalWebhooks, "", text, remedy)
+        }
+        (None, _) => {
+            let text = format!(
+                "webhooks {a} and {b} call different injectors, and labels exist by which both select a pod; none of the input does"
+            );
+            Finding::note(Code::RivalWebhooks, "", text, remedy)
         }
     }
 }

@@ -4,11 +4,10 @@
 //!
 //! ```text
 //! objects            object, inventory     pods and templates with the workload behind them, namespaces, Services
-//! webhooks           injectors             who is called for which pods, and by which rules it decides
-//!                    injected, meshes      pods that lack a sidecar or have two
+//! webhooks           injectors             who is called for which pods, by which rules it decides, or in vain
+//!                    injected              pods that lack a sidecar or have two
 //!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
-//!                    webhooks              webhooks that are called in vain, or beside each other
-//! findings           findings, text, report, sarif    grouped, worst first
+//! findings           findings, report      grouped, worst first
 //! ```
 
 mod capture;
@@ -16,20 +15,14 @@ mod findings;
 mod injected;
 mod injectors;
 mod inventory;
-mod meshes;
 mod object;
 mod ports;
 mod report;
-mod sarif;
-mod text;
-mod webhooks;
 
-pub use findings::{ClusterFinding, ClusterFindings, ConcernedObject};
+pub use findings::{ClusterItem, ClusterLintReport, ItemObject};
 pub use injectors::config_maps;
 pub use object::{ClusterObject, ClusterQuestion, NeededResource, ObjectName, ObjectPlace, RESOURCES};
-pub use report::{ClusterItem, ClusterLintReport, ItemObject, report};
-pub use sarif::sarif;
-pub use text::text;
+pub use report::{sarif, text};
 
 use capture::Captures;
 use findings::FindingGroups;
@@ -37,19 +30,19 @@ use injectors::Injectors;
 use inventory::Inventory;
 
 /// All findings about the objects, notes included, worst first.
-pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterFindings {
+pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterLintReport {
     let mut groups = FindingGroups::default();
     let inventory = Inventory::of(question);
     let injectors = Injectors::of(&inventory, &mut groups);
     let mut captures = Captures::default();
     for pod in &inventory.pods {
         let membership = injected::judge(pod, &inventory, &injectors, &mut groups);
-        meshes::judge(pod, &membership, &mut groups);
+        injected::judge_meshes(pod, &membership, &mut groups);
         let capture = captures.judge(pod, &membership, &mut groups);
         if let Some(capture) = capture {
             ports::judge(pod, &capture, &inventory, &mut groups);
         }
     }
-    webhooks::judge(&inventory, &injectors, &mut groups);
+    injectors::judge(&inventory, &injectors, &mut groups);
     groups.finish(&inventory)
 }

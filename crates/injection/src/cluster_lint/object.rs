@@ -3,6 +3,7 @@
 use crate::namespaces::Namespaces;
 use mesh::pod::located;
 use mesh::{InputProblem, Problems};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -162,5 +163,11 @@ impl fmt::Display for ObjectName {
             "" => write!(f, "{} {}", self.kind, self.name),
             namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
         }
+    }
+}
+
+impl Serialize for ObjectName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }

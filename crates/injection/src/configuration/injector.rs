@@ -1,16 +1,13 @@
 //! The `config` of Istio's ConfigMap: who is injected, and by which templates.
 
 use super::selector;
-use crate::decision::{InjectionPolicy, InjectionRules, LabelSelector};
+use crate::configuration::Configuration;
+use crate::decision::{InjectionPolicy, LabelSelector};
 use crate::reader::DocumentReader;
-use crate::template::{BuiltIn, InjectionTemplate};
+use crate::template::InjectionTemplate;
 use mesh::settings::nearest;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
-use std::collections::BTreeMap;
-
-/// The template of pods that name none.
-const DEFAULT: &str = "sidecar";
 
 /// Keys that have a meaning. `template` exists for older programs and has no effect here.
 const KEYS: [&str; 8] = [
@@ -24,55 +21,27 @@ const KEYS: [&str; 8] = [
     "templates",
 ];
 
-pub(super) struct Injector {
-    pub(super) rules: InjectionRules,
-    pub(super) default_templates: Vec<String>,
-    pub(super) templates: BTreeMap<String, InjectionTemplate>,
-    pub(super) aliases: BTreeMap<String, Vec<String>>,
-    pub(super) injected_annotations: BTreeMap<String, String>,
-    pub(super) warnings: Vec<String>,
-}
-
-impl Injector {
-    /// What counts where there is no such text.
-    pub(super) fn absent() -> Self {
-        Self {
-            rules: InjectionRules {
-                policy: Some(InjectionPolicy::Enabled),
-                never: Vec::new(),
-                always: Vec::new(),
-            },
-            default_templates: vec![DEFAULT.to_owned()],
-            templates: BuiltIn::ALL
-                .map(|one| (one.name().to_owned(), InjectionTemplate::BuiltIn(one)))
-                .into(),
-            aliases: BTreeMap::new(),
-            injected_annotations: BTreeMap::new(),
-            warnings: Vec::new(),
-        }
-    }
-
-    /// Reads a tree; `name` is that of the text.
-    pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>) {
+impl Configuration {
+    /// Takes what a tree says, over the defaults; `name` is that of the text.
+    pub(super) fn take_config(&mut self, name: &str, given: &Value) -> Vec<InputProblem> {
         let mut fields = DocumentReader::of(name, given);
-        let mut read = Self::absent();
         for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
             if !KEYS.contains(&key.as_str()) {
                 let near = nearest(key, KEYS.into_iter());
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                read.warnings.push(format!("{name}: {key} is not one of its keys and has no effect{near}"));
+                self.warnings.push(format!("{name}: {key} is not one of its keys and has no effect{near}"));
             }
         }
-        read.rules.policy = read.policy(name, &mut fields);
-        read.rules.never = read.selectors(name, &mut fields, "neverInjectSelector");
-        read.rules.always = read.selectors(name, &mut fields, "alwaysInjectSelector");
-        read.injected_annotations = fields.named_texts("injectedAnnotations");
-        let unreadable = read.templates(name, &mut fields);
-        let of_names = read.names(name, &mut fields);
-        let mut problems = read.of_default_templates(unreadable);
+        self.rules.policy = self.policy(name, &mut fields);
+        self.rules.never = self.selectors(name, &mut fields, "neverInjectSelector");
+        self.rules.always = self.selectors(name, &mut fields, "alwaysInjectSelector");
+        self.injected_annotations = fields.named_texts("injectedAnnotations");
+        let unreadable = self.templates(name, &mut fields);
+        let of_names = self.names(name, &mut fields);
+        let mut problems = fields.finish();
+        problems.extend(self.of_default_templates(unreadable));
         problems.extend(of_names);
-        let fields = fields.finish();
-        (read, fields.into_iter().chain(problems).collect())
+        problems
     }
 
     /// With any other text Istio injects nothing.
@@ -130,7 +99,7 @@ impl Injector {
     fn of_default_templates(&mut self, unreadable: Vec<(String, bool, Problems)>) -> Vec<InputProblem> {
         let mut problems = Vec::new();
         for (key, is_text, found) in unreadable {
-            if is_text && !defaults(&self.default_templates, &self.aliases).contains(&key.as_str()) {
+            if is_text && !self.defaults().contains(&key.as_str()) {
                 let refusals =
                     found.0.iter().map(|problem| format!("{problem}; it refuses the pods that name it"));
                 self.warnings.extend(refusals);
@@ -180,12 +149,6 @@ impl Injector {
         }
         problems
     }
-}
-
-/// The templates of a pod that names none, with what aliases stand for.
-pub(super) fn defaults<'a>(names: &'a [String], aliases: &'a BTreeMap<String, Vec<String>>) -> Vec<&'a str> {
-    let members = |name: &'a String| aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
-    names.iter().flat_map(members).map(String::as_str).collect()
 }
 
 /// The members of an alias, whose name may hold dots.

@@ -2,18 +2,18 @@
 
 mod injector;
 pub(crate) mod selector;
-mod typos;
 
 pub use crate::mesh_config::{
-    CaptureValues, Cni, InboundPolicy, IstioValues, MeshConfig, Native, Network, ProxyInitValues,
-    ProxyReadinessProbe, ProxyValues, PullPolicy,
+    Cni, InboundPolicy, IstioValues, MeshConfig, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues,
+    PullPolicy,
 };
 
-use crate::decision::InjectionRules;
+use crate::decision::{InjectionPolicy, InjectionRules};
+use crate::mesh_config::{camel, defaults};
 use crate::reader;
-use crate::template::InjectionTemplate;
+use crate::template::{BuiltIn, InjectionTemplate};
 use ::mesh::{InputProblem, Problems};
-use injector::Injector;
+use mesh::settings::nearest_value;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -56,7 +56,22 @@ pub struct Configuration {
 impl Default for Configuration {
     /// Istio's defaults, and the built-in templates.
     fn default() -> Self {
-        Self::of(Injector::absent(), IstioValues::default(), MeshConfig::default(), Vec::new())
+        Self {
+            rules: InjectionRules {
+                policy: Some(InjectionPolicy::Enabled),
+                never: Vec::new(),
+                always: Vec::new(),
+            },
+            default_templates: vec!["sidecar".to_owned()],
+            templates: BuiltIn::ALL
+                .map(|one| (one.name().to_owned(), InjectionTemplate::BuiltIn(one)))
+                .into(),
+            aliases: BTreeMap::new(),
+            injected_annotations: BTreeMap::new(),
+            values: IstioValues::default(),
+            mesh: MeshConfig::default(),
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -78,45 +93,28 @@ impl Configuration {
             of(text?).map_err(|Problems(found)| problems.extend(found)).ok()
         };
         let (config, values, mesh) = (tree(texts.config), tree(texts.values), tree(texts.mesh));
-        let injector = match (texts.config, &config) {
-            (Some(text), Some(config)) => {
-                let (injector, found) = Injector::read(text.name, config);
-                problems.extend(found);
-                injector
-            }
-            // Of a text that can't be read, nothing but that is reported.
-            _ => Injector::absent(),
-        };
+        let mut read = Self::default();
+        // Of a text that can't be read, nothing but that is reported.
+        if let (Some(text), Some(config)) = (texts.config, &config) {
+            problems.extend(read.take_config(text.name, config));
+        }
         let empty = Value::Object(serde_json::Map::new());
         let [values, mesh] = [&values, &mesh].map(|tree| tree.as_ref().unwrap_or(&empty));
         let [values_name, mesh_name] = [(texts.values, "values"), (texts.mesh, "mesh")]
             .map(|(text, default)| text.map_or(default, |text| text.name));
-        let mut warnings = typos::of_values(values_name, values);
-        warnings.extend(typos::of_mesh(mesh_name, mesh));
-        let (values, found) = IstioValues::read(values_name, values);
-        problems.extend(found);
-        let (mesh, found, notes) = MeshConfig::read(mesh_name, mesh);
-        problems.extend(found);
-        warnings.extend(notes);
-        (Self::of(injector, values, mesh, warnings), problems)
+        read.warnings.extend(of_values(values_name, values));
+        read.warnings.extend(of_mesh(mesh_name, mesh));
+        let (values, of_values) = IstioValues::read(values_name, values);
+        let (mesh, of_mesh, notes) = MeshConfig::read(mesh_name, mesh);
+        problems.extend(of_values.into_iter().chain(of_mesh));
+        read.warnings.extend(notes);
+        (Self { values, mesh, ..read }, problems)
     }
 
     /// The templates of a pod that names none, with what aliases stand for.
     pub fn defaults(&self) -> Vec<&str> {
-        injector::defaults(&self.default_templates, &self.aliases)
-    }
-
-    fn of(injector: Injector, values: IstioValues, mesh: MeshConfig, warnings: Vec<String>) -> Self {
-        Self {
-            rules: injector.rules,
-            default_templates: injector.default_templates,
-            templates: injector.templates,
-            aliases: injector.aliases,
-            injected_annotations: injector.injected_annotations,
-            values,
-            mesh,
-            warnings: injector.warnings.into_iter().chain(warnings).collect(),
-        }
+        let members = |name| self.aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
+        self.default_templates.iter().flat_map(members).map(String::as_str).collect()
     }
 }
 
@@ -131,5 +129,90 @@ fn of(text: ConfigurationText<'_>) -> Result<Value, Problems> {
             Err(Problems(vec![InputProblem::of(text.name, problem)]))
         }
         _ => Ok(document),
+    }
+}
+
+/// Warnings about values; `name` is that of the text.
+fn of_values(name: &str, given: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    compare(name, "", given, &defaults::values(), &mut warnings);
+    warnings
+}
+
+/// Warnings about a MeshConfig. Its ProxyConfig is not looked at: all of that is known.
+fn of_mesh(name: &str, given: &Value) -> Vec<String> {
+    let mut known = defaults::mesh();
+    known["defaultConfig"] = Value::Null;
+    let mut warnings = Vec::new();
+    compare(name, "", &camel(given), &known, &mut warnings);
+    warnings
+}
+
+fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut Vec<String>) {
+    let (Value::Object(given), Value::Object(known)) = (given, known) else { return };
+    for (key, value) in given {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match known.get(key) {
+            // These are Kubernetes' fields, not Istio's settings.
+            Some(_) if key == "resources" => {}
+            Some(known) => compare(name, &path, value, known, warnings),
+            None => {
+                let names = known.keys().map(String::as_str);
+                let absent: Vec<&str> = names.filter(|name| !given.contains_key(*name)).collect();
+                let near = nearest_value(key, &absent);
+                warnings.extend(
+                    near.map(|near| format!("{name}: {path} is an unknown setting; did you mean {near}?")),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(warnings: &[String], expected: &[&str]) {
+        assert_eq!(warnings, expected);
+    }
+
+    #[test]
+    fn names_that_are_almost_known_are_reported() {
+        let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
+        let expected = [
+            "file: global.hubb is an unknown setting; did you mean hub?",
+            "file: global.proxy.imge is an unknown setting; did you mean image?",
+        ];
+        check(&of_values("file", &given), &expected);
+        let given = json!({"global": {"proxy": {"ancludeInboundPorts": "x"}}});
+        let nearest =
+            "file: global.proxy.ancludeInboundPorts is an unknown setting; did you mean includeInboundPorts?";
+        check(&of_values("file", &given), &[nearest]);
+        let globl = "file: globl is an unknown setting; did you mean global?";
+        check(&of_values("file", &json!({"globl": {}})), &[globl]);
+        let given = json!({"defaultConfg": {}, "root_namespac": "x"});
+        let expected = [
+            "file: defaultConfg is an unknown setting; did you mean defaultConfig?",
+            "file: rootNamespac is an unknown setting; did you mean rootNamespace?",
+        ];
+        check(&of_mesh("file", &given), &expected);
+    }
+
+    #[test]
+    fn what_is_known_to_others_is_not() {
+        let given = json!({
+            "defaultRevision": "", "revisionTags": [], "experimental": {}, "ownerName": "", "profile": "demo",
+            "global": {"configValidation": true, "istiod": {}, "jwtPolicy": "", "networkPolicy": {}, "platform": "",
+                "omitSidecarInjectorConfigMap": false, "tracer": {}, "waypoint": {}, "remotePilotAddress": "",
+                "proxy": {"autoInject": "enabled", "enableCoreDump": false, "seccompProfile": {"type": "x"},
+                    "resources": {"limit": {}}}},
+            "pilot": {"env": {"EN": "1"}, "tag": "", "hub": "", "cpu": {}, "cni": {"enabled": false}},
+            "guard": {"image": "x"},
+        });
+        check(&of_values("file", &given), &[]);
+        let given = json!({"accessLogFile": "", "enableAutoMtls": true, "ingressSelector": "", "trustDomainAliases": [],
+            "tcpKeepalive": {}, "proxyHttpPort": 0, "extensionProviders": [], "defaultProviders": {}, "ca": {}});
+        check(&of_mesh("file", &given), &[]);
     }
 }

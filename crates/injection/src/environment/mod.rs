@@ -5,25 +5,20 @@
 //!
 //! ```text
 //! VirtualEnvironment      resource  the header and the label of environments, checked
-//! Services, workloads     inventory what there is
+//! Services, workloads     inventory what there is, and which hosts a Service may route
 //!                         suggestions  labels, annotations and kinds that are nearly known ones
 //!                         rule      what a Service adds to each of its routes
-//!                         hosts     which hosts a Service may route
 //!                         routes    the plan: the objects that should exist, and warnings
-//!                         filter    the one that makes sidecars add the header
 //! existing objects        existing  which of them are managed here
 //!                         changes   the writes, in an order in which no request is lost
 //!                         conditions  which VirtualEnvironment acts, and the status of each
 //!                         table     the plan for people
 //! ```
 
-pub mod access;
 pub mod changes;
 pub mod conditions;
 pub mod crd;
 pub mod existing;
-pub mod filter;
-pub mod hosts;
 pub mod inventory;
 pub mod resource;
 pub mod routes;

@@ -1,24 +1,21 @@
 //! Why a pod has a proxy, or has none: which webhook is called for it, who decides, and what is put into it.
 
-mod explained;
 mod remedy;
 mod security;
 mod text;
 
-pub use explained::{
-    AddedContainer, CaptureInitContainer, Explained, ExplainedDecision, InjectionVerdict, WebhookMatch,
-};
 pub use text::{command, text};
 
-use crate::admission::{AdmissionContext, Workload};
+use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
-use crate::decision::{Decision, DecisionReason, InjectionFacts, decide};
+use crate::decision::{DecisionReason, decide};
 use crate::namespaces::{Namespaces, texts};
-use crate::offline::{as_texts, is_reported};
+use crate::offline::{as_texts, is_reported, workload};
 use crate::pipeline::{Injected, InjectionOutcome, STATUS, inject};
-use crate::webhook::{Webhook, webhooks};
+use crate::webhook::{Webhook, judge, webhooks};
 use mesh::pod::{Document, ENFORCE, Holder, Standard, holders};
 use mesh::{InputProblem, Problems};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
@@ -45,6 +42,88 @@ impl DeployedInjector {
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
     }
+}
+
+/// The explanation of an object that describes pods.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// Kind, namespace and name.
+    pub title: String,
+    /// The name of its manifest.
+    pub file: String,
+    pub document: usize,
+    pub namespace: String,
+    pub verdict: InjectionVerdict,
+    /// Why, in a sentence without its end.
+    pub because: String,
+    /// Each webhook, and what keeps it from being called.
+    pub webhooks: Vec<WebhookMatch>,
+    /// Of the webhook that is called; where none is, what the first one would decide.
+    pub decision: ExplainedDecision,
+    /// The init container that sets the rules or checks them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<CaptureInitContainer>,
+    /// Containers that the pod gets beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<AddedContainer>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// What was taken for granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<String>,
+    /// What would have it injected, each on its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<String>,
+    #[serde(skip)]
+    pub injected: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InjectionVerdict {
+    Injected,
+    /// No webhook is called.
+    NotCalled,
+    /// One is called, and lets the pod through as it is.
+    #[serde(rename = "left-alone")]
+    Skipped,
+    /// One is called, and refuses the pod: it can't be made.
+    Refused,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct WebhookMatch {
+    pub name: String,
+    /// False for all where the API server can't read the pod.
+    pub called: bool,
+    /// What it asks that isn't so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misses: Vec<String>,
+}
+
+/// What a webhook decides about the pod, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedDecision {
+    pub inject: bool,
+    pub because: String,
+}
+
+/// An init container about capture.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaptureInitContainer {
+    pub name: String,
+    pub arguments: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct AddedContainer {
+    pub name: String,
+    pub image: String,
+    /// `containers` or `initContainers`.
+    pub place: &'static str,
 }
 
 /// Explains each object of the manifests that describes pods. Where no injector is called, the explanation is what the
@@ -109,15 +188,9 @@ impl<'a> AdmissionSubject<'a> {
     fn of(question: &InjectionQuestion<'_>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
         let namespace = namespaces.of(&holder.namespace);
         let known = namespaces.knows_labels_of(&namespace.name);
-        let workload = (holder.kind != "Pod").then(|| Workload {
-            api_version: holder.api_version.clone(),
-            kind: holder.kind.clone(),
-            name: holder.name.clone(),
-            namespace: namespace.name.clone(),
-        });
         let admission = AdmissionContext {
+            workload: workload(holder, &namespace.name),
             namespace,
-            workload,
             native_sidecars: question.native_sidecars,
             ..AdmissionContext::default()
         };
@@ -138,26 +211,24 @@ impl<'a> AdmissionSubject<'a> {
         // A value that is not a string is a problem already. As a string it shows the intention.
         let corrected = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
         let pod = corrected.as_ref().unwrap_or(pod);
-        let (labels, annotations) = (texts(pod, "labels"), texts(pod, "annotations"));
+        let labels = texts(pod, "labels");
         let namespace = &self.admission.namespace;
-        let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
-        let system = pod.pointer("/spec/os/name").and_then(Value::as_str).unwrap_or_default();
-        let facts = InjectionFacts {
-            namespace: &namespace.name,
-            host_network,
-            system,
-            labels: &labels,
-            annotations: &annotations,
-        };
         let all: Vec<(&DeployedInjector, &Webhook)> = injectors
             .iter()
             .flat_map(|injector| injector.webhooks.iter().map(move |webhook| (injector, webhook)))
             .collect();
         let misses: Vec<_> =
             all.iter().map(|(_, webhook)| webhook.misses(&namespace.labels, &labels)).collect();
-        let called = all.iter().find(|(_, webhook)| webhook.matches(&namespace.labels, &labels));
+        let candidates = all
+            .iter()
+            .map(|(injector, webhook)| ((*injector, *webhook), *webhook, &injector.configuration.rules));
+        let judged = judge(candidates, namespace, pod);
+        // Where no webhook is called, what the first injector would decide.
+        let (called, decision) = judged.map_or_else(
+            || (None, decide(&namespace.name, pod, &injectors[0].configuration.rules)),
+            |(called, decision)| (Some(called), decision),
+        );
         let configuration = &called.map_or(&injectors[0], |(injector, _)| injector).configuration;
-        let decision = decide(&facts, &configuration.rules);
         let mut revisions: Vec<&str> = injectors.iter().map(|injector| &*injector.revision).collect();
         revisions.dedup();
         let mut explained = Explained {
@@ -177,7 +248,7 @@ impl<'a> AdmissionSubject<'a> {
             decision: ExplainedDecision { inject: decision.inject, because: because(decision.reason) },
             init: None,
             added: Vec::new(),
-            warnings: decision.warning.iter().cloned().collect(),
+            warnings: decision.warning("would be").into_iter().collect(),
             problems: Vec::new(),
             assumptions: self.assumptions(),
             remedies: Vec::new(),
@@ -193,7 +264,7 @@ impl<'a> AdmissionSubject<'a> {
                 explained.webhooks.iter_mut().for_each(|webhook| webhook.called = false);
             }
             Some((_, webhook)) => {
-                self.called(webhook, &decision, document, pod, configuration, &mut explained);
+                self.called(webhook, document, pod, configuration, &mut explained);
             }
             None => {
                 explained.problems = match inject(pod, &self.admission, configuration) {
@@ -209,14 +280,12 @@ impl<'a> AdmissionSubject<'a> {
     fn called(
         &self,
         webhook: &Webhook,
-        decision: &Decision,
         document: &Document,
         pod: &Value,
         configuration: &Configuration,
         explained: &mut Explained,
     ) {
         let is_called = format!("webhook {} is called, and", webhook.name);
-        explained.because = format!("{is_called} {}", because(decision.reason));
         match inject(pod, &self.admission, configuration) {
             Err(Problems(problems)) => {
                 explained.verdict = InjectionVerdict::Refused;
@@ -226,10 +295,12 @@ impl<'a> AdmissionSubject<'a> {
             Ok(InjectionOutcome::Skipped(decision)) => {
                 explained.verdict = InjectionVerdict::Skipped;
                 explained.because = format!("{is_called} {}", because(decision.reason));
+                explained.warnings = decision.warning("is").into_iter().collect();
                 explained.remedies = remedy::of_decision(&decision);
             }
             Ok(InjectionOutcome::Injected(injected)) => {
                 explained.verdict = InjectionVerdict::Injected;
+                explained.because = format!("{is_called} {}", because(injected.decision.reason));
                 self.injected(*injected, document, pod, explained);
                 self.secured(&is_called, explained);
             }
@@ -268,11 +339,7 @@ impl<'a> AdmissionSubject<'a> {
 
     fn injected(&self, injected: Injected, document: &Document, pod: &Value, explained: &mut Explained) {
         let Injected { pod: after, warnings, .. } = injected;
-        for warning in warnings {
-            if !explained.warnings.contains(&warning) {
-                explained.warnings.push(warning);
-            }
-        }
+        explained.warnings = warnings;
         // What an earlier injection put in is put in again.
         let earlier = of_earlier_injection(pod);
         let before: Vec<&str> = ["containers", "initContainers"]

@@ -193,7 +193,7 @@ mod tests {
             (DecisionReason::AlwaysSelected, vec![yes]),
             (DecisionReason::ByPolicy, vec![yes, "set policy in the injector's config to enabled"]),
         ] {
-            let decision = |inject| Decision { inject, reason, warning: None };
+            let decision = |inject| Decision { inject, reason, unclear: None };
             assert_eq!(of_decision(&decision(false)), expected);
             assert_eq!(of_decision(&decision(true)), [""; 0], "{reason:?}");
         }
@@ -211,7 +211,7 @@ mod tests {
         let miss = |requirement| Miss { bearer: Bearer::Pod, requirement, found: None };
         let lines = |reason, misses: &[Vec<Miss<'_>>], revision: &str| {
             let inject = reason != DecisionReason::OtherSystem;
-            let decision = Decision { inject, reason, warning: None };
+            let decision = Decision { inject, reason, unclear: None };
             of_misses(&decision, misses, &namespace(revision), &["blue"])
         };
         let both = [vec![miss(&a), miss(&b)]];
@@ -228,7 +228,7 @@ mod tests {
         // A disabled policy would have a webhook that is called skip the pod.
         let values = Operator::In(vec!["true".to_owned()]);
         let asks = LabelRequirement { key: INJECT.to_owned(), operator: values };
-        let decision = Decision { inject: false, reason: by_policy, warning: None };
+        let decision = Decision { inject: false, reason: by_policy, unclear: None };
         let of_inject = Miss { bearer: Bearer::Pod, requirement: &asks, found: None };
         let skipped = [vec![miss(&a)], vec![of_inject]];
         let give = "give the pod the label sidecar.istio.io/inject: \"true\"";

@@ -1,29 +1,31 @@
 //! What is to be installed: words understood once, all problems at once.
 
-use super::images;
 use crate::decision::SYSTEM_NAMESPACES;
-use crate::environment::{hosts::AllowedHost, tag};
+use crate::environment::{inventory::AllowedHost, tag};
 use crate::syntax::is_domain;
 use mesh::{InputProblem, Problems};
+use std::ops::Deref;
 
 /// The options, by the names of the flags.
-#[derive(Clone, Copy, Debug)]
-pub struct InstallOptions<'a> {
-    pub namespace: &'a str,
-    pub image: Option<&'a str>,
-    pub revision: &'a str,
-    pub tags: &'a [String],
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallOptions {
+    pub namespace: String,
+    pub image: Option<String>,
+    pub revision: String,
+    /// Other names by which namespaces and pods may ask for this revision.
+    pub tags: Vec<String>,
+    /// Pods of namespaces that say nothing are injected, too.
     pub auto: bool,
     pub replicas: u16,
     /// The list after `--environment-labels`, if the environment's tag is enabled.
-    pub environment_labels: Option<&'a str>,
+    pub environment_labels: Option<String>,
     pub operator: bool,
     /// Hosts that the operator lets Services of any namespace route.
-    pub allow_hosts: &'a [AllowedHost],
-    pub proxy_image: Option<&'a str>,
-    pub init_image: Option<&'a str>,
+    pub allow_hosts: Vec<AllowedHost>,
+    pub proxy_image: Option<String>,
+    pub init_image: Option<String>,
     /// The PriorityClass of its pods.
-    pub priority_class: Option<&'a str>,
+    pub priority_class: Option<String>,
     /// Its pods have a NetworkPolicy.
     pub network_policy: bool,
     /// The Namespace itself is among the objects, unless every cluster has it.
@@ -32,28 +34,50 @@ pub struct InstallOptions<'a> {
     pub istio_names: bool,
 }
 
+impl Default for InstallOptions {
+    /// Without the images, which are required.
+    fn default() -> Self {
+        Self {
+            namespace: NAMESPACE.to_owned(),
+            image: None,
+            revision: DEFAULT.to_owned(),
+            tags: Vec::new(),
+            auto: false,
+            replicas: 2,
+            environment_labels: None,
+            operator: false,
+            allow_hosts: Vec::new(),
+            proxy_image: None,
+            init_image: None,
+            priority_class: None,
+            network_policy: true,
+            names_namespace: true,
+            istio_names: false,
+        }
+    }
+}
+
 /// An installation; nothing in it can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
-    pub(super) namespace: String,
+    pub(super) options: InstallOptions,
     pub(super) image: String,
-    pub(super) revision: String,
-    /// Other names by which namespaces and pods may ask for this revision.
-    pub(super) tags: Vec<String>,
-    /// Pods of namespaces that say nothing are injected, too.
-    pub(super) auto: bool,
-    pub(super) replicas: u16,
-    /// The labels that name a pod's environment; empty where that is not enabled.
-    pub(super) environment_labels: Vec<String>,
-    pub(super) operator: bool,
-    pub(super) allow_hosts: Vec<AllowedHost>,
     pub(super) proxy_image: String,
     pub(super) init_image: String,
-    pub(super) priority_class: Option<String>,
-    pub(super) network_policy: bool,
-    pub(super) names_namespace: bool,
-    pub(super) istio_names: bool,
+    /// The labels that name a pod's environment; empty where that is not enabled.
+    pub(super) environment_labels: Vec<String>,
 }
+
+impl Deref for Installation {
+    type Target = InstallOptions;
+
+    fn deref(&self) -> &InstallOptions {
+        &self.options
+    }
+}
+
+/// The namespace of an installation, where no other is named.
+pub const NAMESPACE: &str = "sidecar-injector";
 
 /// The beginning of a revision that would make the name of another installation's object: the operator's, or a tag's.
 fn taken(revision: &str) -> Option<&'static str> {
@@ -74,34 +98,34 @@ impl Installation {
     ///
     /// # Errors
     /// Every problem in it.
-    pub fn read(options: &InstallOptions<'_>) -> Result<Self, Problems> {
+    pub fn read(mut options: InstallOptions) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let mut name = |flag: &str, text: &str, most: usize| {
             problems.extend(label(text, most).err().map(|fault| InputProblem::with_item(flag, text, fault)));
         };
         // A revision becomes part of names of Services, which have 63 characters at most.
-        name("--namespace", options.namespace, 63);
-        name("--revision", options.revision, MAX_REVISION);
-        for tag in options.tags {
+        name("--namespace", &options.namespace, 63);
+        name("--revision", &options.revision, MAX_REVISION);
+        for tag in &options.tags {
             name("--tag", tag, 63);
         }
-        if let Some(class) = options.priority_class.filter(|class| !is_domain(class)) {
+        if let Some(class) = options.priority_class.as_ref().filter(|class| !is_domain(class)) {
             let text = "is not the name of a PriorityClass; expected one such as system-cluster-critical";
             problems.push(InputProblem::with_item("--priority-class", class, text));
         }
-        if let Some(word) = taken(options.revision) {
+        if let Some(word) = taken(&options.revision) {
             let text = format!(
                 "would take names of other objects (sidecar-injector-{word}..); choose a name that does not begin with {word}"
             );
-            problems.push(InputProblem::with_item("--revision", options.revision, text));
+            problems.push(InputProblem::with_item("--revision", &options.revision, text));
         }
-        problems.extend(images::problems(options));
+        problems.extend(images(&options));
         if options.replicas == 0 {
             problems
                 .push(InputProblem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
         }
         for (at, tag) in options.tags.iter().enumerate() {
-            if tag == options.revision || options.tags[..at].contains(tag) {
+            if *tag == options.revision || options.tags[..at].contains(tag) {
                 let text = "is named already, and two webhooks would be called; name each once";
                 problems.push(InputProblem::with_item("--tag", tag, text));
             }
@@ -114,27 +138,21 @@ impl Installation {
         if !options.allow_hosts.is_empty() && !options.operator {
             problems.push(InputProblem::of("--allow-hosts", "is for the operator; add --operator"));
         }
-        let labels = options.environment_labels.map(|text| tag::labels("--environment-labels", text));
+        let labels =
+            options.environment_labels.as_ref().map(|text| tag::labels("--environment-labels", text));
         let labels = labels.transpose().map_err(|Problems(others)| problems.extend(others));
-        let (Some(image), Some(proxy_image), []) = (options.image, options.proxy_image, &problems[..]) else {
+        let (Some(image), Some(proxy_image), []) =
+            (options.image.clone(), options.proxy_image.clone(), &problems[..])
+        else {
             return Err(Problems(problems));
         };
+        options.names_namespace &= !is_of_every_cluster(&options.namespace);
         Ok(Self {
-            namespace: options.namespace.to_owned(),
-            image: image.to_owned(),
-            revision: options.revision.to_owned(),
-            tags: options.tags.to_vec(),
-            auto: options.auto,
-            replicas: options.replicas,
+            image,
+            init_image: options.init_image.clone().unwrap_or_else(|| proxy_image.clone()),
+            proxy_image,
             environment_labels: labels.ok().flatten().unwrap_or_default(),
-            operator: options.operator,
-            allow_hosts: options.allow_hosts.to_vec(),
-            proxy_image: proxy_image.to_owned(),
-            init_image: options.init_image.unwrap_or(proxy_image).to_owned(),
-            priority_class: options.priority_class.map(str::to_owned),
-            network_policy: options.network_policy,
-            names_namespace: options.names_namespace && !is_of_every_cluster(options.namespace),
-            istio_names: options.istio_names,
+            options,
         })
     }
 
@@ -166,49 +184,83 @@ pub fn label(text: &str, most: usize) -> Result<(), String> {
     if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
+/// What is wrong with the images of the options: they have to be complete, and pinned. Under a tag that moves, pods of one
+/// Deployment would run different programs, and a proxy could be newer than its control plane.
+fn images(options: &InstallOptions) -> Vec<InputProblem> {
+    let injector = "registry.example/sidecar-injector:0.1.0";
+    let proxy = "istio/proxyv2:1.31.0, the version of the control plane";
+    let mut problems = Vec::new();
+    for (flag, image, example, is_required) in [
+        ("--image", &options.image, injector, true),
+        ("--proxy-image", &options.proxy_image, proxy, true),
+        ("--init-image", &options.init_image, "registry.example/sidecar-init:0.1.0", false),
+    ] {
+        if let Some(image) = image {
+            let text = fault(image, flag != "--image");
+            let text = text.map(|text| format!("{text}; expected a name such as {example}"));
+            problems.extend(text.map(|text| InputProblem::with_item(flag, image, text)));
+        } else if is_required {
+            let text = format!("is missing; expected an image with a tag or a digest, such as {example}");
+            problems.push(InputProblem::of(flag, text));
+        }
+    }
+    problems
+}
+
+fn fault(image: &str, of_pods: bool) -> Option<&'static str> {
+    if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Some("is not an image");
+    }
+    if of_pods && !image.contains('/') {
+        return Some("has no slash, so it would be sought in the hub of the values");
+    }
+    if let Some((_, digest)) = image.split_once('@') {
+        // The algorithms and forms of OCI's go-digest; container runtimes refuse any other.
+        let is_digest = digest.split_once(':').is_some_and(|(algorithm, hash)| {
+            matches!((algorithm, hash.len()), ("sha256", 64) | ("sha384", 96) | ("sha512", 128))
+                && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        });
+        return (!is_digest).then_some(
+            "has a digest that is not one, such as sha256: and 64 hexadecimal digits in small letters",
+        );
+    }
+    // A colon before the last slash precedes the port of a registry.
+    let last = image.rsplit('/').next().unwrap_or_default();
+    match last.split_once(':') {
+        None => Some("has neither tag nor digest, which means the tag latest"),
+        Some((_, "")) => Some("has an empty tag"),
+        Some((_, "latest")) => Some("has the tag latest, which names another image tomorrow"),
+        Some(_) => None,
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) const PLAIN: InstallOptions<'static> = InstallOptions {
-        namespace: "sidecar-injector",
-        image: Some("mesh/injector:1"),
-        revision: "default",
-        tags: &[],
-        auto: false,
-        replicas: 2,
-        environment_labels: None,
-        operator: false,
-        allow_hosts: &[],
-        proxy_image: Some("mesh/proxy:1"),
-        init_image: None,
-        priority_class: None,
-        network_policy: true,
-        names_namespace: true,
-        istio_names: false,
-    };
+    pub(crate) fn plain() -> InstallOptions {
+        let [image, proxy_image] = ["mesh/injector:1", "mesh/proxy:1"].map(|name| Some(name.to_owned()));
+        InstallOptions { image, proxy_image, ..InstallOptions::default() }
+    }
 
     #[test]
     fn all_problems_are_reported_at_once() {
-        let tags = ["canary".to_owned(), "-".to_owned(), "canary".to_owned()];
+        let text = |text: &str| Some(text.to_owned());
         let options = InstallOptions {
-            namespace: "Mesh",
-            image: Some(""),
-            revision: "canary",
-            tags: &tags,
+            namespace: "Mesh".to_owned(),
+            image: text(""),
+            revision: "canary".to_owned(),
+            tags: ["canary", "-", "canary"].map(str::to_owned).to_vec(),
             auto: true,
             replicas: 0,
-            environment_labels: Some("a/b/c"),
-            operator: false,
-            allow_hosts: &["*".parse().expect("hosts")],
-            proxy_image: Some("proxyv2"),
-            init_image: Some("mesh/init 1"),
-            priority_class: Some("High"),
-            network_policy: true,
-            names_namespace: true,
-            istio_names: false,
+            environment_labels: text("a/b/c"),
+            allow_hosts: vec!["*".parse().expect("hosts")],
+            proxy_image: text("proxyv2"),
+            init_image: text("mesh/init 1"),
+            priority_class: text("High"),
+            ..InstallOptions::default()
         };
-        let refused = Installation::read(&options).expect_err("nothing of it is right").to_string();
+        let refused = Installation::read(options).expect_err("nothing of it is right").to_string();
         let expected = [
             "--namespace: \"Mesh\"",
             "--tag: \"-\"",
@@ -231,15 +283,47 @@ pub(super) mod tests {
     #[test]
     fn a_revision_is_part_of_names() {
         let read =
-            |revision| Installation::read(&InstallOptions { revision, ..PLAIN }).expect("right").name();
-        assert_eq!(read("default"), "sidecar-injector");
-        assert_eq!(read("1-30"), "sidecar-injector-1-30");
+            |revision: &str| Installation::read(InstallOptions { revision: revision.to_owned(), ..plain() });
+        for (revision, name) in [
+            ("default", "sidecar-injector"),
+            ("1-30", "sidecar-injector-1-30"),
+            ("environments", "sidecar-injector-environments"),
+        ] {
+            assert_eq!(read(revision).expect("right").name(), name);
+        }
         for revision in ["environment", "environment-x", "revision-tag-x"] {
-            let refused = Installation::read(&InstallOptions { revision, ..PLAIN }).expect_err("taken");
+            let refused = read(revision).expect_err("taken");
             assert!(refused.to_string().contains("names of other objects"), "{refused}");
         }
-        assert_eq!(read("environments"), "sidecar-injector-environments");
-        let long = "r".repeat(MAX_REVISION + 1);
-        assert!(Installation::read(&InstallOptions { revision: &long, ..PLAIN }).is_err());
+        assert!(read(&"r".repeat(MAX_REVISION + 1)).is_err());
+    }
+
+    #[test]
+    fn images_are_pinned_or_required() {
+        let digest = format!("mesh/proxy@sha256:{}", "0a".repeat(32));
+        for image in ["mesh/proxy:1", "localhost:5000/proxy:latest-1", "a.b/c/proxy:v1.2", &digest] {
+            assert_eq!(fault(image, true), None, "{image}");
+        }
+        for (image, text) in [
+            ("", "not an image"),
+            ("mesh/proxy 1", "not an image"),
+            ("proxy:1", "no slash"),
+            ("mesh/proxy", "neither tag nor digest"),
+            ("localhost:5000/proxy", "neither tag nor digest"),
+            ("mesh/proxy:", "empty tag"),
+            ("mesh/proxy:latest", "the tag latest"),
+            ("mesh/proxy:1@sha256:12", "a digest that is not one"),
+            ("mesh/proxy@", "a digest that is not one"),
+            (&digest[..digest.len() - 1], "a digest that is not one"),
+            (digest.replace("0a", "0A").as_str(), "a digest that is not one"),
+            (digest.replace("sha256", "md5").as_str(), "a digest that is not one"),
+        ] {
+            assert!(fault(image, true).is_some_and(|fault| fault.contains(text)), "{image}");
+        }
+        assert_eq!(fault("injector:1", false), None, "an image of the nodes");
+        let problems: Vec<String> =
+            images(&InstallOptions::default()).iter().map(ToString::to_string).collect();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[1].contains("--proxy-image: is missing; expected an image"), "{problems:?}");
     }
 }

@@ -2,21 +2,14 @@
 //!
 //! Roles grant what the programs ask for and nothing else; tests hold both against each other.
 
-mod component;
-mod images;
 mod installation;
-mod network;
-mod operator;
-mod removal;
 mod roles;
 mod server;
 mod webhooks;
 
-pub use installation::{InstallOptions, Installation, MAX_REVISION, label};
-pub use removal::removed;
+pub use installation::{InstallOptions, Installation, MAX_REVISION, NAMESPACE, label};
 pub use webhooks::ENVIRONMENT_TAG;
 
-use component::{Component, metadata, of_cluster, selecting};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +31,7 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
         ManifestFile { name: "server", objects: server::objects(target) },
     ]);
     if target.operator {
-        files.push(ManifestFile { name: "operator", objects: operator::objects(target) });
+        files.push(ManifestFile { name: "operator", objects: server::operator(target) });
     }
     files.push(ManifestFile { name: "webhooks", objects: webhooks::objects(target) });
     files
@@ -52,4 +45,109 @@ pub fn kustomization(files: &[ManifestFile]) -> Value {
 
 fn namespace(target: &Installation) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": target.namespace } })
+}
+
+/// A program of an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Component {
+    Webhook,
+    Operator,
+}
+
+/// The labels that select a program's pods.
+fn selecting(target: &Installation, component: Component) -> Value {
+    let component = match component {
+        Component::Webhook => "webhook",
+        Component::Operator => "operator",
+    };
+    json!({ "app.kubernetes.io/name": "sidecar-injector", "app.kubernetes.io/instance": target.name(),
+        "app.kubernetes.io/component": component })
+}
+
+/// Metadata of an object in the namespace of the installation.
+fn metadata(target: &Installation, name: &str, component: Component) -> Value {
+    json!({ "name": name, "namespace": target.namespace, "labels": selecting(target, component) })
+}
+
+fn of_cluster(target: &Installation, name: &str, component: Component) -> Value {
+    json!({ "name": name, "labels": selecting(target, component) })
+}
+
+/// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles,
+/// without which a program that is still ending can't write its Secret again; then what the programs have written, and read;
+/// at last the namespace, if the installation names it. Parts that may never have been installed are among them. The CRD and
+/// its objects are not.
+pub fn removed(target: &Installation) -> Vec<Value> {
+    let mut everything = target.clone();
+    everything.options.operator = true;
+    if everything.environment_labels.is_empty() {
+        everything.environment_labels.push("virtual-env".to_owned());
+    }
+    let installed: Vec<Value> = files(&everything).into_iter().flat_map(|file| file.objects).collect();
+    let mut all: Vec<Value> = installed.iter().filter_map(named).collect();
+    let lease = everything.with_revision("sidecar-injector-environment");
+    for (version, kind, name) in
+        [("v1", "Secret", everything.secret()), ("coordination.k8s.io/v1", "Lease", lease)]
+    {
+        let metadata = json!({ "name": name, "namespace": everything.namespace });
+        all.push(json!({ "apiVersion": version, "kind": kind, "metadata": metadata }));
+    }
+    let rank = |object: &Value| ORDER.iter().position(|kind| object["kind"] == **kind);
+    all.retain(|object| rank(object).is_some());
+    all.sort_by_key(rank);
+    if everything.names_namespace {
+        all.push(json!({ "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": everything.namespace } }));
+    }
+    all
+}
+
+/// Kinds in the order of their deletion. A kind that is not named is kept; of a Namespace the installation decides.
+const ORDER: [&str; 13] = [
+    "MutatingWebhookConfiguration",
+    "Deployment",
+    "PodDisruptionBudget",
+    "NetworkPolicy",
+    "Service",
+    "ClusterRoleBinding",
+    "RoleBinding",
+    "ClusterRole",
+    "Role",
+    "ServiceAccount",
+    "Secret",
+    "Lease",
+    "ConfigMap",
+];
+
+/// An object by its name.
+fn named(object: &Value) -> Option<Value> {
+    let mut metadata = json!({ "name": object["metadata"]["name"].as_str()? });
+    if let Some(namespace) = object["metadata"].get("namespace") {
+        metadata["namespace"] = namespace.clone();
+    }
+    Some(json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::installation::tests::plain;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn everything_is_removed_but_the_namespace_and_the_crd() {
+        let environment_labels = Some("virtual-env".to_owned());
+        let target = InstallOptions { operator: true, environment_labels, ..plain() };
+        let target = Installation::read(target).expect("right");
+        let kind = |object: &Value| object["kind"].as_str().expect("a kind").to_owned();
+        let installed: BTreeSet<String> =
+            files(&target).iter().flat_map(|file| &file.objects).map(kind).collect();
+        let removed: BTreeSet<String> = removed(&target).iter().map(kind).collect();
+        let kept: Vec<&String> = installed.difference(&removed).collect();
+        assert_eq!(
+            kept,
+            ["CustomResourceDefinition"],
+            "the namespace comes last where the installation names it"
+        );
+    }
 }

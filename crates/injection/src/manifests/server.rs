@@ -1,7 +1,9 @@
-//! The webhook's server: its configuration, its pods, the Service by which it is called, and its PodDisruptionBudget.
+//! The programs: the webhook's server with its configuration, its pods, the Service by which it is called, its
+//! PodDisruptionBudget and its NetworkPolicy; and the operator.
 
-use super::{Component, Installation, metadata, network, selecting, webhooks};
+use super::{Component, Installation, metadata, roles, selecting, webhooks};
 use crate::decision::INJECT;
+use crate::environment::crd::{self, OPERATOR, Scope};
 use mesh::data::{Tree, yaml};
 use serde_json::{Value, json};
 
@@ -65,12 +67,12 @@ pub(super) fn objects(target: &Installation) -> Vec<Value> {
             ] } }),
         budget(target, &name, component),
     ];
-    objects.extend(network::policy(target, &name, component, &[PORT, METRICS]));
+    objects.extend(policy(target, &name, component, &[PORT, METRICS]));
     objects
 }
 
 /// A Deployment of one container, with the security context, the resources and the spreading over nodes that all programs have.
-pub(super) fn deployment(
+fn deployment(
     target: &Installation,
     name: &str,
     component: Component,
@@ -113,11 +115,91 @@ pub(super) fn deployment(
 }
 
 /// One at a time may be taken away: with a single replica, a node can still be drained.
-pub(super) fn budget(target: &Installation, name: &str, component: Component) -> Value {
+fn budget(target: &Installation, name: &str, component: Component) -> Value {
     json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": metadata(target, name, component),
         "spec": { "maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": { "matchLabels": selecting(target, component) } } })
+}
+
+/// The port of metrics and health.
+const OPERATOR_METRICS: u16 = 8383;
+
+/// The operator that keeps routes of environments: its roles, its pods, and the CRD of the resource that it reads.
+pub(super) fn operator(target: &Installation) -> Vec<Value> {
+    let (name, component) = (target.with_revision("sidecar-injector-environment"), Component::Operator);
+    let mut objects = vec![crd::definition(), roles::account(target, &name, component)];
+    objects.extend(roles::role(target, &name, component, &rules(Scope::Own, &name)));
+    objects.extend(roles::cluster_role(target, &name, component, &rules(Scope::Watched, &name)));
+    let address = format!("--metrics-address=[::]:{OPERATOR_METRICS}");
+    let (lease, namespace) = (format!("--lease={name}"), format!("--lease-namespace={}", target.namespace));
+    let mut arguments = vec!["environment", "operator", "--all-namespaces", &lease, &namespace, &address];
+    let hosts: Vec<&str> = target.allow_hosts.iter().map(|host| &*host.0).collect();
+    let hosts = format!("--allow-hosts={}", hosts.join(","));
+    arguments.extend((!target.allow_hosts.is_empty()).then_some(&*hosts));
+    arguments.push("--log_as_json");
+    let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "metrics" } });
+    let container = json!({
+        "name": "operator", "image": target.image, "args": arguments,
+        "ports": [{ "name": "metrics", "containerPort": OPERATOR_METRICS }],
+        "readinessProbe": probe("/readyz"), "livenessProbe": probe("/healthz"),
+    });
+    objects.push(deployment(target, &name, component, container, None));
+    objects.push(budget(target, &name, component));
+    objects.extend(policy(target, &name, component, &[OPERATOR_METRICS]));
+    objects
+}
+
+/// The rules of one scope. In the operator's own namespace they are limited to the object of this name, except for `create`,
+/// which RBAC can't limit by name.
+fn rules(scope: Scope, name: &str) -> Value {
+    let accesses = OPERATOR.iter().filter(|access| access.scope == scope);
+    let rules = accesses.flat_map(|access| {
+        let rule = |verbs: Vec<&str>, names: Option<&str>| {
+            let mut rule =
+                json!({ "apiGroups": [access.group], "resources": [access.resource], "verbs": verbs });
+            if let Some(name) = names {
+                rule["resourceNames"] = json!([name]);
+            }
+            (!verbs.is_empty()).then_some(rule)
+        };
+        let (created, named): (Vec<&str>, Vec<&str>) =
+            access.verbs.iter().partition(|verb| **verb == "create");
+        match scope {
+            Scope::Watched => vec![rule(access.verbs.to_vec(), None)],
+            Scope::Own => vec![rule(created, None), rule(named, Some(name))],
+        }
+    });
+    rules.flatten().collect()
+}
+
+/// Where API servers listen. The Service has 443, but policies apply to the endpoint behind it: 6443 of kubeadm and most others,
+/// 443 of GKE, EKS and AKS, 8443 of minikube, 16443 of MicroK8s. Their addresses are not known, and may change.
+const API_SERVER: [u16; 4] = [443, 6443, 8443, 16443];
+/// Where resolvers listen, 5353 in OpenShift: the client looks up `kubernetes.default.svc`.
+const RESOLVER: [u16; 2] = [53, 5353];
+
+/// The NetworkPolicy of a program: its own ports from everywhere, the API server and DNS, nothing else. The API server calls a
+/// webhook from addresses outside of the pod network, which no policy can select. The same holds for
+/// a Prometheus outside of the cluster.
+fn policy(target: &Installation, name: &str, component: Component, served: &[u16]) -> Option<Value> {
+    let ports = |protocol: &str, ports: &[u16]| -> Vec<Value> {
+        ports.iter().map(|port| json!({ "protocol": protocol, "port": port })).collect()
+    };
+    let resolver = [ports("UDP", &RESOLVER), ports("TCP", &RESOLVER)].concat();
+    target.network_policy.then(|| {
+        json!({ "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": metadata(target, name, component),
+            "spec": {
+                "podSelector": { "matchLabels": selecting(target, component) },
+                "policyTypes": ["Ingress", "Egress"],
+                "ingress": [{ "ports": ports("TCP", served) }],
+                "egress": [
+                    { "ports": ports("TCP", &API_SERVER) },
+                    { "ports": resolver },
+                ],
+            } })
+    })
 }
 
 #[cfg(test)]
@@ -125,11 +207,11 @@ mod tests {
     use super::*;
     use crate::configuration::{Configuration, ConfigurationText, Texts};
     use crate::manifests::Installation;
-    use crate::manifests::installation::tests::PLAIN;
+    use crate::manifests::installation::tests::plain;
 
     #[test]
     fn the_configuration_that_is_printed_says_the_defaults() {
-        let target = Installation::read(&PLAIN).expect("right");
+        let target = Installation::read(plain()).expect("right");
         let map = configuration(&target);
         let text = |name: &'static str| {
             let text = map["data"][name].as_str().expect("a text");

@@ -114,24 +114,22 @@ fn selector(selector: &LabelSelector) -> Value {
 mod tests {
     use super::*;
     use crate::manifests::InstallOptions;
-    use crate::manifests::installation::tests::PLAIN;
+    use crate::manifests::installation::tests::plain;
 
     #[test]
     fn configurations_of_the_tag_come_behind_those_that_inject() {
-        let tags = ["zzz".to_owned()];
         // Those of several revisions, too: each is called after all that inject.
         let mut all = Vec::new();
         for revision in ["default", "zzzz", "0"] {
             for istio_names in [true, false] {
-                let labels = Some("virtual-env");
                 let options = InstallOptions {
-                    revision,
-                    tags: &tags,
-                    environment_labels: labels,
+                    revision: revision.to_owned(),
+                    tags: vec!["zzz".to_owned()],
+                    environment_labels: Some("virtual-env".to_owned()),
                     istio_names,
-                    ..PLAIN
+                    ..plain()
                 };
-                all.extend(names(&Installation::read(&options).expect("right")));
+                all.extend(names(&Installation::read(options).expect("right")));
             }
         }
         all.sort();

@@ -7,9 +7,6 @@ mod mesh;
 pub(crate) mod proxy_config;
 mod values;
 
-pub use list::Network;
 pub(crate) use mesh::camel;
 pub use mesh::{InboundPolicy, MeshConfig};
-pub use values::{
-    CaptureValues, Cni, IstioValues, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues, PullPolicy,
-};
+pub use values::{Cni, IstioValues, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues, PullPolicy};

@@ -1,12 +1,11 @@
 //! The values that templates are filled with, as the `values` of Istio's ConfigMap hold them.
 
 use super::defaults;
-use super::list::{self, Network, items, listed};
+use super::list::listed;
 use crate::reader::DocumentReader;
 use crate::syntax::{LABEL_VALUE, is_label_value};
-use mesh::InputProblem;
-use mesh::settings::mapping::AnnotationForm;
-use mesh::sources::Wildcard;
+use mesh::settings::mapping::TABLE;
+use mesh::{InputProblem, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -65,7 +64,8 @@ pub struct ProxyValues {
     pub log_level: String,
     /// Empty for none.
     pub component_log_level: String,
-    pub capture: CaptureValues,
+    /// What is captured of pods without the annotations: lists that are not empty.
+    pub capture: BTreeMap<Setting, String>,
     /// Where the agent answers; `None` where it does not.
     pub status_port: Option<u16>,
     /// The cluster's DNS domain.
@@ -84,17 +84,6 @@ pub struct ProxyValues {
     pub seccomp: Value,
     /// `outlierLogPath`; empty for none.
     pub outlier_log: String,
-}
-
-/// What `global.proxy` says for pods without the annotations.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureValues {
-    pub include_networks: Wildcard<Network>,
-    pub exclude_networks: Vec<Network>,
-    pub include_inbound: Wildcard<u16>,
-    pub exclude_inbound: Vec<u16>,
-    pub include_outbound: Vec<u16>,
-    pub exclude_outbound: Vec<u16>,
 }
 
 /// The readiness probe of the proxy.
@@ -241,56 +230,30 @@ fn proxy(fields: &mut DocumentReader<'_>) -> ProxyValues {
     }
 }
 
-fn capture(fields: &mut DocumentReader<'_>) -> CaptureValues {
-    // The chart calls it by one name, its template asks for the other.
-    let names = ["global.proxy.excludeIPRanges", "global.proxy.excludeOutboundIPRanges"];
-    let excluded = names.map(|path| items(list_at(fields, path, AnnotationForm::Networks, list::network)));
-    CaptureValues {
-        include_networks: list_at(
-            fields,
-            "global.proxy.includeIPRanges",
-            AnnotationForm::NetworksOrAll,
-            list::network,
-        ),
-        exclude_networks: excluded.into_iter().find(|networks| !networks.is_empty()).unwrap_or_default(),
-        include_inbound: list_at(
-            fields,
-            "global.proxy.includeInboundPorts",
-            AnnotationForm::PortsOrAll,
-            list::port,
-        ),
-        exclude_inbound: items(list_at(
-            fields,
-            "global.proxy.excludeInboundPorts",
-            AnnotationForm::Ports,
-            list::port,
-        )),
-        include_outbound: items(list_at(
-            fields,
-            "global.proxy.includeOutboundPorts",
-            AnnotationForm::Ports,
-            list::port,
-        )),
-        exclude_outbound: items(list_at(
-            fields,
-            "global.proxy.excludeOutboundPorts",
-            AnnotationForm::Ports,
-            list::port,
-        )),
+/// Lists in the form in which annotations hold them.
+fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
+    let mut capture = BTreeMap::new();
+    for (key, setting) in [
+        ("includeIPRanges", Setting::ServiceCidr),
+        // The chart calls it by one name, its template asks for the other.
+        ("excludeIPRanges", Setting::ServiceExcludeCidr),
+        ("excludeOutboundIPRanges", Setting::ServiceExcludeCidr),
+        ("includeInboundPorts", Setting::InboundPorts),
+        ("excludeInboundPorts", Setting::InboundPortsExclude),
+        ("includeOutboundPorts", Setting::OutboundPorts),
+        ("excludeOutboundPorts", Setting::OutboundPortsExclude),
+    ] {
+        let path = format!("global.proxy.{key}");
+        let Some(row) = TABLE.iter().find(|row| row.setting == setting) else { continue };
+        match listed(&fields.text(&path), row.form) {
+            Ok(list) if !list.is_empty() => drop(capture.entry(setting).or_insert(list)),
+            Ok(_) => {}
+            Err(faults) => {
+                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(&item), text));
+            }
+        }
     }
-}
-
-/// A list in the form in which annotations hold it.
-fn list_at<T>(
-    fields: &mut DocumentReader<'_>,
-    path: &str,
-    form: AnnotationForm,
-    read: fn(&str) -> Option<T>,
-) -> Wildcard<T> {
-    listed(&fields.text(path), form, read).unwrap_or_else(|faults| {
-        faults.into_iter().for_each(|(item, text)| fields.problem(path, Some(&item), text));
-        Wildcard::Items(Vec::new())
-    })
+    capture
 }
 
 fn cni(fields: &mut DocumentReader<'_>) -> Cni {

@@ -1,11 +1,17 @@
 //! A file of several documents, some of which get other values.
+//!
+//! JSON has no comments to lose, so a changed document is written again, indented as it was, with its keys in their order. YAML is
+//! edited in place: comments, quotes and the style of what does not change stay.
 
-use super::documents::{BYTE_ORDER_MARK, is_marker, split};
-use super::json::{in_order_of, rewritten};
-use super::yaml;
-use mesh::data::yaml::block;
+use mesh::data::{Tree, yaml::block};
 use mesh::{InputProblem, Problems};
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde_json::ser::PrettyFormatter;
+use serde_json::{Map, Serializer, Value};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
@@ -38,7 +44,7 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
             continue;
         }
         let done =
-            rewritten(document, new).or_else(|| yaml::edited(document, old, new)).unwrap_or_else(|| {
+            rewritten(document, new).or_else(|| edited_yaml(document, old, new)).unwrap_or_else(|| {
                 edited.rewritten.push(number);
                 again(document, new)
             });
@@ -73,4 +79,261 @@ fn with_line_ends_of(document: &str, text: String) -> String {
         return text;
     }
     text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+/// The mark of the byte order, which belongs to the file and to no document.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The texts of the documents, which together are the file; `None` if they are not as many as expected.
+///
+/// A document includes the comments and directives before its `---`.
+pub(super) fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
+    let yaml = by_markers(text);
+    if yaml.len() == expected {
+        return Some(yaml);
+    }
+    by_objects(text).filter(|objects| objects.len() == expected)
+}
+
+/// Whether a line is this marker. At the start of a line, YAML allows it nowhere else, not even within a scalar.
+pub(super) fn is_marker(line: &str, marker: &str) -> bool {
+    let line = line.trim_start_matches(BYTE_ORDER_MARK);
+    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+fn by_markers(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    // Whether the document from `start` on has its marker or a value, and whether it is over.
+    let (mut has_begun, mut is_over) = (false, false);
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_start_matches(BYTE_ORDER_MARK);
+        let is_comment = bare.trim_start().is_empty() || bare.trim_start().starts_with('#');
+        let is_directive = bare.starts_with('%') && (is_over || !has_begun);
+        let is_start = is_marker(line, "---");
+        if (has_begun && is_start) || (is_over && !is_comment) {
+            found.push(&text[start..at]);
+            (start, has_begun, is_over) = (at, false, false);
+        }
+        if has_begun && is_marker(line, "...") {
+            is_over = true;
+        } else if !is_comment && !is_directive {
+            has_begun = true;
+        }
+        at += line.len();
+    }
+    found.push(&text[start..]);
+    found
+}
+
+/// The objects of a stream of JSON.
+fn by_objects(text: &str) -> Option<Vec<&str>> {
+    let begin = text.len() - text.trim_start_matches(BYTE_ORDER_MARK).len();
+    let mut objects = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<IgnoredAny>();
+    let mut starts = vec![0];
+    while let Some(object) = objects.next() {
+        object.ok()?;
+        starts.push(begin + objects.byte_offset());
+    }
+    // What is after the last object belongs to it.
+    *starts.last_mut()? = text.len();
+    Some(starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect())
+}
+
+/// The text of a JSON object with a new value; `None` if the text is not a JSON object.
+pub(super) fn rewritten(text: &str, new: &Value) -> Option<String> {
+    let begin = text.trim_start_matches(|c: char| c == BYTE_ORDER_MARK || c.is_ascii_whitespace());
+    let body = begin.trim_end();
+    let old: Tree = body.starts_with('{').then(|| serde_json::from_str(body).ok())??;
+    let (before, after) = (&text[..text.len() - begin.len()], &begin[body.len()..]);
+    let new = in_order_of(Some(&old), new);
+    let written = match body.split_once('\n') {
+        None => serde_json::to_string(&new).ok()?,
+        Some((_, rest)) => {
+            let indent = &rest[..rest.len() - rest.trim_start_matches([' ', '\t']).len()];
+            let mut bytes = Vec::new();
+            let formatter = PrettyFormatter::with_indent(indent.as_bytes());
+            new.serialize(&mut Serializer::with_formatter(&mut bytes, formatter)).ok()?;
+            String::from_utf8(bytes).ok()?
+        }
+    };
+    Some(format!("{before}{written}{after}"))
+}
+
+/// A value whose keys have the order of an old one. Where there is none, a name comes first: it is what a reader looks for.
+pub(super) fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
+    match new {
+        Value::Null => Tree::Null,
+        Value::Bool(is) => Tree::Bool(*is),
+        Value::Number(number) => Tree::Number(number.clone()),
+        Value::String(text) => Tree::Text(text.clone()),
+        Value::Array(items) => {
+            let old = match old {
+                Some(Tree::List(old)) => &old[..],
+                _ => &[],
+            };
+            let of_name = |item: &Value| {
+                let name = item.get("name")?.as_str()?;
+                old.iter().find(|old| field(old, "name") == Some(&Tree::Text(name.to_owned())))
+            };
+            let items = items.iter().enumerate();
+            Tree::List(items.map(|(at, item)| in_order_of(of_name(item).or(old.get(at)), item)).collect())
+        }
+        Value::Object(fields) => {
+            let order: Vec<&str> = match old {
+                Some(Tree::Map(old)) => old.iter().map(|(key, _)| key.as_str()).collect(),
+                _ => vec!["name"],
+            };
+            let mut keys: Vec<&String> = fields.keys().collect();
+            keys.sort_by_cached_key(|key| order.iter().position(|known| known == key).unwrap_or(order.len()));
+            let entry = |key: &String| {
+                let old = old.and_then(|old| field(old, key));
+                (key.clone(), in_order_of(old, &fields[key]))
+            };
+            Tree::Map(keys.into_iter().map(entry).collect())
+        }
+    }
+}
+
+fn field<'a>(tree: &'a Tree, key: &str) -> Option<&'a Tree> {
+    match tree {
+        Tree::Map(fields) => fields.iter().find(|(name, _)| name == key).map(|(_, value)| value),
+        _ => None,
+    }
+}
+
+/// A list or a mapping in brackets is broken into lines before it becomes longer than this.
+const MAX_WIDTH: usize = 100;
+
+/// How often a document is edited at most. What an anchor stands for changes with it, also where its aliases stand: the
+/// second time, those get separate values.
+const TIMES: usize = 2;
+
+/// The text of a document with a new value; `None` if it can't be edited so, as where a key would have to go that `<<` brings.
+fn edited_yaml(text: &str, old: &Value, new: &Value) -> Option<String> {
+    let (mut text, mut value) = (text.to_owned(), old.clone());
+    for _ in 0..TIMES {
+        let file = YamlFile::from_str(&text).ok()?;
+        let root = file.document()?.as_mapping()?;
+        mapping(&root, value.as_object()?, new.as_object()?, root.is_flow_style());
+        text = file.to_string();
+        value = mesh::pod::values("", &text).ok().filter(|values| values.len() == 1)?.remove(0);
+        if value == *new {
+            return Some(text);
+        }
+    }
+    None
+}
+
+fn mapping(node: &Mapping, old: &Map<String, Value>, new: &Map<String, Value>, in_flow: bool) {
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        node.remove(key.as_str());
+    }
+    for (key, new) in new.iter().filter(|(key, new)| old.get(*key) != Some(*new)) {
+        let is_edited = match (node.get(key.as_str()), old.get(key)) {
+            (Some(value), Some(old)) => inside(&value, old, new, in_flow),
+            _ => false,
+        };
+        if !is_edited {
+            node.set(key.as_str(), written(new));
+        }
+    }
+}
+
+fn sequence(node: &Sequence, old: &[Value], new: &[Value], in_flow: bool) {
+    let by_place = old.len() == new.len() && !old.iter().chain(new).any(|item| item["name"].is_string());
+    let identities = |items: &[Value]| -> Vec<String> {
+        let identity = |(at, item)| if by_place { format!("{at}") } else { identity(item) };
+        items.iter().enumerate().map(identity).collect()
+    };
+    let (known, target) = (identities(old), identities(new));
+    let all: BTreeSet<&String> = target.iter().collect();
+    let mut items: Vec<(&String, &Value)> = known.iter().zip(old).collect();
+    for at in (0..items.len()).rev().filter(|at| !all.contains(&known[*at])) {
+        node.remove(at);
+        items.remove(at);
+    }
+    for (at, (identity, new)) in target.iter().zip(new).enumerate() {
+        let further = items[at..].iter().position(|(other, _)| *other == identity);
+        if further != Some(0) {
+            if let Some(from) = further.map(|further| at + further) {
+                node.remove(from);
+                items.remove(from);
+            }
+            node.insert(at, written(new));
+            items.insert(at, (identity, new));
+        } else if items[at].1 != new
+            && !node.get(at).is_some_and(|value| inside(&value, items[at].1, new, in_flow))
+        {
+            node.set(at, written(new));
+        }
+    }
+    for at in (new.len()..items.len()).rev() {
+        node.remove(at);
+    }
+}
+
+/// Changes a value from within; false if it has to be replaced.
+fn inside(node: &YamlNode, old: &Value, new: &Value, in_flow: bool) -> bool {
+    let outgrows = |is_flow: bool| {
+        is_flow && !in_flow && new.to_string().len() > MAX_WIDTH && !node.to_string().contains('\n')
+    };
+    match (node, old, new) {
+        (YamlNode::Mapping(node), Value::Object(old), Value::Object(new)) => {
+            let can = !old.is_empty() && !new.is_empty() && !outgrows(node.is_flow_style());
+            if can {
+                mapping(node, old, new, in_flow || node.is_flow_style());
+            }
+            can
+        }
+        (YamlNode::Sequence(node), Value::Array(old), Value::Array(new)) => {
+            let can = !old.is_empty() && !new.is_empty() && !outgrows(node.is_flow_style());
+            if can {
+                sequence(node, old, new, in_flow || node.is_flow_style());
+            }
+            can
+        }
+        _ => false,
+    }
+}
+
+/// What an item is recognized by: its name, or all of it.
+fn identity(item: &Value) -> String {
+    let name = item.get("name").filter(|name| name.is_string());
+    name.unwrap_or(item).to_string()
+}
+
+fn written(value: &Value) -> impl AsYaml {
+    let text = block(&in_order_of(None, value));
+    Document::from_str(&text).expect("what is written is YAML")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_of_documents_are_the_whole_file() {
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(split(text, expected.len()).as_deref(), Some(expected), "{text:?}");
+            let read = mesh::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}"));
+            assert_eq!(read.len(), expected.len(), "{text:?}");
+            let each: Vec<_> =
+                expected.iter().flat_map(|text| mesh::pod::values("file", text)).flatten().collect();
+            assert_eq!(each, read, "{text:?}");
+        };
+        check("a: 1\n", &["a: 1\n"]);
+        check("# c\n---\na: 1\n---\r\nb: 2", &["# c\n---\na: 1\n", "---\r\nb: 2"]);
+        check("\u{feff}--- # c\na: 1\n---\tb\n", &["\u{feff}--- # c\na: 1\n", "---\tb\n"]);
+        check("---\n---\na: ---\n ---\n", &["---\n", "---\na: ---\n ---\n"]);
+        check("a: |\n  ---\n---x: 1\n", &["a: |\n  ---\n---x: 1\n"]);
+        check(
+            "%YAML 1.1\n---\na: 1\n...\n%YAML 1.1\n---\nb: 2\n",
+            &["%YAML 1.1\n---\na: 1\n...\n", "%YAML 1.1\n---\nb: 2\n"],
+        );
+        check("a: 1\n...\n# end\n", &["a: 1\n...\n# end\n"]);
+        check("a: 1\n...\nb: 2\n...\n", &["a: 1\n...\n", "b: 2\n...\n"]);
+        check(" {\"a\": 1}\n{\"b\": 2} {}\n", &[" {\"a\": 1}", "\n{\"b\": 2}", " {}\n"]);
+        assert_eq!(split("a: 1\n", 2), None);
+    }
 }

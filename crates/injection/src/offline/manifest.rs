@@ -1,14 +1,14 @@
 //! A manifest's pods, each injected by itself, and the text with all of them.
 
-use super::documents::split;
-use super::edit::edit;
-use super::{location::PodLocations, suspicious};
+use super::edit::{edit, split};
+use super::location::PodLocations;
 use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, DecisionReason, InjectionPolicy};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{InjectionOutcome, inject};
-use mesh::pod::{Document, Holder};
+use mesh::pod::{Document, Holder, kinds};
+use mesh::settings::nearest_value;
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::fmt;
@@ -159,9 +159,9 @@ impl ManifestInjection<'_> {
     fn document(&mut self, number: usize, document: &Document, text: Option<(&str, usize)>) -> Value {
         let mut value = document.value.clone();
         let at = format!("{}: document {}", self.file, number + 1);
-        self.warn(&at, suspicious::no_object(&value).as_ref());
+        self.warn(&at, no_object(&value).as_ref());
         for what in &document.strangers {
-            let suggestion = suspicious::kind(what);
+            let suggestion = suggested_kind(what);
             self.notes.push(Note::Unknown { at: at.clone(), what: what.clone(), suggestion });
         }
         for holder in &document.holders {
@@ -170,7 +170,7 @@ impl ManifestInjection<'_> {
             let at = format!("{}: document {}, {} {full}", self.file, number + 1, holder.kind);
             let pod = document.value.pointer(&holder.template).unwrap_or(&Value::Null);
             let admission = AdmissionContext {
-                workload: (holder.template != holder.object).then(|| workload(holder, &namespace.name)),
+                workload: workload(holder, &namespace.name),
                 namespace,
                 variables: self.around.variables.clone(),
                 native_sidecars: self.around.native_sidecars,
@@ -179,7 +179,7 @@ impl ManifestInjection<'_> {
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);
             // What is to be put over another manifest may say of a pod whatever it likes.
-            if let Some(text) = suspicious::containers(pod) {
+            if let Some(text) = without_containers(pod) {
                 self.warn(&at, [&format!("{text}; left as it is")]);
                 continue;
             }
@@ -196,12 +196,12 @@ impl ManifestInjection<'_> {
                     self.problems.extend(new.map(|problem| located(problem, locations.as_ref(), &at)));
                 }
                 Ok(InjectionOutcome::Skipped(decision)) => {
-                    self.warn(&at, decision.warning.iter());
+                    self.warn(&at, &decision.warning("is"));
                     self.notes.push(Note::Skipped { kind: holder.kind.clone(), name: full, decision });
                 }
                 Ok(InjectionOutcome::Injected(injected)) => {
                     self.injected += 1;
-                    self.warn(&at, injected.decision.warning.iter().chain(&injected.warnings));
+                    self.warn(&at, &injected.warnings);
                     if let Some(place) = value.pointer_mut(&holder.template) {
                         *place = injected.pod;
                     }
@@ -257,17 +257,54 @@ fn called(holder: &Holder) -> String {
     }
 }
 
-fn workload(holder: &Holder, namespace: &str) -> Workload {
+/// The workload that a holder of a pod's template is; `None` of a pod.
+pub(crate) fn workload(holder: &Holder, namespace: &str) -> Option<Workload> {
     let name = match holder.name.as_str() {
         "" => holder.generate_name.trim_end_matches('-'),
         name => name,
     };
-    Workload {
+    (holder.template != holder.object).then(|| Workload {
         api_version: holder.api_version.clone(),
         kind: holder.kind.clone(),
         name: name.to_owned(),
         namespace: namespace.to_owned(),
-    }
+    })
+}
+
+/// A document that Kubernetes would not take for an object.
+fn no_object(document: &Value) -> Option<String> {
+    let is_text = |key: &str| document.get(key).is_some_and(Value::is_string);
+    let lacks = match (document, is_text("apiVersion"), is_text("kind")) {
+        (Value::Null, ..) | (_, true, true) => return None,
+        (Value::Object(_), false, false) => "without apiVersion and kind",
+        (Value::Object(_), false, true) => "without apiVersion",
+        (Value::Object(_), true, false) => "without kind",
+        _ => "and no mapping",
+    };
+    Some(format!("is not a Kubernetes object, {lacks}; left as it is"))
+}
+
+/// The known kind that an unknown one resembles; `what` begins with the kind.
+fn suggested_kind(what: &str) -> Option<&'static str> {
+    let kind = what.split(' ').next().unwrap_or_default();
+    let known: Vec<&'static str> = kinds().collect();
+    // A known kind belongs to another group.
+    if known.contains(&kind) { None } else { nearest_value(kind, &known) }
+}
+
+/// A pod, or a template, without any container.
+fn without_containers(pod: &Value) -> Option<String> {
+    let Value::Object(spec) = pod.get("spec")? else { return None };
+    let written = spec.get("containers");
+    let text = match written {
+        Some(Value::Array(items)) if items.is_empty() => "spec.containers is empty",
+        None | Some(Value::Null) => "spec.containers is missing",
+        // What has another form is a problem already.
+        Some(_) => return None,
+    };
+    let near = spec.keys().find(|key| *key != "containers" && strsim::osa_distance(key, "containers") <= 2);
+    let near = near.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
+    Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }
 
 #[cfg(test)]

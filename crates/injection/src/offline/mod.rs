@@ -5,19 +5,15 @@
 //!
 //! ```text
 //! text ── mesh::pod::holders ── data, and where its pods are ── pipeline::inject ── new data
-//!   └──── documents::split ────── text of one document ────────── edit ────────────── new text
+//!   └──── edit::split ────── text of one document ────────── edit ────────────── new text
 //! ```
 
 mod diff;
-mod documents;
 mod edit;
-mod json;
 mod location;
 mod manifest;
-mod suspicious;
-mod yaml;
 
 pub use diff::diff;
 pub use edit::{Edited, edit};
 pub use manifest::{Manifest, Note, RefusedManifest, Surroundings, manifest};
-pub(crate) use manifest::{as_texts, is_reported};
+pub(crate) use manifest::{as_texts, is_reported, workload};

@@ -1,8 +1,5 @@
 //! From a pod to an injected pod.
 
-mod agent;
-mod conflict;
-mod earlier;
 mod guard;
 mod metrics;
 mod order;
@@ -11,22 +8,22 @@ pub(crate) mod pod;
 mod probes;
 mod record;
 pub(crate) mod size;
-mod templates;
 pub(crate) mod unread;
 mod users;
 
 pub use crate::admission::{AdmissionContext, Namespace, Workload};
 pub use crate::sidecar::PROXY;
 pub use record::{OVERRIDES, STATUS};
-pub use templates::TEMPLATES;
 
 use crate::configuration::Configuration;
-use crate::decision::{Decision, InjectionFacts, decide};
-use crate::namespaces::texts;
+use crate::decision::{Decision, decide};
+use crate::mesh_config::{IstioValues, MeshConfig};
 use crate::sidecar::Sidecar;
 use crate::syntax::{LABEL_VALUE, is_label_value};
 use crate::template::{InjectionTemplate, TemplateContext};
 use guard::{Strictness, Validation};
+use mesh::istio::annotations as known;
+use mesh::sources::boolean;
 use mesh::{InputProblem, Problems};
 use overlay::Patch;
 use pod::{CheckedPod, PodSpecItem, PodSpecList};
@@ -47,7 +44,7 @@ pub enum InjectionOutcome {
 pub struct Injected {
     pub decision: Decision,
     pub pod: Value,
-    /// For the author of the pod; without the warning of the decision.
+    /// For the author of the pod.
     pub warnings: Vec<String>,
 }
 
@@ -67,16 +64,7 @@ pub fn inject(
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
-    let decision = decide(
-        &InjectionFacts {
-            namespace: &admission.namespace.name,
-            host_network: submitted.spec("hostNetwork").is_some_and(|is| is == true),
-            system: submitted.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
-            labels: &texts(pod, "labels"),
-            annotations: &texts(pod, "annotations"),
-        },
-        &configuration.rules,
-    );
+    let decision = decide(&admission.namespace.name, pod, &configuration.rules);
     if !decision.inject {
         return Ok(InjectionOutcome::Skipped(decision));
     }
@@ -85,7 +73,8 @@ pub fn inject(
     }
     let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
     admission.cancellation.check()?;
-    let (pod, warnings) = prepared.finish(&admission, configuration)?;
+    let (pod, found) = prepared.finish(&admission, configuration)?;
+    let warnings = decision.warning("is").into_iter().chain(found).collect();
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 
@@ -121,7 +110,7 @@ impl<'a> PreparedInjection<'a> {
             problems.extend(found.0);
             Overrides::default()
         });
-        let mut original = earlier::undone(&submitted, status.as_ref(), &overrides);
+        let mut original = record::undone(&submitted, status.as_ref(), &overrides);
         if original.items(PodSpecList::Containers).is_empty() {
             let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
             problems.push(InputProblem::of("spec.containers", text));
@@ -132,8 +121,7 @@ impl<'a> PreparedInjection<'a> {
         let sidecar = Sidecar::of(&template_view, admission, values, mesh)
             .map_err(|found| problems.extend(found.0))
             .ok();
-        let chosen =
-            templates::chosen(&original, configuration).map_err(|found| problems.extend(found.0)).ok();
+        let chosen = chosen(&original, configuration).map_err(|found| problems.extend(found.0)).ok();
         let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
             return Err(Problems(Problems::first(problems)));
         };
@@ -173,7 +161,7 @@ impl<'a> PreparedInjection<'a> {
         warnings.extend(users::settle(&mut pod, &original, &overlay, &sidecar));
         warnings.extend(set_proxy_variables(&mut pod, admission, &sidecar));
         if sidecar.has_agent {
-            warnings.extend(agent::serve(&mut pod, &configuration.values, &configuration.mesh)?);
+            warnings.extend(serve(&mut pod, &configuration.values, &configuration.mesh)?);
         }
         let now = InjectionStatus::of_overlay(&overlay, &configuration.values.revision);
         pod.set("annotations", STATUS, now.text());
@@ -182,7 +170,7 @@ impl<'a> PreparedInjection<'a> {
             pod.set("annotations", name, text);
         }
         if let Some(status) = &status {
-            earlier::keep_order(&submitted, status, &original, &mut pod);
+            record::keep_order(&submitted, status, &original, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
         admission.cancellation.check()?;
@@ -250,6 +238,84 @@ fn set_proxy_variables(
         proxy.set_variables(&variables);
     }
     warning
+}
+
+/// The annotation by which a pod names them.
+pub const TEMPLATES: &str = "inject.istio.io/templates";
+
+/// How many templates a pod may name: each is rendered and merged, and the API server limits the length of annotations
+/// only after it has called webhooks.
+const MAX_NAMED: usize = 64;
+
+/// The templates of a pod, in their order: those that it names, else the default ones.
+fn chosen<'a>(
+    pod: &CheckedPod,
+    configuration: &'a Configuration,
+) -> Result<Vec<(&'a str, &'a InjectionTemplate)>, Problems> {
+    let (source, query): (&str, Vec<&str>) = match pod.annotation(TEMPLATES) {
+        Some(text) => {
+            let named = text.split(',').count();
+            if named > MAX_NAMED {
+                let text = format!("names {named} templates; expected at most {MAX_NAMED}");
+                return Err(Problems(vec![InputProblem::of(TEMPLATES, text)]));
+            }
+            (TEMPLATES, text.split(',').map(str::trim).collect())
+        }
+        None => ("defaultTemplates", configuration.default_templates.iter().map(String::as_str).collect()),
+    };
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for name in query {
+        // Aliases are not nested.
+        let alias = configuration.aliases.get(name);
+        let names = alias.map_or_else(|| vec![name], |names| names.iter().map(String::as_str).collect());
+        for one in names {
+            match configuration.templates.get_key_value(one) {
+                Some((name, template)) => found.push((name.as_str(), template)),
+                None => {
+                    let by = if alias.is_some() {
+                        format!(" (the alias {name} refers to it)")
+                    } else {
+                        String::new()
+                    };
+                    let known: Vec<&str> = configuration
+                        .templates
+                        .keys()
+                        .chain(configuration.aliases.keys())
+                        .map(String::as_str)
+                        .collect();
+                    let text = format!("is an unknown template{by}; known: {}", known.join(", "));
+                    problems.push(InputProblem::with_item(source, one, text));
+                }
+            }
+        }
+    }
+    Problems::check(problems).map(|()| found)
+}
+
+/// Sends Prometheus and probes to the agent, where the configuration or the merged pod asks for it. Returns warnings.
+fn serve(pod: &mut CheckedPod, values: &IstioValues, mesh: &MeshConfig) -> Result<Vec<String>, Problems> {
+    if pod.container(PROXY).is_none() {
+        return Ok(Vec::new());
+    }
+    metrics::annotate_secure_port(pod);
+    let Some(port) = port(pod, mesh.status_port) else { return Ok(Vec::new()) };
+    let asks = |pod: &CheckedPod, name: &str| pod.annotation(name).and_then(boolean);
+    let mut warnings = Vec::new();
+    if asks(pod, known::MERGE_METRICS).unwrap_or(mesh.merges_metrics) {
+        warnings.extend(metrics::merge(pod, port)?);
+    }
+    if asks(pod, known::REWRITE_PROBES).unwrap_or(values.rewrite_probes) {
+        warnings.extend(probes::rewrite(pod, port));
+    }
+    Ok(warnings)
+}
+
+/// Where the agent answers; `None` where an annotation turns it off. An invalid port can only come from a template, and has no
+/// effect.
+fn port(pod: &CheckedPod, of_mesh: u16) -> Option<u16> {
+    let annotated = pod.annotation(known::STATUS_PORT);
+    let port = annotated.and_then(|text| text.trim().parse().ok()).unwrap_or(of_mesh);
+    Some(port).filter(|port| *port != 0)
 }
 
 #[cfg(test)]
@@ -324,5 +390,20 @@ mod tests {
                 inject(&pod, &AdmissionContext::default(), &Configuration::default()).expect_err("too many");
             assert_eq!(refused.joined(), format!("{name}: holds 60000 items; expected at most 16384"));
         }
+    }
+
+    #[test]
+    fn a_pod_that_names_too_many_templates_is_refused_with_one_problem() {
+        let configuration = Configuration::default();
+        let count = |names: &str| {
+            let mut pod = CheckedPod::default();
+            pod.set("annotations", TEMPLATES, names);
+            chosen(&pod, &configuration).map(|found| found.len())
+        };
+        let named = vec!["sidecar"; MAX_NAMED].join(", ");
+        assert_eq!(count(&named).ok(), Some(MAX_NAMED));
+        let problems = count(&format!("{named},")).expect_err("too many");
+        let expected = "inject.istio.io/templates: names 65 templates; expected at most 64";
+        assert_eq!(problems.0.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     }
 }

@@ -5,20 +5,18 @@
 mod answer;
 mod cluster;
 mod reading;
-mod reply;
 mod tree;
 
 pub use crate::cancellation::Cancellation;
 pub(crate) use answer::JSON;
+pub(crate) use answer::ReviewResponse;
 pub use answer::{Answer, ReviewOutcome, ReviewReport};
 pub use cluster::{Cluster, UnknownCluster, runs_native_sidecars};
 pub(crate) use reading::{Request, Review};
-pub(crate) use reply::ReviewResponse;
 pub(crate) use tree::Depth;
 
 use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
-use crate::decision::Decision;
 use crate::patch;
 use crate::path;
 use crate::pipeline::{self, unread};
@@ -111,9 +109,8 @@ fn answered(
     let reply = match inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome))
     {
         Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
-            let Decision { reason, warning, .. } = decision;
-            let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {reason}"));
-            reply.report.warnings.extend(warning);
+            let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {}", decision.reason));
+            reply.report.warnings.extend(decision.warning("is"));
             reply
         }
         Ok(pipeline::InjectionOutcome::Injected(injected)) => {
@@ -123,7 +120,7 @@ fn answered(
                 return None;
             }
             let mut reply = reply(ReviewOutcome::Injected, format!("injected: {}", injected.decision.reason));
-            reply.report.warnings.extend(injected.decision.warning.into_iter().chain(injected.warnings));
+            reply.report.warnings.extend(injected.warnings);
             ReviewResponse { patch: Some(patch), ..reply }
         }
         Err(_) if is_partial => return None,
@@ -137,7 +134,7 @@ fn answered(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::DecisionReason;
+    use crate::decision::{Decision, DecisionReason};
     use crate::pipeline::Injected;
     use data_encoding::BASE64;
     use mesh::InputProblem;
@@ -145,11 +142,7 @@ mod tests {
 
     /// An injector that labels pods, skips those of one namespace and refuses those without a `spec`.
     fn labels(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems> {
-        let decision = |inject| Decision {
-            inject,
-            reason: DecisionReason::ByPolicy,
-            warning: Some("odd\nlabel".into()),
-        };
+        let decision = |inject| Decision { inject, reason: DecisionReason::ByPolicy, unclear: None };
         if pod.get("spec").is_none() {
             let problem = |name: &str| InputProblem::with_item(name, "x", "is wrong");
             return Err(Problems(vec![problem("a"), problem("b")]));
@@ -164,7 +157,7 @@ mod tests {
         Ok(pipeline::InjectionOutcome::Injected(Box::new(Injected {
             decision: decision(true),
             pod: after,
-            warnings: vec!["with\ta tab".to_owned()],
+            warnings: vec!["odd\nlabel".to_owned(), "with\ta tab".to_owned()],
         })))
     }
 

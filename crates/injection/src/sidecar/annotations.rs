@@ -1,11 +1,16 @@
 //! A pod's annotations, read one by one; every problem with any of them is collected.
+//!
+//! Levels of log lines are held against the programs that read them, which would end at each start.
 
 use crate::mesh_config::list::{excess, listed};
 use crate::namespaces::strings;
 use crate::quantity;
+use mesh::pod::{self, Pod, annotated};
+use mesh::settings::ANNOTATIONS;
+use mesh::settings::levels::ScopeLevel;
 use mesh::settings::mapping::AnnotationForm;
-use mesh::sources::{Wildcard, boolean};
-use mesh::{InputProblem, pod};
+use mesh::sources::{Given, Raw, RemoteHost, Source, boolean};
+use mesh::{InputProblem, Problems, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -88,31 +93,147 @@ impl<'a> Annotations<'a> {
     }
 
     /// A list, checked by the policy.
-    pub(super) fn list<T>(
-        &mut self,
-        name: &str,
-        form: AnnotationForm,
-        read: fn(&str) -> Option<T>,
-    ) -> Option<Wildcard<T>> {
+    pub(super) fn list(&mut self, name: &str, form: AnnotationForm) -> Option<String> {
         let text = self.get(name)?;
         if let Some(excess) = excess(text) {
             self.problems.push(InputProblem::of(name, excess));
             return None;
         }
-        match listed(text, form, read) {
-            Ok(list) => Some(list),
-            Err(faults) => {
-                for (item, text) in faults {
-                    self.problem(name, &item, text);
-                }
-                None
-            }
+        let list = listed(text, form).map_err(|faults| {
+            faults.into_iter().for_each(|(item, text)| self.problem(name, &item, text));
+        });
+        list.ok()
+    }
+}
+
+/// Settings by annotations `sidecar-init/` and the name of a flag, which win over Istio's: read by the policy as the plugin does.
+pub(super) fn own_settings(
+    annotations: &Annotations<'_>,
+) -> Result<BTreeMap<Setting, String>, Vec<InputProblem>> {
+    let ours = annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
+    let ours: BTreeMap<String, String> =
+        ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let excesses = ours.iter().filter_map(|(name, value)| Some(InputProblem::of(name, excess(value)?)));
+    let excesses: Vec<InputProblem> = excesses.collect();
+    if ours.is_empty() || !excesses.is_empty() {
+        return if excesses.is_empty() { Ok(BTreeMap::new()) } else { Err(excesses) };
+    }
+    let read = annotated(&Pod::annotated("", "", ours), "", &Raw::default());
+    read.resolve(&RemoteHost::Open).map_err(|Problems(problems)| problems)?;
+    let is_own =
+        |source: &Source| matches!(source, Source::Annotation(name) if name.starts_with(ANNOTATIONS));
+    let own = read.raw.iter().filter(|(_, given)| is_own(&given.source));
+    Ok(own.map(|(setting, given)| (setting, bare(&given.value))).collect())
+}
+
+/// A value without spaces around its items: arguments are also printed as one line.
+fn bare(value: &str) -> String {
+    value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
+}
+
+/// Checks the settings as a whole, as the init container and the plugin do: valid annotations may contradict each other. Returns
+/// warnings.
+pub(super) fn check_whole(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<InputProblem>> {
+    let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
+    resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
+}
+
+/// The items that a program refuses, and why.
+pub(super) type LevelFaults = fn(&str) -> Vec<(&str, String)>;
+
+const OF_ENVOY: [&str; 8] = ["trace", "debug", "info", "warning", "warn", "error", "critical", "off"];
+const ENVOYS: &str = "trace, debug, info, warning, error, critical or off";
+
+/// `--log_output_level` of the init container and of Istio's agent.
+pub(super) fn of_agent(text: &str) -> Vec<(&str, String)> {
+    let items = text.split(',').filter(|item| !item.is_empty());
+    let faults = items.filter_map(|item| Some((item, item.parse::<ScopeLevel>().err()?)));
+    faults.take(Problems::MAX_ITEMS).collect()
+}
+
+/// `--proxyLogLevel`. The agent gives Envoy the last level without a component, and those of components; of several colons
+/// it warns.
+pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
+    let whole = text.split(',').rfind(|item| !item.contains(':')).filter(|item| !item.is_empty());
+    let components = text.split(',').filter(|item| item.matches(':').count() == 1);
+    let faults = whole.into_iter().chain(components).filter(|item| !has_level(item));
+    let faults = faults.map(|item| (item, format!("names no level of Envoy; expected {ENVOYS}")));
+    faults.take(Problems::MAX_ITEMS).collect()
+}
+
+/// `--proxyComponentLogLevel`, which Envoy gets as it is. Which components there are, depends on its version.
+pub(super) fn of_components(text: &str) -> Vec<(&str, String)> {
+    let items = text.split(',').filter(|_| !text.is_empty());
+    let faults = items.filter(|item| item.matches(':').count() != 1 || !has_level(item));
+    let faults = faults.map(|item| {
+        (item, format!("is not COMPONENT:LEVEL; expected a level of {ENVOYS}, such as misc:error"))
+    });
+    faults.take(Problems::MAX_ITEMS).collect()
+}
+
+/// Whether an item ends in a level of Envoy.
+fn has_level(item: &str) -> bool {
+    item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
+}
+
+/// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list, each item with its name. They become part
+/// of a patch, so that nothing in them may direct its merging; all else of them is Kubernetes' to check. `needs` are the texts without which an item means nothing.
+pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
+    let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
+    let expected =
+        "expected a mapping by names or a list, such as {\"cache\": {..}} or [{\"name\": \"cache\", ..}]";
+    let items: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(items)) => items,
+        Ok(Value::Object(named)) => named.into_iter().map(named_item).collect(),
+        Ok(_) => {
+            annotations.problem(name, text, format!("is neither a mapping nor a list; {expected}"));
+            return Vec::new();
         }
+        Err(error) => {
+            annotations.problem(name, text, format!("is not JSON: {error}; {expected}"));
+            return Vec::new();
+        }
+    };
+    for item in &items {
+        let lacks = |field: &&&str| item.get(field).and_then(Value::as_str).is_none_or(str::is_empty);
+        if !item.is_object() {
+            annotations.problem(name, &item.to_string(), "is not a mapping; expected one");
+        } else if let Some(field) = needs.iter().find(lacks) {
+            annotations.problem(name, &item.to_string(), format!("lacks {field}, a text"));
+        } else if let Some(word) = directive(item) {
+            let text = format!("has {word}, which would direct how it is merged; remove it");
+            annotations.problem(name, &item.to_string(), text);
+        }
+    }
+    items
+}
+
+/// The value of a key, with the key as its name unless it has one.
+fn named_item((name, mut item): (String, Value)) -> Value {
+    if let Value::Object(fields) = &mut item {
+        fields.entry("name").or_insert(name.into());
+    }
+    item
+}
+
+/// A key by which a patch would say how it is merged.
+fn directive(value: &Value) -> Option<&str> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().find_map(
+                |(key, value)| {
+                    if key.starts_with('$') { Some(key.as_str()) } else { directive(value) }
+                },
+            )
+        }
+        Value::Array(items) => items.iter().find_map(directive),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use mesh::istio::annotations::OF_INJECTION;
 
     #[test]
@@ -121,5 +242,35 @@ mod tests {
         for name in OF_INJECTION {
             assert!(document.contains(&format!("`{name}`")), "docs/injection.md does not name {name}");
         }
+    }
+
+    fn check(faults: LevelFaults, text: &str, expected: &[&str]) {
+        let found: Vec<&str> = faults(text).into_iter().map(|(item, _)| item).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    #[test]
+    fn levels_are_refused_where_their_program_would_end() {
+        for right in ["", "debug", "default:info,ads:none", "all:fatal", "no-such:trace", "info,"] {
+            check(of_agent, right, &[]);
+        }
+        check(of_agent, "loud,ads:info,ads:warning,a:b:info", &["loud", "ads:warning", "a:b:info"]);
+        for right in
+            ["", "warning", "warn", "off,http:critical", "loud,info", "info,a:b:c", "http:debug", "loud,"]
+        {
+            check(of_proxy, right, &[]);
+        }
+        check(of_proxy, "info,loud,http:fatal,x:", &["loud", "http:fatal", "x:"]);
+        for right in ["", "misc:error", "upstream:debug,no-such:trace"] {
+            check(of_components, right, &[]);
+        }
+        check(of_components, "misc,a:b:info,misc:loud,", &["misc", "a:b:info", "misc:loud", ""]);
+    }
+
+    #[test]
+    fn of_many_faults_the_first_are_reported() {
+        let text = "x,".repeat(100_000);
+        assert_eq!(of_agent(&text).len(), Problems::MAX_ITEMS);
+        assert_eq!(of_components(&text).len(), Problems::MAX_ITEMS);
     }
 }

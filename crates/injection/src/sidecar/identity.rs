@@ -1,6 +1,6 @@
 //! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
 
-use super::mode::{InitMode, Mode};
+use super::{InitMode, Mode};
 use crate::admission::Namespace;
 use mesh::InputProblem;
 use mesh::istio::defaults::PROXY_ID;

@@ -3,22 +3,15 @@
 //! Templates and the init container's arguments are made from them alone, so that they can't disagree.
 
 mod annotations;
-mod arguments;
 mod identity;
-mod image;
-mod levels;
-mod mode;
-mod own;
 mod read;
 mod traffic;
-mod volumes;
 
 pub use identity::Identity;
 pub(crate) use identity::OPENSHIFT_USERS;
 pub(crate) use mesh::pod::{INIT, VALIDATION};
 pub use mesh::settings::mapping::PROXY;
-pub use mode::{InitMode, Mode, OtherProxy};
-pub use traffic::Traffic;
+pub use traffic::{InitMode, Mode, OtherProxy, Traffic};
 
 use crate::mesh_config::ProxyReadinessProbe;
 use mesh::Setting;

@@ -1,10 +1,9 @@
 //! A pod's annotations over its ProxyConfig over the mesh's over the values, resolved once.
 
-use super::annotations::Annotations;
+use super::annotations::{self, Annotations, LevelFaults};
 use super::identity::Determinants;
-use super::levels::{self, LevelFaults};
 use super::traffic::Traffic;
-use super::{InitMode, Mode, Sidecar, image, own, volumes};
+use super::{InitMode, Mode, Sidecar};
 use crate::admission::AdmissionContext;
 use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
 use crate::namespaces::strings;
@@ -33,7 +32,7 @@ impl Sidecar {
     ) -> Result<Self, Problems> {
         let mut annotations = Annotations::of(pod);
         let labels: BTreeMap<&str, &str> = strings(pod, "labels").collect();
-        let own = own::settings(&annotations).unwrap_or_else(|problems| {
+        let own = annotations::own_settings(&annotations).unwrap_or_else(|problems| {
             annotations.problems.extend(problems);
             BTreeMap::new()
         });
@@ -51,12 +50,13 @@ impl Sidecar {
         let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
         traffic.proxy = identities.known_by;
         let log_level =
-            level(&mut annotations, known::AGENT_LOG_LEVEL, Some(levels::of_agent), &values.log_level);
+            level(&mut annotations, known::AGENT_LOG_LEVEL, Some(annotations::of_agent), &values.log_level);
         let proxy_level = &values.proxy.log_level;
-        let proxy_log_level = level(&mut annotations, known::LOG_LEVEL, Some(levels::of_proxy), proxy_level);
+        let proxy_log_level =
+            level(&mut annotations, known::LOG_LEVEL, Some(annotations::of_proxy), proxy_level);
         // The agent reads it only where the other names no component.
         let of_components: Option<LevelFaults> =
-            if proxy_log_level.contains(':') { None } else { Some(levels::of_components) };
+            if proxy_log_level.contains(':') { None } else { Some(annotations::of_components) };
         let components = level(
             &mut annotations,
             known::COMPONENT_LOG_LEVEL,
@@ -115,8 +115,8 @@ impl Sidecar {
             network: network.filter(|network| !network.is_empty()),
             mesh_id: trust.cloned().unwrap_or_default(),
             binds_low_ports,
-            user_volumes: volumes::read(&mut annotations, known::USER_VOLUMES, &["name"]),
-            user_mounts: volumes::read(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
+            user_volumes: annotations::volumes(&mut annotations, known::USER_VOLUMES, &["name"]),
+            user_mounts: annotations::volumes(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
             has_agent: true,
             warnings: Vec::new(),
         };
@@ -124,7 +124,7 @@ impl Sidecar {
         let Annotations { mut problems, mut warnings, .. } = annotations;
         // Otherwise the same problem would be reported twice.
         if problems.is_empty() && mode != Mode::None {
-            match own::check(given) {
+            match annotations::check_whole(given) {
                 Ok(found) => warnings.extend(found),
                 Err(found) => problems.extend(found),
             }
@@ -224,7 +224,7 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     }
     let name = name.filter(|name| name.contains('/'));
     let image =
-        |default: &str, kind: &str| image::reference(&values.hub, name.unwrap_or(default), &values.tag, kind);
+        |default: &str, kind: &str| reference(&values.hub, name.unwrap_or(default), &values.tag, kind);
     let proxy = annotated.or(configured).unwrap_or(&values.variant);
     (image(&values.proxy.image, proxy), image(&values.init.image, annotated.unwrap_or(&values.variant)))
 }
@@ -330,4 +330,50 @@ fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
         (values.native_nftables, Setting::NativeNftables),
     ];
     switches.into_iter().filter(|(is_on, _)| *is_on).map(|(_, setting)| setting).collect()
+}
+
+/// The types of images that Istio publishes, as the ends of tags.
+const TYPES: [&str; 2] = ["-debug", "-distroless"];
+/// The type that no tag's end names.
+const DEFAULT_TYPE: &str = "default";
+
+/// The reference of an image. `name` is one beneath the hub, or with a slash a whole reference, which stays as it is.
+fn reference(hub: &str, name: &str, tag: &str, kind: &str) -> String {
+    if name.contains('/') {
+        return name.to_owned();
+    }
+    let mut reference = if hub.is_empty() { name.to_owned() } else { format!("{hub}/{name}") };
+    let tag = typed(tag, kind);
+    if !tag.is_empty() {
+        reference.push(':');
+        reference.push_str(&tag);
+    }
+    reference
+}
+
+/// The tag with the suffix of an image type in place of its own; without a type, the tag as it is.
+fn typed(tag: &str, kind: &str) -> String {
+    if kind.is_empty() || tag.is_empty() {
+        return tag.to_owned();
+    }
+    let bare = TYPES.iter().find_map(|end| tag.strip_suffix(end)).unwrap_or(tag);
+    if kind == DEFAULT_TYPE { bare.to_owned() } else { format!("{bare}-{kind}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_replaces_that_of_the_tag() {
+        let check =
+            |hub, name, tag, kind, expected: &str| assert_eq!(reference(hub, name, tag, kind), expected);
+        check("hub.example/mesh", "proxyv2", "1.2", "", "hub.example/mesh/proxyv2:1.2");
+        check("mesh", "proxyv2", "1.2", "debug", "mesh/proxyv2:1.2-debug");
+        check("mesh", "proxyv2", "1.2-distroless", "debug", "mesh/proxyv2:1.2-debug");
+        check("mesh", "proxyv2", "1.2-distroless", "default", "mesh/proxyv2:1.2");
+        check("mesh", "proxyv2", "1.2-distroless", "", "mesh/proxyv2:1.2-distroless");
+        check("mesh", "hub.example/own:3", "1.2", "debug", "hub.example/own:3");
+        check("", "proxyv2", "", "debug", "proxyv2");
+    }
 }

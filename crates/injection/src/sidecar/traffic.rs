@@ -1,18 +1,74 @@
-//! What a pod wants captured: typed, and passed on to an init container by arguments or to a plugin by annotations.
+//! How a pod's traffic reaches its proxy, and what of it is captured: passed on to an init container by arguments, or to a
+//! plugin by annotations.
 
+use super::Sidecar;
 use super::annotations::Annotations;
-use super::mode::{Mode, OtherProxy};
-use crate::mesh_config::list::{self, Network, items, written, written_or_all};
-use crate::mesh_config::{CaptureValues, MeshConfig};
+use crate::mesh_config::MeshConfig;
+use crate::namespaces::strings;
 use mesh::Setting;
-use mesh::istio::annotations as known;
-use mesh::settings::mapping::AnnotationForm;
-use mesh::sources::{Given, Source, Wildcard};
-use rules::InterfaceName;
+use mesh::pod::{INIT, VALIDATION};
+use mesh::settings::SettingRow;
+use mesh::settings::mapping::TABLE;
+use mesh::sources::{Given, Source};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Ports of Istio's proxy that are never captured: its metrics, its readiness.
 const ISTIO_PORTS: [u16; 2] = [15090, 15021];
+
+/// How inbound traffic reaches the proxy (`sidecar.istio.io/interceptionMode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Redirect,
+    Tproxy,
+    /// Nothing is captured: no init container.
+    None,
+}
+
+/// Which init container a pod gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitMode {
+    /// `istio-init`, which sets the rules.
+    Capture,
+    /// `istio-validation`, which checks those that a plugin has set.
+    Validation,
+    /// None, in mode NONE.
+    Nothing,
+}
+
+impl Mode {
+    /// As annotations and arguments name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redirect => "REDIRECT",
+            Self::Tproxy => "TPROXY",
+            Self::None => "NONE",
+        }
+    }
+}
+
+impl InitMode {
+    /// The name of the container; `None` where there is none.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Capture => Some(INIT),
+            Self::Validation => Some(VALIDATION),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// In what the proxy of a template differs from Istio's. It has no agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherProxy {
+    /// Where it listens for outbound and for inbound connections; `None` where Istio's proxy would.
+    pub outbound_port: Option<u16>,
+    pub inbound_port: Option<u16>,
+    /// The user by which the rules know it.
+    pub uid: Option<u32>,
+    /// Its ports that are never captured.
+    pub own_ports: &'static [u16],
+}
 
 /// What is captured of a pod, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +78,8 @@ pub struct Traffic {
     pub inbound_port: u16,
     /// The number, of a user or of a group, by which the rules know the proxy.
     pub proxy: i64,
-    pub include_networks: Wildcard<Network>,
-    pub exclude_networks: Vec<Network>,
-    pub include_inbound: Wildcard<u16>,
+    /// The lists of [`TABLE`] that are configured, but for that of the next field.
+    lists: BTreeMap<Setting, String>,
     /// The agent's port is among them; the proxy's own are not.
     pub exclude_inbound: Vec<u16>,
     /// The agent's port, if nothing but the agent makes it one of `exclude_inbound`.
@@ -33,11 +88,6 @@ pub struct Traffic {
     pub own_ports: Vec<u16>,
     /// Settings that another proxy than Istio's has changed: a plugin does not know them.
     pub of_other_proxy: Vec<Setting>,
-    /// `None` where they are not configured.
-    pub include_outbound: Option<Vec<u16>>,
-    pub exclude_outbound: Option<Vec<u16>>,
-    pub vm_interfaces: Option<Vec<InterfaceName>>,
-    pub exclude_interfaces: Option<Vec<InterfaceName>>,
 }
 
 impl Traffic {
@@ -46,46 +96,35 @@ impl Traffic {
         annotations: &mut Annotations<'_>,
         mode: Mode,
         status_port: Option<u16>,
-        values: &CaptureValues,
+        values: &BTreeMap<Setting, String>,
         mesh: &MeshConfig,
     ) -> Self {
-        let exclude_inbound =
-            annotations.list(known::EXCLUDE_INBOUND, AnnotationForm::Ports, list::port).map(items);
-        let mut exclude_inbound = exclude_inbound.unwrap_or_else(|| values.exclude_inbound.clone());
+        let always = [Setting::ServiceCidr, Setting::ServiceExcludeCidr, Setting::InboundPorts];
+        let mut lists: BTreeMap<Setting, String> =
+            always.map(|setting| (setting, String::new())).into_iter().chain(values.clone()).collect();
+        // Problems with excluded and outbound ports come first.
+        let (first, others) = TABLE.split_at(4);
+        for row in others.iter().chain(first).filter(|row| row.setting != Setting::InterceptionMode) {
+            let names = row.annotations().iter();
+            let given: Vec<String> = names.filter_map(|name| annotations.list(name, row.form)).collect();
+            // The first that a pod has counts.
+            lists.extend(given.into_iter().next().map(|list| (row.setting, list)));
+        }
+        let exclude_inbound = lists.remove(&Setting::InboundPortsExclude).unwrap_or_default();
+        let mut exclude_inbound: Vec<u16> =
+            exclude_inbound.split(',').filter_map(|port| port.parse().ok()).collect();
         let agent_port = status_port.filter(|port| !exclude_inbound.contains(port));
         exclude_inbound.extend(agent_port);
-        let mut outbound = |name, default: &Vec<u16>| {
-            let listed = annotations.list(name, AnnotationForm::Ports, list::port).map(items);
-            listed.or_else(|| (!default.is_empty()).then(|| default.clone()))
-        };
-        let include_outbound = outbound(known::INCLUDE_OUTBOUND, &values.include_outbound);
-        let exclude_outbound = outbound(known::EXCLUDE_OUTBOUND, &values.exclude_outbound);
-        let mut interfaces =
-            |name| annotations.list(name, AnnotationForm::Interfaces, list::interface).map(items);
-        let (now, before) = (interfaces(known::VM_INTERFACES), interfaces(known::VM_INTERFACES_BEFORE));
-        let exclude_interfaces = interfaces(known::EXCLUDE_INTERFACES);
-        let include_networks =
-            annotations.list(known::INCLUDE_NETWORKS, AnnotationForm::NetworksOrAll, list::network);
-        let exclude_networks =
-            annotations.list(known::EXCLUDE_NETWORKS, AnnotationForm::Networks, list::network).map(items);
-        let include_inbound =
-            annotations.list(known::INCLUDE_INBOUND, AnnotationForm::PortsOrAll, list::port);
         Self {
             mode,
             outbound_port: mesh.outbound_port,
             inbound_port: mesh.inbound_port,
             proxy: 0,
-            include_networks: include_networks.unwrap_or_else(|| values.include_networks.clone()),
-            exclude_networks: exclude_networks.unwrap_or_else(|| values.exclude_networks.clone()),
-            include_inbound: include_inbound.unwrap_or_else(|| values.include_inbound.clone()),
+            lists,
             exclude_inbound,
             agent_port,
             own_ports: ISTIO_PORTS.to_vec(),
             of_other_proxy: Vec::new(),
-            include_outbound,
-            exclude_outbound,
-            vm_interfaces: now.or(before),
-            exclude_interfaces,
         }
     }
 
@@ -107,30 +146,21 @@ impl Traffic {
         self.exclude_inbound.retain(|port| !self.own_ports.contains(port));
     }
 
-    /// All ports at which no inbound connection is captured.
-    pub(super) fn excluded_inbound(&self) -> String {
-        written(&[&self.own_ports[..], &self.exclude_inbound].concat())
-    }
-
     /// The settings of what is captured, in the order in which Istio writes their flags.
     pub(super) fn settings(&self) -> Vec<(Setting, String)> {
         let mut settings = vec![
             (Setting::EnvoyPort, self.outbound_port.to_string()),
             (Setting::InboundCapturePort, self.inbound_port.to_string()),
             (Setting::ProxyUid, self.proxy.to_string()),
-            (Setting::InterceptionMode, self.mode.name().to_owned()),
-            (Setting::ServiceCidr, written_or_all(&self.include_networks)),
-            (Setting::ServiceExcludeCidr, written(&self.exclude_networks)),
-            (Setting::InboundPorts, written_or_all(&self.include_inbound)),
-            (Setting::InboundPortsExclude, self.excluded_inbound()),
         ];
-        let given = [
-            (Setting::OutboundPorts, self.include_outbound.as_deref().map(written)),
-            (Setting::OutboundPortsExclude, self.exclude_outbound.as_deref().map(written)),
-            (Setting::VmInterfaces, self.vm_interfaces.as_deref().map(written)),
-            (Setting::ExcludeInterfaces, self.exclude_interfaces.as_deref().map(written)),
-        ];
-        settings.extend(given.into_iter().filter_map(|(setting, value)| Some((setting, value?))));
+        let value = |setting| match setting {
+            Setting::InterceptionMode => Some(self.mode.name().to_owned()),
+            Setting::InboundPortsExclude => {
+                Some(written(&[&self.own_ports[..], &self.exclude_inbound].concat()))
+            }
+            _ => self.lists.get(&setting).cloned(),
+        };
+        settings.extend(TABLE.iter().filter_map(|row| Some((row.setting, value(row.setting)?))));
         settings
     }
 
@@ -156,5 +186,84 @@ impl Traffic {
             (*setting, Given { value: value.clone(), source: Source::Annotation(name) })
         });
         settings.chain(own).collect()
+    }
+}
+
+/// A list of ports as an argument or an annotation holds it.
+fn written(ports: &[u16]) -> String {
+    ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+impl Sidecar {
+    /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
+    /// annotations win: they are written where Istio writes the flag, or after its flags.
+    pub fn arguments(&self) -> Vec<String> {
+        if self.init == InitMode::Nothing {
+            return Vec::new();
+        }
+        let mut arguments = vec!["istio-iptables".to_owned()];
+        let settings = self.traffic.settings();
+        for (setting, value) in &settings {
+            arguments.push(letter(setting.row()));
+            // The mode is resolved already, in the spelling that all programs know.
+            let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
+            arguments.push(own.unwrap_or(value).clone());
+        }
+        let is_further = |setting: &Setting| settings.iter().all(|(known, _)| known != setting);
+        for (setting, value) in self.own_settings.iter().filter(|(setting, _)| is_further(setting)) {
+            if !setting.row().long.is_empty() {
+                arguments.push(format!("{}={value}", setting.row().option()));
+            }
+        }
+        if !self.log_level.is_empty() {
+            arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
+        }
+        arguments.extend(self.init_switches.iter().map(|setting| setting.row().option()));
+        arguments
+    }
+
+    /// The number by which the rules know the proxy, as `-u` takes it.
+    pub(crate) fn proxy_number(&self) -> String {
+        let own = self.own_settings.get(&Setting::ProxyUid);
+        own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
+    }
+
+    /// Annotations with what a plugin captures; empty where there is no plugin, and without those that the pod has
+    /// already with the same meaning.
+    pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
+        if !self.has_plugin {
+            return Vec::new();
+        }
+        let traffic = &self.traffic;
+        let given: BTreeMap<&str, &str> = strings(pod, "annotations").collect();
+        let same =
+            |text: &str, other: &str| text.split(',').map(str::trim).eq(other.split(',').map(str::trim));
+        let annotations = traffic.settings().into_iter().filter_map(|(setting, value)| {
+            let Some(row) = TABLE.iter().find(|row| row.setting == setting) else {
+                let is_told = self.init == InitMode::Validation
+                    && traffic.of_other_proxy.contains(&setting)
+                    && !self.own_settings.contains_key(&setting);
+                return setting.row().annotation().filter(|_| is_told).map(|name| (name, value));
+            };
+            let value = match setting {
+                // A plugin knows the ports of Istio's proxy.
+                Setting::InboundPortsExclude if self.has_agent => written(&traffic.exclude_inbound),
+                Setting::ServiceExcludeCidr if value.is_empty() => return None,
+                _ => value,
+            };
+            let names = row.annotations();
+            let name = names.iter().find(|name| given.contains_key(*name)).or(names.last())?;
+            let is_said = given.get(name).is_some_and(|text| same(text, &value));
+            (!is_said).then(|| ((*name).to_owned(), value))
+        });
+        annotations.collect()
+    }
+}
+
+/// The short form of a flag, as Istio writes it.
+fn letter(row: &SettingRow) -> String {
+    match row.short {
+        Some(letter) => format!("-{letter}"),
+        None => row.option(),
     }
 }

@@ -1,7 +1,7 @@
 //! The EnvoyFilter that adds the header.
 
 use super::scene::{environment, shop};
-use injection::environment::filter::script;
+use injection::environment::routes::script;
 use serde_json::json;
 
 #[test]

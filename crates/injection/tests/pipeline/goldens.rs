@@ -16,12 +16,12 @@ fn shown(case: &Case, plain: &Value) -> String {
     match case.setup().inject(&case.pod()) {
         Err(problems) => problems.to_string().lines().map(|line| format!("# {line}\n")).collect(),
         Ok(InjectionOutcome::Skipped(decision)) => {
-            let warning = decision.warning.map(|warning| format!("# warning: {warning}\n"));
+            let warning = decision.warning("is").map(|warning| format!("# warning: {warning}\n"));
             format!("# skipped: {}\n{}", decision.reason, warning.unwrap_or_default())
         }
         Ok(InjectionOutcome::Injected(injected)) => {
             let mut shown = format!("# injected: {}\n", injected.decision.reason);
-            for warning in injected.decision.warning.iter().chain(&injected.warnings) {
+            for warning in &injected.warnings {
                 shown.push_str(&format!("# warning: {warning}\n"));
             }
             shown + &yaml::block(&Tree::read(&short(injected.pod, plain, &case.name).to_string()))

@@ -2,29 +2,27 @@
 //! server checks it. No other program is needed, and no request is dropped when one of them changes.
 //!
 //! ```text
-//! Secret ------> store ---> rotation: is a step due? ---> Secret (the second writer is refused, and reads again)
+//! Secret ------> rotation: is a step due? ---> Secret (the second writer is refused, and reads again)
 //!                  |
-//!                  +------> leaf: the server's certificate, signed by the present authority, in memory alone
+//!                  +------> ca: the server's certificate, signed by the present authority, in memory alone
 //!                  |
-//!                  +------> bundle: caBundle of each webhook configuration, whenever it is another one
+//!                  +------> webhooks: caBundle of each webhook configuration, whenever it is another one
 //! ```
 //!
 //! Everything is read by watches. What is written shows itself there too, so events come in one way only.
 
-mod bundle;
 mod ca;
-mod callers;
-mod leaf;
 mod reconciler;
 mod rotation;
-mod store;
+mod webhooks;
 
-pub(crate) use callers::{Callers, WebhookCaller};
+pub(crate) use reconciler::now;
+pub(crate) use webhooks::{Callers, WebhookCaller, WebhookService, webhooks};
 
-use crate::{input::namespace, manifests::NAMESPACE, serve::tls};
-use bundle::WebhookService;
+use crate::{input::namespace, serve::tls};
 use clap::Args;
 use cluster::access;
+use injection::manifests::NAMESPACE;
 use k8s_openapi::api::core::v1::Secret;
 use reconciler::{CertificateReconciler, Lifetimes};
 use rustls::pki_types::ServerName;
@@ -79,7 +77,7 @@ pub(crate) struct StoredAuthority {
 
 /// The authority of a Secret; `None` if it holds none yet.
 pub(crate) fn stored(secret: &Secret) -> Result<Option<StoredAuthority>, Box<dyn Error>> {
-    let kept = store::read(secret)?;
+    let kept = rotation::read(secret)?;
     Ok(kept.map(|kept| StoredAuthority { bundle: kept.bundle(), ends: kept.current.trusted.life.ends }))
 }
 

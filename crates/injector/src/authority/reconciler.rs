@@ -1,11 +1,9 @@
 //! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
 
 use super::{
-    bundle::{self, WebhookService},
-    callers::Callers,
-    leaf::{self, LeafError, ServedLeaf},
+    ca::{self, LeafError, ServedLeaf},
     rotation::{self, Authorities, RotationStep},
-    store,
+    webhooks::{self, Callers, WebhookService},
 };
 use crate::serve::tls::ServerIdentity;
 use cluster::{backoff::Backoff, error::describe, watch};
@@ -18,6 +16,7 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
@@ -45,7 +44,7 @@ pub(super) struct Lifetimes {
 
 enum AuthorityEvent {
     Secret(Option<Secret>),
-    Configuration(String, Option<MutatingWebhookConfiguration>),
+    Configuration(String, Option<Value>),
 }
 
 /// Keeps the authorities, the server's certificate, and the `caBundle` of webhooks as they should be.
@@ -66,7 +65,7 @@ pub(crate) struct CertificateReconciler {
     /// The last Secret that could be used: if it is damaged or deleted, it is written again.
     sound: Option<Secret>,
     /// What each webhook configuration was last seen to be, once it is known whether there is one.
-    webhooks: BTreeMap<String, Option<MutatingWebhookConfiguration>>,
+    webhooks: BTreeMap<String, Option<Value>>,
     shown: Option<ServedLeaf>,
     backoff: Backoff,
     /// When writing goes on after a failure.
@@ -94,9 +93,12 @@ impl CertificateReconciler {
         for name in distinct {
             let objects = watch::object(all.clone(), name, name.as_str(), LIST_TIMEOUT);
             let name = name.clone();
-            streams.push(events(objects, move |object| AuthorityEvent::Configuration(name.clone(), object)));
+            streams.push(events(objects, move |object| {
+                let object = object.map(|object| serde_json::to_value(object).unwrap_or_default());
+                AuthorityEvent::Configuration(name.clone(), object)
+            }));
         }
-        let mut names = leaf::names(&service.name, &service.namespace);
+        let mut names = ca::names(&service.name, &service.namespace);
         names.extend(service.hosts.iter().cloned());
         Self {
             secrets,
@@ -157,7 +159,7 @@ impl CertificateReconciler {
                 self.backoff.reset();
             }
             AuthorityEvent::Configuration(name, configuration) => {
-                self.callers.note(&name, bundle::caller(configuration.as_ref(), &self.service));
+                self.callers.note(&name, webhooks::caller(configuration.as_ref(), &self.service));
                 self.webhooks.insert(name, configuration);
             }
         }
@@ -182,13 +184,8 @@ impl CertificateReconciler {
             self.write_secret(&authorities, seen.as_ref(), step).await;
             return Ok(());
         }
-        let fresh = leaf::refresh(
-            &mut self.shown,
-            &authorities.current,
-            &self.names,
-            now,
-            self.lifetimes.certificate,
-        )?;
+        let fresh =
+            ca::refresh(&mut self.shown, &authorities.current, &self.names, now, self.lifetimes.certificate)?;
         if fresh {
             tracing::info!(names = self.names.join(","), "a new certificate is shown");
         }
@@ -199,7 +196,7 @@ impl CertificateReconciler {
 
     /// The authorities of a Secret. If it holds none or is damaged, those that it held before, with `true`.
     fn authorities_of(&mut self, secret: Option<&Secret>) -> (Option<Authorities>, bool) {
-        let read = secret.map_or(Ok(None), store::read);
+        let read = secret.map_or(Ok(None), rotation::read);
         match read {
             Ok(Some(authorities)) => {
                 self.sound = secret.cloned();
@@ -212,7 +209,7 @@ impl CertificateReconciler {
                 "the Secret can't be used, and is written again"
             ),
         }
-        let before = self.sound.as_ref().and_then(|sound| store::read(sound).ok().flatten());
+        let before = self.sound.as_ref().and_then(|sound| rotation::read(sound).ok().flatten());
         let is_lost = before.is_some();
         (before, is_lost)
     }
@@ -220,9 +217,8 @@ impl CertificateReconciler {
     /// Whether all webhooks trust these authorities. One that does not exist calls no server.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
-        let mut known = self.webhooks.values().flatten();
         self.webhooks.len() == self.watched
-            && known.all(|known| bundle::patch(known, &self.service, &bundle).is_none())
+            && self.webhooks.values().flatten().all(|known| self.service.behind(known, &bundle).is_empty())
     }
 
     async fn write_secret(
@@ -231,7 +227,7 @@ impl CertificateReconciler {
         over: Option<&Secret>,
         step: Option<RotationStep>,
     ) {
-        let secret = store::write(authorities, &self.secret, over);
+        let secret = rotation::write(authorities, &self.secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         let secrets = self.secrets.clone();
         let written = async {
@@ -266,7 +262,7 @@ impl CertificateReconciler {
         let mut is_announced = true;
         for (name, configuration) in &self.webhooks {
             let Some(configuration) = configuration else { continue };
-            let Some(patch) = bundle::patch(configuration, &self.service, &bundle) else { continue };
+            let Some(patch) = webhooks::patch(configuration, &self.service, &bundle) else { continue };
             is_announced = false;
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             match within(self.configurations.patch(name, &params, &Patch::Strategic(patch))).await {
@@ -324,7 +320,8 @@ fn events<T: Send + 'static>(
     objects.filter_map(move |object| std::future::ready(object.ok().map(&event))).boxed()
 }
 
-fn now() -> i64 {
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -1,18 +1,17 @@
 //! What has to hold of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their roles.
 
 use super::{
-    api::{Right, ServiceAccount, granted},
+    CheckedInstallation,
     before::ExistingObject,
-    context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
-    webhooks::{calls, name},
+    rights::{Right, ServiceAccount, granted},
+    unknown,
+    webhooks::name,
 };
-use crate::authority::{StoredAuthority, stored};
+use crate::authority::{StoredAuthority, now, stored};
 use cluster::error::describe;
-use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY: i64 = 86_400;
 
@@ -65,7 +64,7 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
     });
     let selector = format!("app.kubernetes.io%2Finstance%3D{}", checked.target.name());
     let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", checked.namespace);
-    match checked.cluster.list(&path).await {
+    match checked.api.list(&path).await {
         Err(error) => findings.push(unknown(topic, "pods can't be listed", &error)),
         Ok(pods) => findings.extend(pods.iter().flat_map(waiting)),
     }
@@ -108,7 +107,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.namespace);
     let title = format!("Secret {}/{secret}", checked.namespace);
     let repair = "see the log of the server; a running replica writes the Secret again when it is deleted";
-    let kept = match checked.cluster.get(&path).await {
+    let kept = match checked.api.get(&path).await {
         Err(error) => {
             return vec![unknown(
                 topic,
@@ -130,15 +129,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     };
     let mut findings = vec![validity(ends, now())];
     for configuration in ours {
-        let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
-        let behind: Vec<&str> = webhooks
-            .filter(|webhook| calls(checked, webhook))
-            .filter(|webhook| {
-                let text = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
-                BASE64.decode(text.as_bytes()).ok().is_none_or(|bytes| bytes != bundle.as_bytes())
-            })
-            .filter_map(|webhook| webhook["name"].as_str())
-            .collect();
+        let behind = checked.service.behind(configuration, &bundle);
         findings.push(match &behind[..] {
             [] => topic.ok(format!("caBundle of {} is that of {title}", name(configuration))),
             some => topic.fail(
@@ -168,11 +159,6 @@ fn validity(ends: i64, now: i64) -> InstallationFinding {
     }
 }
 
-fn now() -> i64 {
-    let passed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-    i64::try_from(passed).unwrap_or(i64::MAX)
-}
-
 /// What the accounts of the server and the operator may do, against what their roles are to grant. An operator that is not
 /// installed yet has no account.
 pub(super) async fn roles(
@@ -199,7 +185,7 @@ async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFind
     let rights: Vec<Right> = own.filter(|one| !one["rules"].is_null()).flat_map(granted).collect();
     let mut missing = Vec::new();
     for right in &rights {
-        match checked.cluster.may(Some(&account), right).await {
+        match right.is_granted(&checked.api, Some(&account)).await {
             Ok(true) => {}
             Ok(false) => missing.push(right.show()),
             Err(error) => return unknown(topic, &format!("the rights of {account} are not known"), &error),

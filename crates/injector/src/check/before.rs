@@ -1,10 +1,12 @@
 //! What has to hold before an installation: the API server's version, the rights to install, and names that are free.
 
 use super::{
-    api::{NoAnswer, Right, collection, granted, title},
-    context::{CheckedInstallation, unknown},
+    CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
+    rights::{Right, collection, granted, title},
+    unknown,
 };
+use crate::api::NoAnswer;
 use serde_json::Value;
 
 /// An object of the installation, and what the cluster has under its name.
@@ -50,7 +52,7 @@ pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObjec
     for object in &checked.objects {
         let (_, _, path) = collection(object);
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let answer = checked.cluster.get(&format!("{path}/{name}")).await;
+        let answer = checked.api.get(&format!("{path}/{name}")).await;
         found.push(ExistingObject { object: object.clone(), answer });
     }
     found
@@ -77,7 +79,7 @@ pub(super) async fn rights(
     let (mut missing, mut error, mut asked) = (Vec::new(), None, 0_usize);
     for right in &needed {
         asked += 1;
-        match checked.cluster.may(None, right).await {
+        match right.is_granted(&checked.api, None).await {
             Ok(true) => {}
             Ok(false) => missing.push(right.show()),
             Err(failed) => error = Some(failed),
@@ -97,14 +99,14 @@ pub(super) async fn rights(
         for (verb, name) in [("escalate", escalated), ("bind", text("name"))] {
             let (group, resource, verb) = (group.clone(), resource.clone(), verb.to_owned());
             let right = Right { group, resource, verb, namespace: text("namespace"), name };
-            needs_rights |= checked.cluster.may(None, &right).await != Ok(true);
+            needs_rights |= right.is_granted(&checked.api, None).await != Ok(true);
         }
         if !needs_rights {
             continue;
         }
         for right in granted(role) {
             asked += 1;
-            match checked.cluster.may(None, &right).await {
+            match right.is_granted(&checked.api, None).await {
                 Ok(true) => {}
                 Ok(false) => missing.push(format!("{} (to grant it in {})", right.show(), title(role))),
                 Err(failed) => error = Some(failed),

@@ -1,10 +1,12 @@
 //! What was found, and how it is printed: sections of lines with a sign, and the remedy below.
 
 use diagnose::Style;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum InstallationLevel {
     Ok,
     Warn,
@@ -12,12 +14,14 @@ pub(super) enum InstallationLevel {
 }
 
 /// The sections, in the order of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum InstallationTopic {
     Cluster,
     Rights,
     Names,
     Webhooks,
+    #[serde(rename = "pod-security")]
     Security,
     Server,
     Certificates,
@@ -25,7 +29,7 @@ pub(super) enum InstallationTopic {
     Injection,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct InstallationFinding {
     pub(super) topic: InstallationTopic,
     pub(super) level: InstallationLevel,
@@ -60,20 +64,6 @@ impl InstallationTopic {
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Self::Cluster => "cluster",
-            Self::Rights => "rights",
-            Self::Names => "names",
-            Self::Webhooks => "webhooks",
-            Self::Security => "pod-security",
-            Self::Server => "server",
-            Self::Certificates => "certificates",
-            Self::Roles => "roles",
-            Self::Injection => "injection",
-        }
-    }
-
     pub(super) fn ok(self, text: impl Into<String>) -> InstallationFinding {
         InstallationFinding { topic: self, level: InstallationLevel::Ok, text: text.into(), remedy: None }
     }
@@ -90,14 +80,6 @@ impl InstallationTopic {
 }
 
 impl InstallationLevel {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-
     fn sign(self, is_unicode: bool) -> &'static str {
         match (self, is_unicode) {
             (Self::Ok, true) => "✔",
@@ -123,11 +105,7 @@ pub(super) fn has_failed(findings: &[InstallationFinding]) -> bool {
 }
 
 pub(super) fn data(findings: &[InstallationFinding]) -> Value {
-    let findings = findings.iter().map(|finding| {
-        json!({ "topic": finding.topic.word(), "level": finding.level.word(), "text": finding.text,
-            "remedy": finding.remedy })
-    });
-    json!({ "findings": findings.collect::<Vec<Value>>() })
+    json!({ "findings": findings })
 }
 
 pub(super) fn text(findings: &[InstallationFinding], is_unicode: bool) -> String {

@@ -2,22 +2,22 @@
 //! changes nothing.
 
 mod after;
-mod api;
 mod before;
-mod context;
 mod finding;
+mod rights;
 mod security;
 mod trial;
 mod webhooks;
 
-use crate::installed::InstalledFlags;
+use crate::api::{ApiServer, CONFIGURATIONS, NoAnswer};
+use crate::authority::WebhookService;
 use crate::output::{ColourChoice, print, print_folded};
+use crate::uninstall::InstalledFlags;
 use ::cluster::access;
-use api::CheckedCluster;
 use clap::{Args, ValueEnum};
-use context::{CheckedInstallation, unknown};
 use finding::{InstallationFinding, InstallationTopic};
-use injection::manifests::files;
+use injection::manifests::{Installation, files};
+use serde_json::Value;
 use std::{
     env,
     error::Error,
@@ -68,6 +68,27 @@ const FAILED: u8 = 3;
 /// How long the API server may stay silent: a webhook may take 10 seconds, or 30 if it is another one.
 const SILENCE: Duration = Duration::from_secs(35);
 
+/// What is checked: the objects of the installation, and what the cluster says of its webhooks.
+struct CheckedInstallation {
+    api: ApiServer,
+    target: Installation,
+    /// The server, as its webhooks name it.
+    service: WebhookService,
+    /// As `manifests` prints them.
+    objects: Vec<Value>,
+    namespace: String,
+    revision: String,
+}
+
+/// A finding about a question that has no answer.
+fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
+    let remedy = match error.status {
+        Some(401 | 403) => "repeat it as a user with this right",
+        _ => "repeat it when the API server answers",
+    };
+    topic.warn(format!("{what}: {}", error.text), remedy)
+}
+
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let target = flags.installed.installation(true, flags.environment_tag, flags.operator)?;
@@ -78,8 +99,13 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
         let (client, server) = connected;
         let objects = files(&target).into_iter().flat_map(|file| file.objects).collect();
         let checked = CheckedInstallation {
-            cluster: CheckedCluster::new(client),
+            api: ApiServer::new(client),
             objects,
+            service: WebhookService {
+                namespace: flags.installed.namespace.clone(),
+                name: target.name(),
+                hosts: Vec::new(),
+            },
             namespace: flags.installed.namespace.clone(),
             revision: flags.installed.revision.clone(),
             target,
@@ -97,16 +123,16 @@ async fn findings(
     checked: &CheckedInstallation,
     server: &str,
 ) -> Result<Vec<InstallationFinding>, Box<dyn Error>> {
-    let version = checked.cluster.get("/version").await;
+    let version = checked.api.get("/version").await;
     let version =
         version.map_err(|error| format!("the API server {server} does not answer: {}", error.text))?;
     let mut findings = vec![before::version(&version.unwrap_or_default())];
     let existing = before::existing(checked).await;
     findings.extend(before::rights(checked, &existing).await);
     findings.extend(before::names(checked, &existing));
-    let configurations = webhooks::configurations(&checked.cluster).await;
+    let configurations = checked.api.list(CONFIGURATIONS).await;
     findings.extend(webhooks::findings(checked, &configurations));
-    let namespaces = checked.cluster.list("/api/v1/namespaces").await;
+    let namespaces = checked.api.list("/api/v1/namespaces").await;
     findings.extend(security::findings(checked, &existing, &configurations, &namespaces));
     let deployment = existing.iter().find(|found| found.object["kind"] == "Deployment");
     let ours = webhooks::ours(checked, &configurations);

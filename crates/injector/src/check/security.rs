@@ -1,12 +1,13 @@
 //! Pod Security Standards: of the injector's own namespace, which its pods meet or not, and of namespaces whose pods it injects.
 
 use super::{
-    api::NoAnswer,
+    CheckedInstallation,
     before::ExistingObject,
-    context::{CheckedInstallation, unknown},
     finding::{InstallationFinding, InstallationTopic},
+    unknown,
     webhooks::{Configurations, ours},
 };
+use crate::api::NoAnswer;
 use injection::webhook;
 use mesh::pod::{ENFORCE, Standard};
 use serde_json::Value;

@@ -4,11 +4,11 @@
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
 
 use super::{
-    api::NoAnswer,
-    context::CheckedInstallation,
+    CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
     security::labels,
 };
+use crate::api::NoAnswer;
 use injection::{
     decision::INJECT,
     pipeline::STATUS,
@@ -42,8 +42,7 @@ pub(super) async fn injected(
     let pod = json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": NAME, "namespace": namespace, "labels": labels },
         "spec": { "containers": [{ "name": "application", "image": "example/application:1" }] } });
-    let created =
-        checked.cluster.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &pod).await;
+    let created = checked.api.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &pod).await;
     let subject = format!("a pod in namespace {namespace} (dry run)");
     let pod = match created {
         Ok(pod) => pod,

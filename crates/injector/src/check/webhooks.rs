@@ -1,24 +1,17 @@
 //! Webhook configurations: which are of the installation, which others are called for its pods, and in which order.
 
 use super::{
-    api::{CheckedCluster, NoAnswer},
-    context::{CheckedInstallation, unknown},
+    CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
+    unknown,
 };
-use injection::{
-    overlap::overlap,
-    webhook::{self, Webhook},
-};
+use crate::api::NoAnswer;
+use crate::authority::webhooks;
+use injection::webhook::{self, Webhook, overlap};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(super) type Configurations = Result<Vec<Value>, NoAnswer>;
-
-const PATH: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-
-pub(super) async fn configurations(cluster: &CheckedCluster) -> Configurations {
-    cluster.list(PATH).await
-}
 
 pub(super) fn name(configuration: &Value) -> &str {
     configuration["metadata"]["name"].as_str().unwrap_or_default()
@@ -30,13 +23,7 @@ pub(super) fn ours<'a>(checked: &CheckedInstallation, all: &'a Configurations) -
 }
 
 fn is_ours(checked: &CheckedInstallation, configuration: &Value) -> bool {
-    configuration["webhooks"].as_array().into_iter().flatten().any(|webhook| calls(checked, webhook))
-}
-
-/// Whether a webhook calls the Service of the installation.
-pub(super) fn calls(checked: &CheckedInstallation, webhook: &Value) -> bool {
-    let service = &webhook["clientConfig"]["service"];
-    service["name"] == *checked.target.name() && service["namespace"] == *checked.namespace
+    webhooks(configuration).any(|webhook| checked.service.is_called_by(webhook))
 }
 
 pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> Vec<InstallationFinding> {
@@ -143,8 +130,7 @@ fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     let mut by_name: BTreeMap<&str, &Value> = printed.iter().map(|one| (name(one), *one)).collect();
     by_name.extend(all.iter().map(|one| (name(one), one)));
     let is_tag = |one: &Value| {
-        let mut all = one["webhooks"].as_array().into_iter().flatten();
-        all.any(|webhook| webhook["clientConfig"]["service"]["path"] == "/environment-tag")
+        webhooks(one).any(|webhook| webhook["clientConfig"]["service"]["path"] == "/environment-tag")
     };
     let last = by_name.values().rev().find(|one| !webhook::read(one).is_empty())?;
     let first = by_name.values().find(|one| is_tag(one))?;

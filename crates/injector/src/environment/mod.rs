@@ -1,7 +1,6 @@
 //! `environment`: routes for tagged requests, offline and in a cluster.
 
 mod inspect;
-mod manifests;
 mod operator;
 mod routes;
 

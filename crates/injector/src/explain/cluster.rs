@@ -1,20 +1,18 @@
 //! What a cluster says of the question: its namespaces, the webhooks that inject, and what their injectors go by.
 
+use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::output::warn;
-use crate::serve::kubelet_runs_native_sidecars;
 use crate::sources::ConfigurationSources;
 use crate::sources::{Maps, configuration_over};
 use clap::Args;
 use cluster::error::describe;
-use injection::{Namespaces, explain::DeployedInjector, webhook};
-use k8s_openapi::api::{
-    admissionregistration::v1::MutatingWebhookConfiguration,
-    core::v1::{ConfigMap, Namespace, Node},
-};
-use kube::{Api, Client, api::ListParams};
+use injection::Namespaces;
+use injection::explain::DeployedInjector;
+use injection::review::runs_native_sidecars;
+use injection::webhook::{self, InjectorIdentity, Webhook};
 use mesh::{InputProblem, pod::holders};
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, error::Error, path::PathBuf, time::Duration};
+use serde_json::Value;
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use tokio::runtime::Builder;
 
 #[derive(Args)]
@@ -30,17 +28,6 @@ pub(super) struct ExplainClusterFlags {
 
 /// How long the API server may stay silent.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Where Istio is, the default for a webhook that calls a URL.
-const ISTIO: &str = "istio-system";
-
-/// What identifies an injector: its Service's namespace and name, and its revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct InjectorIdentity {
-    namespace: String,
-    service: String,
-    revision: String,
-}
-
 #[derive(Default)]
 pub(super) struct ClusterInjectors {
     pub(super) injectors: Vec<DeployedInjector>,
@@ -92,16 +79,20 @@ impl ExplainClusterFlags {
         let connected =
             cluster::access::user_client(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
         let (client, _) = connected.map_err(|error| describe(&error))?;
+        let api = ApiServer::new(client);
         let mut namespaces = Vec::new();
         for name in named {
-            namespaces.extend(namespace(&client, name).await);
+            match api.get(&format!("/api/v1/namespaces/{name}")).await {
+                Ok(found) => namespaces.extend(found),
+                Err(error) => warn(format!("namespace {name} can't be read: {}", error.text)),
+            }
         }
-        let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        let listed = api.list(&ListParams::default()).await;
-        let listed = listed.map_err(|error| refused("webhook configurations can't be listed", &error))?;
+        let listed = api.list(CONFIGURATIONS).await;
+        let listed =
+            listed.map_err(|error| format!("webhook configurations can't be listed: {}", error.text))?;
         let (mut injectors, mut problems) = (Vec::new(), Vec::new());
-        for (identity, webhooks) in grouped(listed.items) {
-            let maps = maps(&client, &identity, &self.flag()).await?;
+        for (identity, webhooks) in grouped(&listed) {
+            let maps = maps(&api, &identity, &self.flag()).await?;
             let has_config = maps.maps.iter().any(|(_, data)| data["config"].is_string());
             if !has_config && sources.config.is_none() {
                 return Err(format!(
@@ -120,7 +111,7 @@ impl ExplainClusterFlags {
                     .to_owned(),
             );
         }
-        let native_sidecars = native_sidecars(&client).await;
+        let native_sidecars = native_sidecars(&api).await;
         Ok((namespaces, ClusterInjectors { injectors, native_sidecars }, problems))
     }
 }
@@ -132,35 +123,18 @@ fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String
     holders.map(|holder| namespaces.of(&holder.namespace).name).collect()
 }
 
-fn refused(what: &str, error: &kube::Error) -> String {
-    format!("{what}: {}", describe(error as &(dyn Error + 'static)))
-}
-
-/// A namespace as a manifest would describe it. One that can't be read is warned of.
-async fn namespace(client: &Client, name: &str) -> Option<Value> {
-    let api: Api<Namespace> = Api::all(client.clone());
-    match api.get_opt(name).await {
-        Ok(found) => {
-            let metadata = found?.metadata;
-            Some(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": {
-                "name": name, "labels": metadata.labels, "annotations": metadata.annotations } }))
-        }
-        Err(error) => {
-            warn(refused(&format!("namespace {name} can't be read"), &error));
-            None
-        }
-    }
-}
-
 /// Whether every kubelet runs native sidecars, as the webhook asks for pods that have no node yet.
-async fn native_sidecars(client: &Client) -> bool {
-    let api: Api<Node> = Api::all(client.clone());
-    match api.list(&ListParams::default()).await {
-        Ok(nodes) => !nodes.items.is_empty() && nodes.items.into_iter().all(kubelet_runs_native_sidecars),
+async fn native_sidecars(api: &ApiServer) -> bool {
+    let runs = |node: &Value| {
+        let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap_or_default();
+        runs_native_sidecars(version).unwrap_or(false)
+    };
+    match api.list("/api/v1/nodes").await {
+        Ok(nodes) => !nodes.is_empty() && nodes.iter().all(runs),
         Err(error) => {
-            let refused = refused("nodes can't be listed", &error);
             warn(format!(
-                "{refused}; assuming that they don't run native sidecars: --native-sidecars if they do"
+                "nodes can't be listed: {}; assuming that they don't run native sidecars: --native-sidecars if they do",
+                error.text
             ));
             false
         }
@@ -168,55 +142,34 @@ async fn native_sidecars(client: &Client) -> bool {
 }
 
 /// The webhooks that inject, by the injectors that they call.
-fn grouped(
-    configurations: Vec<MutatingWebhookConfiguration>,
-) -> Vec<(InjectorIdentity, Vec<webhook::Webhook>)> {
-    let mut groups: Vec<(InjectorIdentity, Vec<webhook::Webhook>)> = Vec::new();
+fn grouped(configurations: &[Value]) -> Vec<(InjectorIdentity, Vec<Webhook>)> {
+    let mut groups: Vec<(InjectorIdentity, Vec<Webhook>)> = Vec::new();
     for configuration in configurations {
-        let configuration = serde_json::to_value(configuration).unwrap_or_default();
-        let webhooks = webhook::read(&configuration);
-        if webhooks.is_empty() {
-            continue;
-        }
-        for conditional in webhook::conditional(&configuration) {
+        for conditional in webhook::conditional(configuration) {
             warn(format!("webhook {conditional} has matchConditions, which are not evaluated here"));
         }
-        let labels = &configuration["metadata"]["labels"];
-        let mut services = configuration["webhooks"].as_array().into_iter().flatten();
-        let service =
-            services.find_map(|webhook| webhook["clientConfig"].get("service")).unwrap_or(&Value::Null);
-        let text = |value: &Value, otherwise: &str| value.as_str().unwrap_or(otherwise).to_owned();
-        let identity = InjectorIdentity {
-            namespace: text(&service["namespace"], ISTIO),
-            service: text(&service["name"], ""),
-            revision: text(&labels[webhook::REVISION], "default"),
-        };
-        match groups.iter_mut().find(|(known, _)| *known == identity) {
-            Some((_, known)) => known.extend(webhooks),
-            None => groups.push((identity, webhooks)),
+        for (identity, _, webhook) in webhook::read_each(configuration) {
+            match groups.iter_mut().find(|(known, _)| *known == identity) {
+                Some((_, known)) => known.push(webhook),
+                None => groups.push((identity, vec![webhook])),
+            }
         }
     }
     groups
 }
 
 /// The ConfigMaps of an injector: one of the name of its Service, as ours is, or Istio's two.
-async fn maps(client: &Client, identity: &InjectorIdentity, flag: &str) -> Result<Maps, String> {
-    let InjectorIdentity { namespace, service, revision } = identity;
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let suffix = if revision == "default" { String::new() } else { format!("-{revision}") };
-    let (config, mesh) = (format!("istio-sidecar-injector{suffix}"), format!("istio{suffix}"));
+async fn maps(api: &ApiServer, identity: &InjectorIdentity, flag: &str) -> Result<Maps, String> {
+    let InjectorIdentity { namespace, service, .. } = identity;
     let mut maps = Maps { name: flag.to_owned(), maps: Vec::new() };
-    for name in [service, &config, &mesh] {
-        if name.is_empty() {
-            continue;
-        }
-        let found = api.get_opt(name).await;
+    for name in identity.config_maps().chain([identity.mesh_map()]) {
+        let found = api.get(&format!("/api/v1/namespaces/{namespace}/configmaps/{name}")).await;
         let found =
-            found.map_err(|error| refused(&format!("ConfigMap {namespace}/{name} can't be read"), &error))?;
-        let data = found.and_then(|map| map.data).unwrap_or_default();
-        let is_ours = name == service && data.contains_key("config");
-        if is_ours || (name != service && !data.is_empty()) {
-            maps.maps.push((format!("{namespace}/{name}"), json!(data)));
+            found.map_err(|error| format!("ConfigMap {namespace}/{name} can't be read: {}", error.text))?;
+        let data = found.map(|mut map| map["data"].take()).unwrap_or_default();
+        let is_ours = name == *service && data["config"].is_string();
+        if is_ours || (name != *service && data.is_object()) {
+            maps.maps.push((format!("{namespace}/{name}"), data));
         }
         if is_ours {
             break;

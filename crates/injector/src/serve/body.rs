@@ -1,7 +1,7 @@
 //! The body of a request: read whole, within its limits of size and of time.
 
+use super::size_class::Turn;
 use super::size_class::{Share, SizeClasses};
-use super::turns::Turn;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use injection::review::{Answer, MAX_BYTES};

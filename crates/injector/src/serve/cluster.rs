@@ -244,7 +244,7 @@ fn namespace(mut object: PartialObjectMeta<Space>) -> Namespace {
 }
 
 /// Whether a node's kubelet runs native sidecars. One whose version can not be parsed counts as too old.
-pub(crate) fn kubelet_runs_native_sidecars(node: Node) -> bool {
+fn kubelet_runs_native_sidecars(node: Node) -> bool {
     let name = node.metadata.name.unwrap_or_default();
     let info = node.status.and_then(|status| status.node_info);
     let version = info.map(|info| info.kubelet_version).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Which files the configuration and the certificate are in, and how they are understood.
 
-use super::files::{FileContents, Files, WatchedFile};
+use super::reload::{FileContents, Files, WatchedFile};
 use super::tls::{self, IdentityError};
 use crate::sources::ConfigurationSources;
 use injection::Configuration;

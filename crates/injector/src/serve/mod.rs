@@ -8,30 +8,27 @@ mod cluster;
 mod configuration;
 mod connections;
 mod essential;
-mod files;
 mod io_timeout;
 mod metrics;
 mod reload;
 mod routes;
 mod size_class;
 pub(crate) mod tls;
-mod turns;
 
 use crate::authority;
 use crate::logging::{self, LoggingFlags};
 use crate::sources::ConfigurationSources;
 use ::cluster::{error::describe, listen::listen, termination::Termination};
-pub(crate) use cluster::kubelet_runs_native_sidecars;
 
 use clap::Args;
 use cluster::{ClusterState, When};
 use configuration::ConfigurationFiles;
 use connections::Acceptor;
-use files::{FileContents, FileStamps, Files};
 use injection::environment::tag;
 use mesh::InputProblem;
 use metrics::ServeMetrics;
 use reload::Watched;
+use reload::{FileContents, FileStamps, Files};
 use routes::WebhookServer;
 use size_class::SizeClasses;
 use std::{

@@ -8,7 +8,7 @@ use cluster::backoff::Backoff;
 use injection::environment::{
     changes::{ChangeStep, Changes, adoptions, changes, orphans},
     conditions::{EnvironmentCondition, conditions, idle, ranked, status},
-    hosts::AllowedHost,
+    inventory::AllowedHost,
     routes::{Plan, plan},
 };
 use kube::runtime::watcher::Event;

@@ -1,8 +1,7 @@
 //! `environment operator`: keeps the routes of namespaces, as long as it runs.
 //!
 //! ```text
-//! watch       the watched resources            one stream of events
-//! object      their objects, without the parts that do not matter
+//! watch       the watched resources            one stream of events, of objects without the parts that do not matter
 //! store       what decides about routes
 //! core        what is due, and when            pure; the plan is the library's
 //! writes      the calls that do it             as long as this process leads
@@ -12,8 +11,6 @@
 
 mod core;
 mod inspection;
-mod metrics;
-mod object;
 mod rounds;
 mod store;
 #[cfg(test)]
@@ -24,10 +21,9 @@ mod writes;
 use crate::logging;
 use clap::Args;
 use cluster::{access, lease::LeaseCandidate, readiness::Readiness, status, termination::Termination};
-use injection::environment::hosts::AllowedHost;
+use injection::environment::inventory::AllowedHost;
 use inspection::Inspection;
 use mesh::sources::duration;
-use metrics::Metrics;
 use prometheus_client::registry::Registry;
 use rounds::EnvironmentOperator;
 use std::{
@@ -45,8 +41,9 @@ use tokio::{
     task::{self, LocalSet},
     time::timeout,
 };
+use writes::Metrics;
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct HostFlags {
     /// Hosts outside of a Service's namespace that its annotation kt-virtual-environment/hosts may name, such as
     /// shop.example.com, *.example.com or * [default: none]

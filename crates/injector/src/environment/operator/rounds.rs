@@ -1,8 +1,8 @@
 //! The loop: events go to the core, and what is due is done, one namespace at a time, while events go on coming.
 
 use super::core::{Core, WorkOutcome};
-use super::metrics::Metrics;
 use super::watch::{self, WatchScope};
+use super::writes::Metrics;
 use super::writes::OperatorWriter;
 use cluster::{
     backoff::Backoff,

@@ -1,23 +1,24 @@
-//! The writes: each step by one call, as long as this process leads.
+//! The writes: each step by one call, as long as this process leads; and the numbers that the operator counts.
 
 use super::core::{Core, NamespaceWork, WorkOutcome};
-use super::metrics::Metrics;
 use super::store::Resource;
 use super::watch;
 use cluster::error::describe;
-use injection::environment::{changes::ChangeStep, existing::MANAGER};
+use cluster::status::registered;
+use injection::environment::changes::ChangeStep;
+use injection::environment::existing::MANAGER;
 use k8s_openapi::jiff::Timestamp;
-use kube::{
-    Api, Client, Error,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
-};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, Error};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use std::{
-    cell::RefCell,
-    collections::BTreeSet,
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 use tokio::sync::watch::Receiver;
 
 struct OperatorWriteError {
@@ -186,5 +187,36 @@ impl OperatorWriter {
                 Err(OperatorWriteError { outcome: WorkOutcome::Failed, error })
             }
         }
+    }
+}
+
+/// Clones share the numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Metrics {
+    writes: Family<[(&'static str, String); 3], Counter>,
+    watch_errors: Family<[(&'static str, &'static str); 2], Counter>,
+    pub(super) rounds: Counter,
+    pub(super) leading: Gauge,
+}
+
+impl Metrics {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("sidecar_environment");
+        Self {
+            writes: registered(registry, "writes", "Objects that were written"),
+            watch_errors: registered(registry, "watch_errors", "Disturbances of watches"),
+            rounds: registered(registry, "rounds", "How often a namespace was looked at"),
+            leading: registered(registry, "leading", "Whether this one leads"),
+        }
+    }
+
+    pub(super) fn wrote(&self, kind: &str, verb: &str, is_done: bool) {
+        let outcome = if is_done { "done" } else { "failed" };
+        let labels = [("kind", kind), ("verb", verb), ("outcome", outcome)];
+        self.writes.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).inc();
+    }
+
+    pub(super) fn watch_failed(&self, resource: &'static str, kind: &'static str) {
+        self.watch_errors.get_or_create(&[("resource", resource), ("kind", kind)]).inc();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::program::{Operator, cluster, environment, routed, shop, until_subsets, until_told, workload};
 use crate::PROGRAM;
-use injection::environment::access::{OPERATOR, Scope};
+use injection::environment::crd::{OPERATOR, Scope};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use testkit::cluster::{Cluster, Rule};

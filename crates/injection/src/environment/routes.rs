@@ -7,19 +7,13 @@
 //! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is
 //! derived from may have pods: a route can only be made for a value that is known.
 
-mod choice;
-mod objects;
-
-pub use choice::{Choices, subset};
-
-use super::hosts::{AllowedHost, may_route};
-use super::inventory::{HOSTS, InventoryWorkload, Service};
+use super::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
+use super::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
 use super::resource::{EnvironmentSpec, VirtualEnvironment};
-use super::suggestions;
-use super::syntax;
-use super::{existing, filter};
+use super::tag::VARIABLE;
+use super::{suggestions, syntax};
 use mesh::{InputProblem, Problems};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -118,7 +112,7 @@ pub fn plan(
     let context =
         PlanContext { environment, spec, environments: &environments, all, workloads, hosts, version };
     let services = here.into_iter().map(|service| context.planned(service, &mut warnings)).collect();
-    let filter = spec.auto_inject.then(|| filter::envoy_filter(environment, spec));
+    let filter = spec.auto_inject.then(|| envoy_filter(environment, spec));
     Ok(Plan { environments, services, filter, warnings })
 }
 
@@ -230,7 +224,7 @@ impl PlanContext<'_> {
             return Planned { name: service.name.clone(), disposition, choices: None };
         }
         let choices = Choices::of(self.spec, self.environments, &own);
-        let routes = objects::routes(self.spec, service, &choices, &ports);
+        let routes = routes(self.spec, service, &choices, &ports);
         let disposition = if routes.len() < 2 && service.gateways.is_empty() {
             RouteDisposition::Unrouted(UnroutedReason::OneWay)
         } else {
@@ -238,14 +232,8 @@ impl PlanContext<'_> {
             let service = &self.with_allowed_hosts(service, warnings);
             let metadata = existing::metadata(self.environment, &service.name);
             RouteDisposition::Routed {
-                virtual_service: objects::virtual_service(self.version, &metadata, service, &routes),
-                destination_rule: objects::destination_rule(
-                    self.version,
-                    &metadata,
-                    self.spec,
-                    service,
-                    &own,
-                ),
+                virtual_service: virtual_service(self.version, &metadata, service, &routes),
+                destination_rule: destination_rule(self.version, &metadata, self.spec, service, &own),
             }
         };
         Planned { name: service.name.clone(), disposition, choices: Some(choices) }
@@ -289,4 +277,208 @@ fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputPro
             InputProblem::of(&place, format!("{values} would both be the subset {name}; rename one of them"))
         })
         .collect()
+}
+
+/// The subsets of a Service that requests go to, by their environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// For requests without an environment, and those for whose environment and its ancestors the Service has no pods. `None`
+    /// selects all pods.
+    pub default: Option<String>,
+    /// For each environment of the namespace whose requests go to another subset.
+    pub others: BTreeMap<String, String>,
+}
+
+impl Choices {
+    /// `all` are the environments of the namespace, `own` those of the Service.
+    fn of(spec: &EnvironmentSpec, all: &BTreeSet<String>, own: &BTreeSet<&str>) -> Self {
+        // A subset without pods would answer 503.
+        let default = spec.default_subset.as_deref().filter(|default| own.contains(default)).map(subset);
+        let target = |value: &String| Some((value.clone(), subset(target(value, spec.splitter, own)?)));
+        let others = all.iter().filter_map(target).filter(|(_, subset)| Some(subset) != default.as_ref());
+        Self { others: others.collect(), default }
+    }
+
+    /// The subset that gets the requests of an environment; `None` stands for all pods.
+    pub fn subset(&self, environment: Option<&str>) -> Option<&str> {
+        environment.and_then(|value| self.others.get(value)).or(self.default.as_ref()).map(String::as_str)
+    }
+}
+
+/// The name of an environment's subset: Istio takes letters, digits and `-`.
+pub fn subset(environment: &str) -> String {
+    environment.replace(['_', '.'], "-")
+}
+
+/// The environment itself, or the nearest that it is derived from, among those that have pods.
+fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<&'a str> {
+    let mut left = value;
+    loop {
+        if among.contains(left) {
+            return Some(left);
+        }
+        left = left.rsplit_once(splitter)?.0;
+    }
+}
+
+/// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases, as they stand in the
+/// spec, so that the first of those wins; the default's.
+fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices, ports: &[u16]) -> Vec<Value> {
+    let rule = service.rule.clone().unwrap_or_default();
+    let mut found = Vec::new();
+    for port in ports {
+        let mut add = |condition: Value, subset: Option<&str>| {
+            let mut matching = condition;
+            matching["port"] = json!(port);
+            let mut destination = json!({"host": service.name, "port": {"number": port}});
+            if let Some(subset) = subset {
+                destination["subset"] = json!(subset);
+            }
+            found.push(rule.with(&matching, &json!({"destination": destination, "weight": 100})));
+        };
+        for (environment, subset) in &choices.others {
+            add(json!({"headers": {&spec.header: {"exact": environment}}}), Some(subset));
+        }
+        for (at, alias) in spec.aliases.iter().enumerate() {
+            let without = without(spec, at);
+            for (environment, subset) in &choices.others {
+                let condition = match &alias.pattern {
+                    Some(pattern) => json!({"regex": pattern.of(environment)}),
+                    None => json!({"exact": environment}),
+                };
+                let mut matching = json!({"headers": {&alias.header: condition}});
+                if !without.is_empty() {
+                    matching["withoutHeaders"] = json!(without);
+                }
+                add(matching, Some(subset));
+            }
+        }
+        add(json!({}), choices.default.as_deref());
+    }
+    found
+}
+
+/// What a request must not have for the alias at this place to count: headers before it that hold an environment and nothing
+/// else. They name the default's too, for which there is no route. One with a pattern may hold other values.
+fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
+    let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
+    let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));
+    let others = before.filter(|header| !header.eq_ignore_ascii_case(&spec.aliases[at].header));
+    // An empty condition is whether there is one (Istio, `HTTPMatchRequest.headers`).
+    others.map(|header| (header.clone(), json!({}))).collect()
+}
+
+fn virtual_service(version: &str, metadata: &Value, service: &Service, http: &[Value]) -> Value {
+    let hosts: Vec<&String> = [&service.name].into_iter().chain(&service.hosts).collect();
+    let gateways: Vec<&str> =
+        ["mesh"].into_iter().chain(service.gateways.iter().map(String::as_str)).collect();
+    json!({
+        "apiVersion": format!("networking.istio.io/{version}"), "kind": VIRTUAL_SERVICE, "metadata": metadata,
+        "spec": {"hosts": hosts, "gateways": gateways, "http": http},
+    })
+}
+
+fn destination_rule(
+    version: &str,
+    metadata: &Value,
+    spec: &EnvironmentSpec,
+    service: &Service,
+    own: &BTreeSet<&str>,
+) -> Value {
+    let of = |value: &&str| json!({"name": subset(value), "labels": {&spec.label: value}});
+    let subsets: Vec<Value> = own.iter().map(of).collect();
+    json!({
+        "apiVersion": format!("networking.istio.io/{version}"), "kind": DESTINATION_RULE, "metadata": metadata,
+        "spec": {"host": service.name, "subsets": subsets},
+    })
+}
+
+/// The header of a request that asks the sidecar to log what it does; `DEBUG` asks for all headers.
+pub const DIAGNOSE: &str = "KT-ENV-DIAGNOSE";
+
+/// The one version that Istio has of an EnvoyFilter.
+const FILTER_VERSION: &str = "networking.istio.io/v1alpha3";
+
+/// It is first in the chain, so that what comes after it, routing above all, sees the header.
+pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
+    let mut metadata = existing::metadata(environment, &environment.name);
+    // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
+    for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {
+        metadata["labels"][key] = json!(if syntax::is_label_value(value) { value } else { "" });
+    }
+    json!({
+        "apiVersion": FILTER_VERSION, "kind": ENVOY_FILTER, "metadata": metadata,
+        "spec": {"configPatches": [{
+            "applyTo": "HTTP_FILTER",
+            "match": {
+                "context": "SIDECAR_OUTBOUND",
+                "listener": {"filterChain": {"filter": {"name": "envoy.filters.network.http_connection_manager"}}},
+            },
+            "patch": {"operation": "INSERT_FIRST", "value": {
+                "name": "virtual.environment.lua",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+                    "default_source_code": {"inline_string": script(&spec.header)},
+                },
+            }},
+        }]},
+    })
+}
+
+/// What the sidecar runs for each request. Its log lines are warnings: proxies print nothing below that.
+pub fn script(header: &str) -> String {
+    format!(
+        r#"local header = "{header}"
+local tag = os.getenv("{VARIABLE}")
+if tag == "" then
+  tag = nil
+end
+
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  local carried = headers:get(header)
+  local diagnose = headers:get("{DIAGNOSE}")
+  if carried == nil and tag ~= nil then
+    headers:add(header, tag)
+  end
+  if diagnose == nil then
+    return
+  end
+  if carried ~= nil then
+    handle:logWarn("virtual environment: the request carries " .. header .. ": " .. carried)
+  elseif tag ~= nil then
+    handle:logWarn("virtual environment: the request gets " .. header .. ": " .. tag)
+  else
+    handle:logWarn("virtual environment: no " .. header .. ", and the pod has no tag")
+  end
+  if diagnose == "DEBUG" then
+    for name, value in pairs(headers) do
+      handle:logWarn("virtual environment: " .. name .. ": " .. value)
+    end
+  end
+end
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_ancestor_gets_it() {
+        let among = BTreeSet::from(["base", "base.red", "x-y"]);
+        for (value, splitter, expected) in [
+            ("base", '.', Some("base")),
+            ("base.red", '.', Some("base.red")),
+            ("base.red.x.y", '.', Some("base.red")),
+            ("base.blue", '.', Some("base")),
+            ("based", '.', None),
+            ("other", '.', None),
+            ("x-y-z", '-', Some("x-y")),
+            ("x-y-z", '.', None),
+        ] {
+            assert_eq!(target(value, splitter, &among), expected, "{value} {splitter}");
+        }
+    }
 }

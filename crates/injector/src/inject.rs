@@ -2,18 +2,15 @@
 //!
 //! Everything is read and injected before anything is printed: where one object has a problem, there is no output at all.
 
-mod join;
-mod upstream;
-
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
-use crate::replace;
 use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::Args;
 use injection::offline::{Manifest, Note, RefusedManifest, Surroundings, diff, manifest};
 use injection::{path, pipeline::TEMPLATES};
 use mesh::{InputProblem, Problems};
+use serde_json::{Deserializer, Map, Value};
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 #[derive(Args)]
@@ -42,7 +39,7 @@ pub(crate) struct InjectFlags {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
     color: ColourChoice,
     #[command(flatten)]
-    of_cluster: upstream::OfCluster,
+    of_cluster: OfCluster,
 }
 
 /// `/inject`, or a path below it.
@@ -82,9 +79,9 @@ fn print(flags: &InjectFlags, files: &[InjectedFile]) -> Result<ExitCode, Box<dy
         return Ok(ExitCode::from(u8::from(!text.is_empty())));
     }
     let texts: Vec<&str> = files.iter().map(|file| file.done.text.as_str()).collect();
-    let text = join::join(&texts);
+    let text = join(&texts);
     match flags.output.as_deref() {
-        Some(path) if path.as_os_str() != "-" => replace::write(path, &text)?,
+        Some(path) if path.as_os_str() != "-" => output::replace(path, &text)?,
         _ => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -138,5 +135,108 @@ fn report(note: &Note) {
         // As upstream prints it, because scripts look for it in logs.
         Note::Skipped { .. } => output::report(note),
         Note::Unknown { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
+    }
+}
+
+/// Flags of `istioctl kube-inject` that ask a cluster. They are refused with the replacement.
+#[derive(Args)]
+struct OfCluster {
+    #[arg(long = "injectConfigMapName", hide = true, value_parser = injector)]
+    config_map: Option<String>,
+    #[arg(long = "webhookConfig", hide = true, value_parser = injector)]
+    webhook: Option<String>,
+    #[arg(long = "meshConfigMapName", hide = true, value_parser = mesh)]
+    mesh_config_map: Option<String>,
+    #[arg(long = "operatorFileName", hide = true, value_parser = operator)]
+    operator: Option<String>,
+    #[arg(short = 'c', long, hide = true, value_parser = cluster)]
+    kubeconfig: Option<String>,
+    #[arg(long, hide = true, value_parser = cluster)]
+    context: Option<String>,
+    #[arg(short = 'i', long = "istioNamespace", hide = true, value_parser = cluster)]
+    istio_namespace: Option<String>,
+}
+
+/// No value is right.
+type Never = Result<String, String>;
+
+fn injector(_: &str) -> Never {
+    Err("no cluster is asked; write its ConfigMap istio-sidecar-injector into a file and give that with \
+         --inject-config"
+        .to_owned())
+}
+
+fn mesh(_: &str) -> Never {
+    Err("no cluster is asked; write its ConfigMap istio into a file and give that with --mesh-config"
+        .to_owned())
+}
+
+fn operator(_: &str) -> Never {
+    Err("IstioOperators are not read; give values with --values and a MeshConfig with --mesh-config"
+        .to_owned())
+}
+
+fn cluster(_: &str) -> Never {
+    Err("no cluster is asked; write its ConfigMaps into files and give those with --inject-config and --mesh-config"
+        .to_owned())
+}
+
+/// The texts, one after the other. A single one is unchanged; between several a marker separates documents, where
+/// nothing does yet.
+fn join(texts: &[&str]) -> String {
+    let [first, rest @ ..] = texts else { return String::new() };
+    let mut out = (*first).to_owned();
+    let all_json = texts.iter().all(|text| is_json(text));
+    for text in rest {
+        // A mark of the byte order belongs to the start of a stream.
+        let text = text.trim_start_matches('\u{feff}');
+        let newline = if out.contains("\r\n") { "\r\n" } else { "\n" };
+        if !out.is_empty() && !out.ends_with('\n') {
+            out.push_str(newline);
+        }
+        let is_comment = |line: &str| matches!(line.trim_start().chars().next(), None | Some('#'));
+        let begin = text.lines().find(|line| !is_comment(line)).unwrap_or_default();
+        if !all_json && !begin.starts_with("---") && !out.is_empty() {
+            // A directive has to come after the end of a document.
+            out.push_str(if begin.starts_with('%') { "..." } else { "---" });
+            out.push_str(newline);
+        }
+        out.push_str(text);
+    }
+    out
+}
+
+/// Whether a text is a stream of JSON objects. YAML may begin with a brace too.
+fn is_json(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}');
+    Deserializer::from_str(text).into_iter::<Map<String, Value>>().all(|object| object.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_several_files_are_distinguished() {
+        let check = |texts: &[&str], expected: &str| assert_eq!(join(texts), expected, "{texts:?}");
+        check(&["a: 1"], "a: 1");
+        check(&["a: 1", "b: 2\n"], "a: 1\n---\nb: 2\n");
+        check(&["a: 1\r\n", "\u{feff}---\nb: 2\n"], "a: 1\r\n---\nb: 2\n");
+        check(&["{}\n", "{}\n"], "{}\n{}\n");
+        check(&["a: 1\n", "{}\n"], "a: 1\n---\n{}\n");
+        check(&["a: 1\n", "%YAML 1.1\n---\nb: 2\n"], "a: 1\n...\n%YAML 1.1\n---\nb: 2\n");
+        check(&["a: 1\n", "# c\n\n%YAML 1.1\n---\nb\n"], "a: 1\n...\n# c\n\n%YAML 1.1\n---\nb\n");
+        check(&["a: 1\n", "# c\n---\nb: 2\n"], "a: 1\n# c\n---\nb: 2\n");
+        check(&["a: 1\n", "# c\nb: 2\n"], "a: 1\n---\n# c\nb: 2\n");
+    }
+
+    #[test]
+    fn yaml_that_begins_with_a_brace_is_not_taken_for_json() {
+        for texts in [["{a: 1}\n", "{b: 2}\n"], ["{}\n---\n{}\n", "{}\n"], ["{}\n{}\n", "{}\n"]] {
+            let joined = join(&texts);
+            let values = mesh::pod::values("joined", &joined).unwrap_or_else(|problems| panic!("{problems}"));
+            let each = texts.iter().flat_map(|text| mesh::pod::values("text", text)).flatten();
+            assert_eq!(values, each.collect::<Vec<_>>(), "{joined}");
+        }
     }
 }

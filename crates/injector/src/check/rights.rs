@@ -1,21 +1,8 @@
-//! The requests that the checks make, with objects as JSON: reads, reviews of rights, and a dry run.
+//! Rights in the words of roles, reviewed by the API server.
 
-use cluster::error::{describe, status_of_call};
-use hyper::Request;
-use kube::Client;
+use crate::api::{ApiServer, NoAnswer};
 use serde_json::{Value, json};
 use std::fmt;
-
-pub(super) struct CheckedCluster {
-    client: Client,
-}
-
-/// Why a request has no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NoAnswer {
-    pub(super) status: Option<u16>,
-    pub(super) text: String,
-}
 
 /// A right in the words of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,59 +23,25 @@ impl Right {
         let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
         format!("{verb} {resource}{dot}{of}{place}")
     }
-}
 
-impl CheckedCluster {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client }
-    }
-
-    /// What is at a path; `None` where nothing is.
-    pub(super) async fn get(&self, path: &str) -> Result<Option<Value>, NoAnswer> {
-        match self.send(Request::get(path).body(Vec::new())).await {
-            Err(error) if error.status == Some(404) => Ok(None),
-            Err(error) => Err(error),
-            Ok(value) => Ok(Some(value)),
-        }
-    }
-
-    /// The items of a list.
-    pub(super) async fn list(&self, path: &str) -> Result<Vec<Value>, NoAnswer> {
-        let list = self.get(path).await?;
-        Ok(list.and_then(|list| list["items"].as_array().cloned()).unwrap_or_default())
-    }
-
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, NoAnswer> {
-        let request = Request::post(path).header("content-type", "application/json");
-        self.send(request.body(body.to_string().into_bytes())).await
-    }
-
-    async fn send(&self, request: Result<Request<Vec<u8>>, hyper::http::Error>) -> Result<Value, NoAnswer> {
-        let request = request.map_err(|error| NoAnswer { status: None, text: error.to_string() })?;
-        self.client
-            .request::<Value>(request)
-            .await
-            .map_err(|error| NoAnswer { status: status_of_call(&error), text: describe(&error) })
-    }
-
-    /// Whether the client has a right, or a service account, if one is given.
-    pub(super) async fn may(
+    /// Whether the client has the right, or a service account, if one is given.
+    pub(super) async fn is_granted(
         &self,
+        api: &ApiServer,
         account: Option<&ServiceAccount<'_>>,
-        right: &Right,
     ) -> Result<bool, NoAnswer> {
         let (kind, path) = match account {
             None => ("SelfSubjectAccessReview", "selfsubjectaccessreviews"),
             Some(_) => ("SubjectAccessReview", "subjectaccessreviews"),
         };
         let mut review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": kind,
-            "spec": { "resourceAttributes": { "group": right.group, "resource": right.resource,
-                "verb": right.verb, "namespace": right.namespace, "name": right.name } } });
+            "spec": { "resourceAttributes": { "group": self.group, "resource": self.resource,
+                "verb": self.verb, "namespace": self.namespace, "name": self.name } } });
         if let Some(account) = account {
             review["spec"]["user"] = account.to_string().into();
             review["spec"]["groups"] = json!(account.groups());
         }
-        let answer = self.post(&format!("/apis/authorization.k8s.io/v1/{path}"), &review).await?;
+        let answer = api.post(&format!("/apis/authorization.k8s.io/v1/{path}"), &review).await?;
         Ok(answer["status"]["allowed"] == true)
     }
 }

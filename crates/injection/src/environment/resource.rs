@@ -1,10 +1,7 @@
 //! A VirtualEnvironment: what it says, understood once, all problems at once.
 
-mod pattern;
-
-pub use pattern::AliasPattern;
-
 use super::syntax;
+use crate::re2;
 use crate::reader::DocumentReader;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
@@ -176,6 +173,36 @@ fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
         reader.problem(path, Some(name), text);
     }
 }
+
+/// The most bytes of a compiled expression: more than any that Envoy takes by default.
+const MAX_SIZE: usize = 10 << 20;
+
+/// The expression, with places for the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AliasPattern(Vec<String>);
+
+impl AliasPattern {
+    /// Reads a text in which the placeholder stands for the environment.
+    fn read(text: &str, placeholder: &str) -> Result<Self, String> {
+        let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
+        if pattern.0.len() < 2 {
+            return Err(format!(
+                "lacks the placeholder {placeholder:?}, so it would fit every environment; expected it in place of \
+                 the environment, such as .*;env={placeholder};.*"
+            ));
+        }
+        match re2::compile(&pattern.of("dev.red"), MAX_SIZE) {
+            Ok(_) => Ok(pattern),
+            Err(why) => Err(format!("is not a regular expression of RE2: {why}")),
+        }
+    }
+
+    /// The expression that an environment fits. Its dots stand for dots.
+    pub fn of(&self, environment: &str) -> String {
+        self.0.join(&environment.replace('.', "\\."))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

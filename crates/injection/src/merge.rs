@@ -1,0 +1,385 @@
+//! Strategic merge, as Kubernetes does it: objects merge field by field, and some lists item by item, by the key that the
+//! API's types give them.
+//!
+//! Two documents go in, one comes out, which has the order that `kubectl patch --type=strategic` gives it. The facts are
+//! those of `k8s.io/apimachinery/pkg/util/strategicpatch`; the tests ask `kubectl` for the same.
+
+use crate::mount_path::identity;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ORDER: &str = "$setElementOrder/";
+const DELETE_SCALARS: &str = "$deleteFromPrimitiveList/";
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {what}")]
+pub struct Unmergeable {
+    /// The field, by its path in the patch.
+    pub at: String,
+    pub what: String,
+}
+
+impl Unmergeable {
+    fn new(what: impl Into<String>) -> Self {
+        Self { at: String::new(), what: what.into() }
+    }
+
+    fn within(mut self, field: &str) -> Self {
+        self.at = if self.at.is_empty() { field.to_owned() } else { format!("{field}.{}", self.at) };
+        self
+    }
+}
+
+/// Merges a patch onto an object of a kind.
+///
+/// # Errors
+/// When a directive is unknown, or an item of a keyed list lacks its key.
+pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
+    match (onto, patch) {
+        (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),
+        _ => Err(Unmergeable::new("both have to be objects")),
+    }
+}
+
+fn object(
+    mut onto: Map<String, Value>,
+    patch: &Map<String, Value>,
+    kind: SchemaKind,
+) -> Result<Map<String, Value>, Unmergeable> {
+    match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
+        None => {}
+        Some("delete") => return Ok(Map::new()),
+        Some("replace") => {
+            let mut whole = patch.clone();
+            whole.remove(PATCH);
+            return Ok(whole);
+        }
+        Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
+    }
+    if let Some(kept) = patch.get(RETAIN_KEYS) {
+        let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is not a list")))?;
+        let is_kept = |field: &str| kept.iter().any(|name| name == field);
+        let sets = |(field, value): &(&String, &Value)| !field.starts_with('$') && !value.is_null();
+        if let Some((field, _)) = patch.iter().filter(sets).find(|(field, _)| !is_kept(field)) {
+            return Err(Unmergeable::new(format!("{RETAIN_KEYS} lacks {field}, which the patch sets")));
+        }
+        onto.retain(|field, _| is_kept(field));
+    }
+    for (field, target) in patch {
+        if let Some(list) = field.strip_prefix(DELETE_SCALARS) {
+            delete_scalars(&mut onto, list, target)?;
+        } else if !field.starts_with('$') {
+            let merged = onto.remove(field);
+            let merged = value(merged, field, target, kind).map_err(|error| error.within(field))?;
+            onto.extend(merged.map(|merged| (field.clone(), merged)));
+        }
+    }
+    for (field, order) in patch {
+        if let Some(list) = field.strip_prefix(SET_ORDER) {
+            let order = order.as_array().ok_or_else(|| Unmergeable::new(format!("{field} is not a list")))?;
+            if let Some(Value::Array(items)) = onto.get_mut(list) {
+                match kind.field(list).0 {
+                    Strategy::Keyed(key) => order_items(items, order, Some(key)),
+                    Strategy::Set => order_items(items, order, None),
+                    Strategy::Atomic => {}
+                }
+            }
+        }
+    }
+    Ok(onto)
+}
+
+/// What a field is after the merge; `None` where it is removed.
+fn value(
+    onto: Option<Value>,
+    field: &str,
+    target: &Value,
+    kind: SchemaKind,
+) -> Result<Option<Value>, Unmergeable> {
+    let (strategy, inner) = kind.field(field);
+    Ok(match (onto, target) {
+        (_, Value::Null) => None,
+        (Some(Value::Object(onto)), Value::Object(target)) => {
+            Some(Value::Object(object(onto, target, inner)?))
+        }
+        (Some(Value::Array(onto)), Value::Array(target)) => Some(Value::Array(match strategy {
+            Strategy::Keyed(key) => merge_items(onto, target, key, inner)?,
+            Strategy::Set => merge_scalars(&onto, target),
+            Strategy::Atomic => target.clone(),
+        })),
+        (_, target) => Some(plain(target)),
+    })
+}
+
+/// A value without directives, and without nulls that delete what is not there.
+fn plain(value: &Value) -> Value {
+    let mut plain = value.clone();
+    make_plain(&mut plain);
+    plain
+}
+
+fn make_plain(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|field, value| !field.starts_with('$') && !value.is_null());
+            fields.values_mut().for_each(make_plain);
+        }
+        Value::Array(items) => {
+            // Directives of items are about what is there, and here is nothing.
+            items.retain(|item| item.get(PATCH).is_none());
+            items.iter_mut().for_each(make_plain);
+        }
+        _ => {}
+    }
+}
+
+fn delete_scalars(onto: &mut Map<String, Value>, list: &str, gone: &Value) -> Result<(), Unmergeable> {
+    let gone =
+        gone.as_array().ok_or_else(|| Unmergeable::new(format!("{DELETE_SCALARS}{list} is not a list")))?;
+    if let Some(Value::Array(items)) = onto.get_mut(list) {
+        items.retain(|item| !gone.contains(item));
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaKind {
+    /// `Pod`, and `PodTemplateSpec`, which has the same fields.
+    Pod,
+    Meta,
+    Spec,
+    /// `Container`, `EphemeralContainer`.
+    Container,
+    Status,
+    /// One without lists that merge.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// It is replaced as a whole.
+    Atomic,
+    /// Its items are objects that merge with those of the same value in this field.
+    Keyed(&'static str),
+    /// Its items are scalars, each of which is in it once.
+    Set,
+}
+
+/// Fields whose lists merge, with what their items are.
+type StrategyTable = &'static [(&'static str, Strategy, SchemaKind)];
+
+const POD: StrategyTable = &[
+    ("metadata", Strategy::Atomic, SchemaKind::Meta),
+    ("spec", Strategy::Atomic, SchemaKind::Spec),
+    ("status", Strategy::Atomic, SchemaKind::Status),
+];
+
+const META: StrategyTable = &[
+    ("finalizers", Strategy::Set, SchemaKind::Other),
+    ("ownerReferences", Strategy::Keyed("uid"), SchemaKind::Other),
+];
+
+const SPEC: StrategyTable = &[
+    ("containers", Strategy::Keyed("name"), SchemaKind::Container),
+    ("ephemeralContainers", Strategy::Keyed("name"), SchemaKind::Container),
+    ("hostAliases", Strategy::Keyed("ip"), SchemaKind::Other),
+    ("imagePullSecrets", Strategy::Keyed("name"), SchemaKind::Other),
+    ("initContainers", Strategy::Keyed("name"), SchemaKind::Container),
+    ("resourceClaims", Strategy::Keyed("name"), SchemaKind::Other),
+    ("schedulingGates", Strategy::Keyed("name"), SchemaKind::Other),
+    ("topologySpreadConstraints", Strategy::Keyed("topologyKey"), SchemaKind::Other),
+    ("volumes", Strategy::Keyed("name"), SchemaKind::Other),
+];
+
+const CONTAINER: StrategyTable = &[
+    ("env", Strategy::Keyed("name"), SchemaKind::Other),
+    ("ports", Strategy::Keyed("containerPort"), SchemaKind::Other),
+    ("volumeDevices", Strategy::Keyed("devicePath"), SchemaKind::Other),
+    ("volumeMounts", Strategy::Keyed("mountPath"), SchemaKind::Other),
+];
+
+const STATUS: StrategyTable = &[
+    ("conditions", Strategy::Keyed("type"), SchemaKind::Other),
+    ("hostIPs", Strategy::Keyed("ip"), SchemaKind::Other),
+    ("podIPs", Strategy::Keyed("ip"), SchemaKind::Other),
+    ("resourceClaimStatuses", Strategy::Keyed("name"), SchemaKind::Other),
+];
+
+impl SchemaKind {
+    /// How a field's list merges, and what its items are, or what the field itself is.
+    pub fn field(self, name: &str) -> (Strategy, Self) {
+        let table = match self {
+            Self::Pod => POD,
+            Self::Meta => META,
+            Self::Spec => SPEC,
+            Self::Container => CONTAINER,
+            Self::Status => STATUS,
+            Self::Other => &[],
+        };
+        let row = table.iter().find(|(field, ..)| *field == name);
+        row.map_or((Strategy::Atomic, Self::Other), |(_, strategy, kind)| (*strategy, *kind))
+    }
+}
+
+/// Where each key of a list occurs first. Lists may have 100,000 items, so none is searched for each item of another.
+type KeyPlaces<'a> = HashMap<Option<Cow<'a, Value>>, usize>;
+
+fn merge_items(
+    mut onto: Vec<Value>,
+    patch: &[Value],
+    key: &str,
+    kind: SchemaKind,
+) -> Result<Vec<Value>, Unmergeable> {
+    let mut rest: Vec<&Value> = Vec::new();
+    let mut deleted: HashSet<Option<Cow<'_, Value>>> = HashSet::new();
+    let mut replaces = false;
+    for item in patch {
+        match item.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
+            Some("replace") => replaces = true,
+            _ if item.get(key).is_none() => {
+                return Err(Unmergeable::new(format!("an item lacks {key}, which identifies items")));
+            }
+            None => rest.push(item),
+            Some("delete") => {
+                deleted.insert(identity(item, key));
+            }
+            Some("merge") => return Err(Unmergeable::new("an item can't say $patch: merge")),
+            Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
+        }
+    }
+    if replaces {
+        return Ok(rest.into_iter().cloned().collect());
+    }
+    let before = keys(&onto, Some(key));
+    onto.retain(|item| !deleted.contains(&identity(item, key)));
+    let kept = keys(&onto, Some(key));
+    let mut found = places(kept.into_iter());
+    for item in &rest {
+        match found.get(&identity(item, key)) {
+            Some(&at) => onto[at] = merge(onto[at].take(), item, kind)?,
+            None => {
+                found.insert(identity(item, key), onto.len());
+                onto.push(plain(item));
+            }
+        }
+    }
+    let in_patch = places(rest.iter().map(|item| identity(item, key)));
+    Ok(ordered(onto, &in_patch, &places(before.into_iter()), Some(key)))
+}
+
+fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
+    let mut seen: HashSet<&Value> = HashSet::new();
+    let merged = onto.iter().chain(patch).filter(|item| seen.insert(*item)).cloned().collect();
+    ordered(merged, &places_in(patch, None), &places_in(onto, None), None)
+}
+
+/// Brings items into the order of a list of their keys, or scalars into that of a list of the same (`key` is `None`).
+fn order_items(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
+    let in_patch = places_in(order, key);
+    let before = keys(items, key);
+    *items = ordered(std::mem::take(items), &in_patch, &places(before.into_iter()), key);
+}
+
+/// What identifies an item: its field `key`, or the scalar itself where there is no such field.
+fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
+    match key {
+        Some(key) => identity(item, key),
+        None => Some(Cow::Borrowed(item)),
+    }
+}
+
+/// The items' keys, which are still known when the items have moved.
+fn keys(items: &[Value], key: Option<&str>) -> Vec<Option<Cow<'static, Value>>> {
+    items.iter().map(|item| key_of(item, key).map(|key| Cow::Owned(key.into_owned()))).collect()
+}
+
+fn places_in<'a>(items: &'a [Value], key: Option<&str>) -> KeyPlaces<'a> {
+    places(items.iter().map(|item| key_of(item, key)))
+}
+
+fn places<'a>(keys: impl Iterator<Item = Option<Cow<'a, Value>>>) -> KeyPlaces<'a> {
+    let mut places = KeyPlaces::new();
+    for (place, key) in keys.enumerate() {
+        places.entry(key).or_insert(place);
+    }
+    places
+}
+
+/// The items that the patch names, in its order, and the others in the order that they had before. One of the others precedes
+/// one of the patch only if it preceded it before (`normalizeElementOrder`).
+fn ordered(
+    items: Vec<Value>,
+    in_patch: &KeyPlaces<'_>,
+    before: &KeyPlaces<'_>,
+    key: Option<&str>,
+) -> Vec<Value> {
+    let in_patch = |item: &Value| in_patch.get(&key_of(item, key)).copied();
+    let before = |item: &Value| before.get(&key_of(item, key)).copied();
+    let (mut listed, mut alone): (Vec<Value>, Vec<Value>) =
+        items.into_iter().partition(|item| in_patch(item).is_some());
+    listed.sort_by_cached_key(in_patch);
+    alone.sort_by_cached_key(before);
+    let mut merged = Vec::with_capacity(listed.len() + alone.len());
+    let (mut listed, mut alone) = (listed.into_iter().peekable(), alone.into_iter().peekable());
+    loop {
+        let first = match (alone.peek(), listed.peek()) {
+            (None, None) => return merged,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(old), Some(new)) => before(old).zip(before(new)).is_some_and(|(old, new)| old < new),
+        };
+        merged.extend(if first { alone.next() } else { listed.next() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Work that is quadratic in the items takes minutes.
+    #[test]
+    fn lists_of_many_items_merge() {
+        let count = testkit::scope::runs(40_000, 10_000);
+        let all = |item: fn(usize) -> Value| -> Vec<Value> { (0..count).map(item).collect() };
+        let old = all(|number| json!({"name": number, "value": "old"}));
+        let mut patch = all(|number| json!({"name": number, "value": "new"}));
+        patch.reverse();
+        let merged = merge_items(old.clone(), &patch, "name", SchemaKind::Other).expect("they merge");
+        assert!(merged == patch);
+        let deletions = all(|number| json!({"name": number, "$patch": "delete"}));
+        assert_eq!(merge_items(old, &deletions, "name", SchemaKind::Other), Ok(Vec::new()));
+        let numbers = all(Value::from);
+        let mut reversed = numbers.clone();
+        reversed.reverse();
+        assert!(merge_scalars(&numbers, &reversed) == reversed);
+        let mut ordered = merged;
+        order_items(&mut ordered, &all(|number| json!({"name": number})), Some("name"));
+        assert!(ordered.iter().map(|item| &item["name"]).eq(&numbers));
+    }
+
+    #[test]
+    fn of_two_items_with_one_key_the_first_is_merged() {
+        let item = |value: &str| json!({"name": "a", "value": value});
+        let merged = merge_items(vec![item("1"), item("2")], &[item("3")], "name", SchemaKind::Other);
+        assert_eq!(merged, Ok(vec![item("3"), item("2")]));
+        let mount = |path: &str, name: &str| json!({"mountPath": path, "name": name});
+        let merged =
+            merge_items(vec![mount("/a", "1")], &[mount("/b/../a/", "2")], "mountPath", SchemaKind::Other);
+        assert_eq!(merged, Ok(vec![mount("/b/../a/", "2")]));
+        let merged = merge_items(Vec::new(), &[item("1"), item("2")], "name", SchemaKind::Other);
+        assert_eq!(merged, Ok(vec![item("2")]));
+    }
+
+    #[test]
+    fn a_directive_that_is_not_a_string_is_refused() {
+        for directive in [json!(1), Value::Null] {
+            let patch = [json!({"name": "a", "$patch": directive})];
+            let error = merge_items(Vec::new(), &patch, "name", SchemaKind::Other).expect_err("unknown");
+            assert_eq!(error.what, "$patch \"\" is unknown");
+        }
+    }
+}
