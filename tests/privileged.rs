@@ -70,7 +70,6 @@ mod house {
 mod meshes {
     mod ambient;
     mod commands;
-    mod differential;
     mod envoy;
     mod kuma;
     mod linkerd;

@@ -5,7 +5,6 @@
 /// What these share with the tests that need root.
 #[expect(dead_code, reason = "the tests that need root use all of it")]
 mod support {
-    pub(crate) mod configurations;
     pub(crate) mod flags;
     pub(crate) mod program;
     pub(crate) mod random;

@@ -1,6 +1,6 @@
 //! Packets and where they end: the rules of the catalogue, and listings in the styles of other tools.
 //!
-//! Each expectation is what the kernel does; the differential tests of the tool hold the same walk against
+//! Each expectation is what the kernel does; the oracle of the tool holds the same walk against
 //! it. Here the cases are few, named, and need no kernel.
 
 use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
@@ -79,7 +79,7 @@ fn check(text: &str, cases: &[(Packet, Verdict)]) {
 
 use Protocol::{Tcp, Udp};
 
-/// Found by the differential tests: a virtual machine behind the pod calls out by an excluded port, and its connection
+/// Found by random packets: a virtual machine behind the pod calls out by an excluded port, and its connection
 /// never comes about.
 #[test]
 fn tproxy_takes_the_answer_to_a_forwarded_connection_for_the_proxys() {
@@ -290,7 +290,7 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
     assert_eq!(before(&|_| false), set(&["PREROUTING", "-101", "OUTPUT", "-100"]));
 }
 
-/// Found by the differential tests: behind a chain that translates, the kernel asks no other one of NAT.
+/// Found by random packets: behind a chain that translates, the kernel asks no other one of NAT.
 #[test]
 fn nat_of_a_chain_may_keep_another_of_its_priority_from_dropping() {
     let rules = "*nat\n-A OUTPUT -p tcp -j REDIRECT --to-ports 9\nCOMMIT\n";

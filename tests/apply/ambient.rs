@@ -4,39 +4,7 @@
 use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
-
-/// What the node agent restores with DNS capture.
-const RULES: &str = "*mangle
--N ISTIO_PRERT
--N ISTIO_OUTPUT
--A PREROUTING -j ISTIO_PRERT
--A OUTPUT -j ISTIO_OUTPUT
--A ISTIO_PRERT -m mark --mark 0x539/0xfff -j CONNMARK --set-xmark 0x111/0xfff
--A ISTIO_OUTPUT -m connmark --mark 0x111/0xfff -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff
-COMMIT
-*nat
--N ISTIO_PRERT
--N ISTIO_OUTPUT
--A OUTPUT -j ISTIO_OUTPUT
--A PREROUTING -j ISTIO_PRERT
--A ISTIO_PRERT -s PROBE -p tcp -m tcp -j ACCEPT
--A ISTIO_OUTPUT -d PROBE -p tcp -m tcp -j ACCEPT
--A ISTIO_PRERT ! -d LOOP -p tcp ! --dport 15008 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15006
--A ISTIO_OUTPUT ! -o lo -p udp -m mark ! --mark 0x539/0xfff -m udp --dport 53 -j REDIRECT --to-port 15053
--A ISTIO_OUTPUT ! -d LOOP -p tcp --dport 53 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15053
--A ISTIO_OUTPUT -p tcp -m mark --mark 0x111/0xfff -j ACCEPT
--A ISTIO_OUTPUT ! -d LOOP -o lo -j ACCEPT
--A ISTIO_OUTPUT ! -d LOOP -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15001
-COMMIT
-*raw
--N ISTIO_OUTPUT
--N ISTIO_PRERT
--A PREROUTING -j ISTIO_PRERT
--A OUTPUT -j ISTIO_OUTPUT
--A ISTIO_OUTPUT -p udp -m mark --mark 0x539/0xfff -m udp --dport 53 -j CT --zone 1
--A ISTIO_PRERT -p udp -m mark ! --mark 0x539/0xfff -m udp --sport 53 -j CT --zone 1
-COMMIT
-";
+use crate::takeover::meshes::Goal;
 
 /// What it loads where it uses nf_tables, as far as one needs it to know it.
 const NATIVE: &str = "table inet istio-ambient-nat {
@@ -47,16 +15,13 @@ const NATIVE: &str = "table inet istio-ambient-nat {
 }
 ";
 
+/// What the node agent sets with DNS capture: in iptables, the text of `tests/meshes/ambient/upstream.rs`.
 fn set(namespace: &Namespace, variant: Variant) {
     if variant == Variant::Native {
         namespace.load(NATIVE);
     } else {
-        for (family, probe, loopback) in [
-            (Family::V4, "169.254.7.127", "127.0.0.1/32"),
-            (Family::V6, "fd16:9254:7127:1337:ffff:ffff:ffff:ffff", "::1/128"),
-        ] {
-            let text = RULES.replace("PROBE", probe).replace("LOOP", loopback);
-            namespace.restore(variant, family, &text);
+        for (family, of_rules) in Family::BOTH.into_iter().zip(rules::Family::BOTH) {
+            namespace.restore(variant, family, &Goal::AMBIENT.text(of_rules));
         }
     }
     namespace.ip("route add local default dev lo table 100 scope host\nrule add fwmark 0x111/0xfff pref 32764 lookup 100");
@@ -101,7 +66,7 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
     }
 }
 
-/// Cleaning after nobody in particular takes ambient's too, and says so.
+/// Cleaning without a mesh takes ambient's too, and says so.
 #[test]
 fn clean_of_all_meshes_takes_ambient_away() {
     for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {

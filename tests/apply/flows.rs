@@ -6,12 +6,12 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::apply::stage::call;
+use crate::support::address::{Place, RESOLVERS};
 use crate::support::namespace::succeed;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::scope;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Call, Protocol, receive};
-use crate::support::{address::Place, configurations::RESOLVERS};
 
 const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
 const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];

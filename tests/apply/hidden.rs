@@ -119,11 +119,16 @@ fn odd_texts_of_others_are_read_and_stay() {
             namespace.stdout(&program, &[&["-t", "nat"], words].concat());
         }
         let before = state(&namespace);
-        for command in ["apply", "diff"] {
-            succeed(&namespace, &call(command, variant, REDIRECT));
+        for ours in [variant, Variant::Native] {
+            for command in ["apply", "diff"] {
+                succeed(&namespace, &call(command, ours, REDIRECT));
+            }
+            let question = ["explain", "--live", "--pod-ips", "10.77.0.2", "--uid", "1000", "10.0.0.5:443"];
+            let explained = succeed(&namespace, &question).stdout;
+            assert!(explained.contains("captured: goes to the proxy's outbound port 15001"), "{explained}");
+            run(&namespace, &["status"]).with(1, "nothing listens");
+            succeed(&namespace, &["clean"]);
+            same(&before, &state(&namespace), "only ours has gone");
         }
-        run(&namespace, &["status"]).with(1, "nothing listens");
-        succeed(&namespace, &["clean"]);
-        same(&before, &state(&namespace), "only ours has gone");
     }
 }

@@ -283,25 +283,6 @@ fn each_document_is_linked_by_the_overview() {
     valid("error", &serde_json::from_str(example).expect("JSON"));
 }
 
-/// The name by which a heading is linked.
-fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase().replace(' ', "-");
-    kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
-}
-
-#[test]
-fn links_of_the_troubleshooting_page_lead_to_its_headings() {
-    let text = read("docs/troubleshooting.md");
-    let anchors: Vec<String> = text
-        .lines()
-        .filter(|line| line.starts_with('#'))
-        .map(|line| anchor(line.trim_matches(['#', ' '])))
-        .collect();
-    for link in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
-        assert!(anchors.iter().any(|anchor| anchor == link), "{link}");
-    }
-}
-
 /// They are understood: they end with whatever they find, but for bad input.
 #[test]
 fn commands_of_the_troubleshooting_page_are_calls() {

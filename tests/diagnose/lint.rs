@@ -4,17 +4,6 @@ use crate::support::folder::Folder;
 use crate::support::program::{Run, bare, stdout_of};
 use serde_json::Value;
 
-#[test]
-fn lint_names_option_and_remedy_and_can_deny() {
-    let odd =
-        ["lint", "--pod-ips", "10.44.0.7", "-i", "10.0.0.0/8", "-x", "10.0.0.0/8", "-b", "80", "-d", "90"];
-    let text = stdout_of(&odd);
-    for part in ["--istio-local-exclude-ports: has no effect", "is never reached", "-> "] {
-        assert!(text.contains(part), "no {part:?} in {text}");
-    }
-    bare(&[&odd[..], &["--deny"]].concat()).outcome().with(1, "it must fail");
-}
-
 /// What every pod of a mesh has is shown to those who ask for it.
 #[test]
 fn notes_are_left_out_of_text_and_data_unless_asked_for() {
@@ -39,28 +28,6 @@ fn stock_pods_have_no_findings() {
     let (titles, rest): (Vec<&str>, Vec<&str>) =
         text.lines().filter(|line| !line.is_empty()).partition(|line| line.starts_with("== "));
     assert_eq!((titles.len(), &rest[..]), (3, &["No findings"; 3][..]), "{text}");
-}
-
-/// The findings of a pod with these annotations and this spec, as code and text.
-fn findings(annotations: &str, spec: &str) -> Vec<(String, String)> {
-    let pod = format!(
-        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop, annotations: {{{annotations}}}}}\nspec: {spec}\n"
-    );
-    let call = ["lint", "--format", "json", "-f", "-"];
-    let output = bare(&call).write_stdin(pod).outcome().success();
-    let findings: Value = serde_json::from_str(&output.stdout).expect("JSON");
-    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
-    let findings = findings["findings"].as_array().expect("a list").clone();
-    findings
-        .iter()
-        .map(|finding| {
-            let option = match &finding["subject"] {
-                Value::String(option) => format!("{option}: "),
-                _ => String::new(),
-            };
-            (text(finding, "code"), format!("{option}{}", text(finding, "text")))
-        })
-        .collect()
 }
 
 /// Whoever asks about a packet is warned as well.
@@ -101,34 +68,6 @@ fn an_init_container_that_the_namespace_refuses_is_a_finding() {
         check(&format!("pod-security.kubernetes.io/enforce: {standard}"), &validation, false);
     }
     check("pod-security.kubernetes.io/enforce: privileged", init, false);
-}
-
-/// The rules can't tell its packets from the proxy's. Other containers are in the answers of `crates/diagnose`.
-#[test]
-fn a_container_that_runs_as_the_proxy_is_a_finding() {
-    let check = |annotations: &str, proxy: &str, container: &str, expected: &[&str]| {
-        let spec =
-            format!("{{containers: [{{name: {proxy}}}, {{name: web, securityContext: {{{container}}}}}]}}");
-        let texts = expected
-            .iter()
-            .map(|text| format!("{text}, which is the proxy's: what it sends bypasses the proxy"));
-        let expected: Vec<_> = texts.map(|text| ("SI028".to_owned(), text)).collect();
-        assert_eq!(findings(annotations, &spec), expected, "{spec}");
-    };
-    let istio = "sidecar.istio.io/status: '{}'";
-    let both = "runAsUser: 1337, runAsGroup: 1337";
-    let [user, group] = ["user", "group"].map(|noun| format!("container web runs as {noun} 1337"));
-    let expected = [format!("runAsUser: {user}"), format!("runAsGroup: {group}")];
-    check(istio, "istio-proxy", both, &expected.each_ref().map(String::as_str));
-    check(istio, "istio-proxy", "runAsUser: 1000", &[]);
-    // Nothing is captured that could pass by.
-    let nothing = "traffic.sidecar.istio.io/includeOutboundIPRanges: '', sidecar.istio.io/status: '{}'";
-    check(nothing, "istio-proxy", "runAsUser: 1337", &[]);
-    // Another mesh has another user, and no group.
-    let linkerd = "linkerd.io/inject: enabled";
-    let user = "runAsUser: container web runs as user 2102";
-    check(linkerd, "linkerd-proxy", "runAsUser: 2102, runAsGroup: 2102", &[user]);
-    check(linkerd, "linkerd-proxy", "runAsUser: 1337", &[]);
 }
 
 /// Both forms name the file and the line of the annotation, of the right document. Their texts are in `crates/diagnose`.

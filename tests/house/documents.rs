@@ -4,18 +4,6 @@
 use crate::repository::{File, ROOT, block_lines, files, guides, is_of_the_program, none, read};
 use std::{collections::BTreeSet, path::Path};
 
-/// Places that every Linux machine has.
-const SYSTEM: [&str; 14] =
-    ["bin", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var"];
-
-/// Whether a word of a file is a path that leads out of the project and not to a place of the system.
-fn is_stray(file: &str, word: &str) -> bool {
-    let first = word.strip_prefix('/').and_then(|rest| Some(rest.split_once('/')?.0)).unwrap_or_default();
-    let is_named = !first.is_empty() && first.chars().all(|c| c.is_ascii_lowercase());
-    let above = word.split('/').take_while(|part| *part == "..").count();
-    is_named && !SYSTEM.contains(&first) || above > file.matches('/').count()
-}
-
 /// What is wrong in the lines of all files that a pattern describes, by file and line.
 fn wrong<'a>(pattern: &str, find: impl Fn(&'static File, &'static str) -> Vec<&'a str>) -> Vec<String> {
     let mut found = Vec::new();
@@ -26,21 +14,6 @@ fn wrong<'a>(pattern: &str, find: impl Fn(&'static File, &'static str) -> Vec<&'
         }
     }
     found
-}
-
-#[test]
-fn documents_and_comments_name_nothing_outside_of_the_project() {
-    let ends = |c: char| c.is_whitespace() || "`'\"()[]{}<>|,;=".contains(c);
-    let found =
-        [("*.md", ""), ("*.rs", "//"), ("scripts/*", "#")].into_iter().flat_map(|(pattern, comment)| {
-            wrong(pattern, |file, line| {
-                let line = if line.trim_start().starts_with(comment) { line } else { "" };
-                line.split(ends).filter(|word| is_stray(&file.path, word)).collect()
-            })
-        });
-    none(found, "name paths of the project, or of the system");
-    assert!(is_stray("docs/a.md", "../../other/notes.md") && is_stray("docs/a.md", "/elsewhere/notes."));
-    assert!(!["../README.md", "/proc/self", "and/or"].iter().any(|word| is_stray("docs/a.md", word)));
 }
 
 /// What a heading is called in links, as GitHub makes it.

@@ -1,6 +1,6 @@
 //! Meshes with random settings that are valid, for a pod at the addresses of the tests.
 
-use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
+use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::random::Random;
 use mesh::Setting;
 use mesh::settings;
@@ -24,17 +24,20 @@ const ISTIO: Choices = &[
     ("dual-stack", &["true"]),
     ("istio-inbound-ports", &["*", "*", "*", "", "8080", "80,9090"]),
     ("istio-service-cidr", &["*", "*", "*", "", SERVICE_CIDRS]),
-    ("istio-local-exclude-ports", &["", "", "8080", "443"]),
+    ("istio-local-exclude-ports", &["", "", "8080", "443", "9000-9100,53"]),
     ("istio-service-exclude-cidr", &["", "", "", SERVICE_CIDRS]),
     ("istio-outbound-ports", &["", "", "9090"]),
     ("istio-local-outbound-ports-exclude", &["", "", "443", "8080"]),
-    ("istio-exclude-interfaces", &["", "", "", "lo"]),
+    ("istio-exclude-interfaces", &["", "", "", "lo", "eth+"]),
     ("redirect-dns", &["", "true"]),
     ("dns-servers", &[RESOLVERS]),
     ("capture-all-dns", &["", "true"]),
     ("drop-invalid", &["", "", "true"]),
     ("istio-inbound-interception-mode", &["REDIRECT", "REDIRECT", "TPROXY"]),
-    ("proxy-uid", &["1337"]),
+    ("iptables-trace-logging", &["", "", "", "true"]),
+    ("inbound-tunnel-port", &["", "", "8080"]),
+    ("proxy-uid", &["1337", "1337", "1337,2000", "0"]),
+    ("proxy-gid", &["", "", "1337,2000"]),
 ];
 const LINKERD: Choices = &[
     ("proxy-uid", &["2102"]),

@@ -10,6 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::setting::Family;
 
+/// The CIDRs around `Place::Service`, of both families.
+pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
+/// `Place::Resolver` as `--dns-servers` takes it, of both families.
+pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
+
 /// A host address that traffic goes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {

@@ -2,7 +2,6 @@
 
 pub(crate) mod address;
 pub(crate) mod case;
-pub(crate) mod configurations;
 pub(crate) mod engine;
 pub(crate) mod flags;
 pub(crate) mod mounts;

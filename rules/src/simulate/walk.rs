@@ -3,7 +3,7 @@
 //! A walk is data, and goes on in steps. A step that needs to know what differs among the packets of the set returns the condition
 //! that divides them before it has changed anything; the walk is then continued for both parts.
 //!
-//! Facts of the kernel that shape it, each seen in the differential tests:
+//! Facts of the kernel that shape it, each seen by the oracle of `tests/oracle`:
 //! - A hook's interfaces are fixed when it is entered: `filter` sees the way that the packet had before
 //!   `nat` turned it around (`nf_hook_state` in `linux/netfilter.h`).
 //! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with

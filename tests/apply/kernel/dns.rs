@@ -1,22 +1,20 @@
 //! DNS capture: the application's queries go to the agent, the agent's own go out to the resolver.
 //!
 //! Both may use the same client port. Without separate conntrack zones the second one would be taken for a
-//! continuation of the first, and the agent would be answered by itself. One test takes the zones away and
-//! sees it.
+//! continuation of the first, and the agent would be answered by itself.
 
 use std::net::SocketAddr;
 
 use crate::support::address::Place::Resolver;
+use crate::support::address::{Place, RESOLVERS};
 use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
 use crate::support::rows::rows;
-use crate::support::setting::{Mode, Setting, Variant, in_each};
+use crate::support::setting::{Mode, Setting, in_each};
 use crate::support::traffic::Protocol::Udp;
 use crate::support::traffic::{Call, Identity};
-use crate::support::{address::Place, configurations::RESOLVERS};
 
 rows! {
     queries_of_one_client_port_are_told_apart: in_each(&Mode::BOTH, same_client_port);
-    without_zones_they_are_not: in_each(&Mode::BOTH, same_client_port_without_zones);
 }
 
 const LISTED: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];
@@ -30,23 +28,6 @@ fn same_client_port(setting: Setting) {
         let (agent, resolver) = (Answerer::Agent, Answerer::Destination);
         assert_eq!(answerers, [agent, resolver, agent, resolver], "{setting} {zones:?}\n{}", pod.rules());
     }
-}
-
-fn same_client_port_without_zones(setting: Setting) {
-    let pod = Pod::with(setting, &LISTED);
-    match setting.variant {
-        Variant::Native => {
-            for chain in ["raw_PREROUTING", "raw_OUTPUT"] {
-                pod.inside.stdout("nft", &["flush", "chain", "inet", "sidecar_init", chain]);
-            }
-        }
-        variant @ (Variant::Legacy | Variant::Nft) => {
-            let iptables = variant.program(setting.family, "");
-            pod.inside.stdout(&iptables, &["-w", "-t", "raw", "-F"]);
-        }
-    }
-    let answerers = [APP, proxy_identity(setting.mode)].map(|identity| query(&pod, identity));
-    assert_eq!(answerers, [Answerer::Agent; 2], "{setting}: zones are not what keeps the queries apart");
 }
 
 /// Sends a query to the resolver from the one client port; returns who got it.

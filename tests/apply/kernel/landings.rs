@@ -8,12 +8,12 @@
 use crate::support::address::Place::{
     Elsewhere, Loopback, Neighbour, Pod, PodSecondNic, Resolver, SecondNeighbour, Service, Six, VmGateway,
 };
+use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::case::Caller::{
     App, AppOfGroup2000, Outside, Proxy, ProxyFromSix, ProxyGroup, ProxyUser, Vm,
 };
 use crate::support::case::Landing::{Agent, Inbound, Outbound, Passes};
 use crate::support::case::{Case, Landing, check};
-use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::pod;
 use crate::support::rows::rows;
 use crate::support::setting::{Family, Mode, Setting, Variant, in_each};

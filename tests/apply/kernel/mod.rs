@@ -9,7 +9,6 @@
 //! variants of iptables and `nft`. Where one of these is missing the tests fail and say so; they never skip. What is
 //! printed for which flags is not the concern here: the golden tests compare text, these watch packets.
 
-mod accepts;
 mod dns;
 mod landings;
 mod tproxy;

@@ -62,18 +62,6 @@ fn long_lists_are_the_same_by_script_and_by_batch() {
     }
 }
 
-#[test]
-fn rare_matches_are_the_same_by_script_and_by_batch() {
-    check("hits are logged", &["--dual-stack", "-i", "*", "-b", "80,81", "--iptables-trace-logging"]);
-    check("listeners are ranges", &["-i", "*", "-b", "*", "-p", "15001-15004", "-z", "15006-15009"]);
-    check(
-        "the ends of ranges",
-        &["-i", "*", "-b", "1-65535", "-o", "1-9,65000-65535", "-x", "255.255.255.0/24"],
-    );
-    check("touching networks", &["-i", "10.0.1.0/24,10.0.2.0/24,10.0.3.0/24", "-x", "10.9.0.0/31"]);
-    check("prefixes", &["-i", "*", "-c", "br+,bs+,eth0,br0", "-k", "vm+"]);
-}
-
 /// The number of rules is that of the options in use, however much they list.
 #[test]
 fn rules_do_not_grow_with_lists() {

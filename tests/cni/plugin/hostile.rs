@@ -81,27 +81,18 @@ fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
     }
 }
 
+/// One of another container is in the way of neither DEL nor GC.
 #[test]
-fn a_record_that_is_no_file_goes_with_gc() {
-    for (what, form) in scope::of(FORMS.to_vec(), 3) {
-        let (node, pod) = (Node::new(), container());
-        node.does("ADD", &node.capturing(), &pod.path());
-        replaced(&node.attachments()[0], form);
-        let configuration = node.configuration(&json!({"cni.dev/valid-attachments": []})).to_string();
-        quickly(what, || run("GC", &[], &configuration)).well();
-        assert!(node.attachments().is_empty(), "{what}");
-    }
-}
-
-/// What belongs to another container, or another interface of this one.
-#[test]
-fn a_neighbour_that_is_no_file_concerns_its_own_container_alone() {
+fn a_record_that_is_no_file_concerns_its_own_container_alone_and_goes_with_gc() {
     for (what, form) in scope::of(FORMS.to_vec(), 3) {
         let (node, pod) = (Node::new(), container());
         node.does("ADD", &node.capturing(), &pod.path());
         form(&node.state().join("attachments/c2@eth0@mesh.json"));
         quickly(what, || node.call("DEL", &node.capturing(), &pod.path())).well();
         assert_eq!(rules(&pod), "", "{what}");
+        let configuration = node.configuration(&json!({"cni.dev/valid-attachments": []})).to_string();
+        quickly(what, || run("GC", &[], &configuration)).well();
+        assert!(node.attachments().is_empty(), "{what}");
     }
 }
 

@@ -128,47 +128,6 @@ fn the_native_table_counts_the_ports_of_its_sets() {
     assert!(text.lines().next().is_some_and(|line| line.ends_with(reason)), "{text}");
 }
 
-/// Other forms of conditions are in `forms.txt`; the reader is the same for all tables.
-#[test]
-fn edits_of_the_native_table_are_read_as_they_are() {
-    let chain = "inet sidecar_init nat_ISTIO_OUTPUT";
-    let captured = "captured: goes to the proxy's outbound port 15001";
-    let passes = "not captured: goes to 10.0.0.5:443";
-    for (edit, expected) in [
-        (format!("insert rule {chain} tcp dport 443 return"), passes),
-        (
-            format!("insert rule {chain} tcp dport 443 dnat ip to 10.9.9.9:99"),
-            "not captured: another program's rule sends it to 10.9.9.9:99",
-        ),
-        (
-            format!("insert rule {chain} tcp dport 443 meta mark set 7 redirect to :9999"),
-            "captured: goes to port 9999",
-        ),
-        (format!("insert rule {chain} tcp dport 443 limit rate 1/second accept"), "unknown: "),
-        (format!("insert rule {chain} tcp dport vmap {{ 443 : accept }}"), passes),
-        (format!("insert rule {chain} tcp dport vmap {{ 443 : accept, 444 : drop }}"), "unknown: "),
-        (format!("insert rule {chain} tcp dport vmap {{ 442 : accept, 444 : drop }}"), captured),
-        (format!("insert rule {chain} meta mark set 9 meta mark 9 accept"), "unknown: "),
-        (format!("insert rule {chain} tcp dport 444 limit rate 1/second accept"), captured),
-        (
-            format!(
-                "add set inet sidecar_init s {{ type inet_service; flags interval; elements = {{ 440-450 }}; }}\ninsert rule {chain} tcp dport @s accept"
-            ),
-            passes,
-        ),
-        (
-            format!("insert rule {chain} goto nat_ISTIO_IN_REDIRECT"),
-            "captured: goes to the proxy's inbound port 15006",
-        ),
-        (format!("flush chain {chain}"), passes),
-    ] {
-        let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
-        pod.load(&edit);
-        let text = explained_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
-        assert!(text.starts_with(expected), "{edit}: {text}");
-    }
-}
-
 /// What others have set is walked where it is understood. Where it is not, and could decide, nobody claims to know.
 #[test]
 fn rules_of_others_are_followed() {

@@ -69,57 +69,6 @@ fn rules_of_iptables_are_told_in_its_words() {
     assert_eq!(report["verdict"], "captured", "{printed}");
 }
 
-/// A comment may hold a line break, and a chain a quote.
-#[test]
-fn odd_names_and_comments_are_carried() {
-    for variant in ["nft", "legacy"] {
-        let pod = bare();
-        let program = format!("iptables-{variant}");
-        for arguments in [
-            &["-t", "nat", "-N", "a\"b"][..],
-            &["-t", "nat", "-N", "c"],
-            &["-t", "nat", "-A", "OUTPUT", "-d", "10.9.9.9", "-j", "a\"b"],
-            &[
-                "-t",
-                "nat",
-                "-A",
-                "OUTPUT",
-                "-p",
-                "udp",
-                "-m",
-                "comment",
-                "--comment",
-                "one\n-A OUTPUT -j DROP\n*nat\n\"",
-                "-j",
-                "c",
-            ],
-        ] {
-            pod.stdout(&program, arguments);
-        }
-        let before = pod
-            .stdout(&format!("{program}-save"), &["-t", "nat"])
-            .lines()
-            .filter(|line| !line.starts_with(['#', ':']))
-            .count();
-        for backend in ["nftables", &program] {
-            for verb in ["apply", "diff"] {
-                let (ended, printed) = code(&pod, verb, backend);
-                assert_eq!(ended, 0, "{variant} {backend} {verb}: {printed}");
-            }
-            let text = explained_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
-            assert!(text.starts_with("captured: "), "{variant} {backend}: {text}");
-            let (ended, printed) = code(&pod, "clean", backend);
-            assert_eq!(ended, 0, "{variant} {backend}: {printed}");
-        }
-        let after = pod
-            .stdout(&format!("{program}-save"), &["-t", "nat"])
-            .lines()
-            .filter(|line| !line.starts_with(['#', ':']))
-            .count();
-        assert_eq!(before, after, "{variant}: clean touches nothing of others");
-    }
-}
-
 /// The program refuses to print some rules that nft makes, or ends by a signal.
 #[test]
 fn tables_that_the_program_can_not_print_are_read_without_it() {

@@ -1,7 +1,6 @@
-//! Pictures of traffic: they say what the simulator says, they can be read by everybody, and those of the documentation
-//! are what their commands print.
+//! Pictures of traffic: all eyes can read them, and those of the documentation are what their commands print. That they agree with
+//! the simulator is a property of `crates/diagnose`.
 
 mod colours;
 mod command;
 mod goldens;
-mod truth;

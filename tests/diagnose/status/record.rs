@@ -80,6 +80,9 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
         format!("add rule {table} nat_OUTPUT tcp dport {{ 1, 2 }} limit rate 5/second jump {{ accept; }}"),
         format!("add rule {table} nat_OUTPUT tcp dport vmap {{ 1 : accept, 2 : jump nat_ISTIO_REDIRECT }}"),
         format!("delete element {table} excluded_outbound_port_ports {{ 22 }}"),
+        format!(
+            "delete element {table} excluded_outbound_port_ports {{ 22 }}\nadd element {table} excluded_outbound_port_ports {{ 23 }}"
+        ),
         format!("add set {table} more {{ type uid; }}"),
         format!("add table {table} {{ flags dormant; }}"),
     ] {

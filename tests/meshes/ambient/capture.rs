@@ -31,13 +31,8 @@ fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address
         scene.listen(Protocol::Tcp, Place::Pod, 8080);
         let app = Place::Pod.at(family, 8080);
         let call = scene.call(Protocol::Tcp, Place::Pod, 8080);
-        check(
-            &scene,
-            &scene.outside,
-            &call,
-            Some((At::Inbound, Place::Neighbour, Some(app))),
-            Some((app, Place::Neighbour)),
-        );
+        let (given, reached) = ((At::Inbound, Place::Neighbour, Some(app)), (app, Place::Neighbour));
+        check(&scene, &scene.outside, &call, Some(given), Some(reached));
         // The tunnel's port is called as it is.
         let call = scene.call(Protocol::Tcp, Place::Pod, 15008);
         let tunnel = Place::Pod.at(family, 15008);
@@ -53,13 +48,8 @@ fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
         scene.listen(Protocol::Tcp, Place::Pod, 8080);
         let service = Place::Service.at(family, 80);
         let call = scene.call(Protocol::Tcp, Place::Service, 80);
-        check(
-            &scene,
-            &scene.pod,
-            &call,
-            Some((At::Outbound, Place::Pod, Some(service))),
-            Some((service, Place::Pod)),
-        );
+        let (given, reached) = ((At::Outbound, Place::Pod, Some(service)), (service, Place::Pod));
+        check(&scene, &scene.pod, &call, Some(given), Some(reached));
         // ztunnel's own call, by its mark alone.
         let marked = Call { mark: Some(MARK), ..call };
         check(&scene, &scene.pod, &marked, None, Some((service, Place::Pod)));
@@ -118,13 +108,8 @@ fn a_gateway_takes_what_arrives_and_ztunnel_still_finds_its_way_back() {
         check(&scene, &scene.pod, &handed, None, Some((app, Place::Service)));
         let service = Place::Service.at(family, 80);
         let call = scene.call(Protocol::Tcp, Place::Service, 80);
-        check(
-            &scene,
-            &scene.pod,
-            &call,
-            Some((At::Outbound, Place::Pod, Some(service))),
-            Some((service, Place::Pod)),
-        );
+        let (given, reached) = ((At::Outbound, Place::Pod, Some(service)), (service, Place::Pod));
+        check(&scene, &scene.pod, &call, Some(given), Some(reached));
     });
 }
 
@@ -136,12 +121,7 @@ fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
         scene.listen(Protocol::Tcp, Place::Service, 80);
         let service = Place::Service.at(family, 80);
         let call = scene.call(Protocol::Tcp, Place::Service, 80);
-        check(
-            &scene,
-            &machine,
-            &call,
-            Some((At::Outbound, Place::Machine, Some(service))),
-            Some((service, Place::Pod)),
-        );
+        let (given, reached) = ((At::Outbound, Place::Machine, Some(service)), (service, Place::Pod));
+        check(&scene, &machine, &call, Some(given), Some(reached));
     });
 }

@@ -35,31 +35,6 @@ fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> Strin
     run(namespace, words).with(code, &format!("{mesh}: {words:?}")).text()
 }
 
-#[test]
-fn questions_that_need_no_namespace() {
-    for &mesh in Mesh::ALL {
-        for format in ["iptables", "commands", "nft", "json", "yaml"] {
-            let text = output_of(mesh, &["render", "--format", format]);
-            assert!(text.lines().count() > 5, "{mesh} as {format}:\n{text}");
-        }
-        let packet = ["explain", "--destination", "192.0.2.1:80"];
-        let expected = output_of(mesh, &[&packet[..], &usual(mesh), &["--expect", "captured"]].concat());
-        let outbound = "by the flags given:\ncaptured: goes to the proxy's outbound port";
-        assert!(expected.starts_with(outbound), "{mesh}:\n{expected}");
-        // Rules of some meshes treat callers of one address differently.
-        let inbound = ["explain", "--as", "external", "--destination", "8080", "--source", "192.0.2.9"];
-        let expected = output_of(mesh, &[&inbound[..], &usual(mesh), &["--expect", "captured"]].concat());
-        let inbound = "by the flags given:\ncaptured: goes to the proxy's inbound port";
-        assert!(expected.starts_with(inbound), "{mesh}:\n{expected}");
-        for format in ["json", "yaml", "picture", "svg"] {
-            output_of(mesh, &[&packet[..], &["--format", format]].concat());
-        }
-        output_of(mesh, &[&["explain"], &usual(mesh)[..]].concat());
-        output_of(mesh, &[&["lint"], &usual(mesh)[..]].concat());
-        output_of(mesh, &["apply", "--dry-run"]);
-    }
-}
-
 /// Who errs in the mesh, or takes the flags of one for those of another, is told what to write, before anything is touched.
 #[test]
 fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {

@@ -7,10 +7,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsRawFd,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     thread::{self, JoinHandle},
 };
 
@@ -21,11 +18,7 @@ pub(crate) struct Arrival {
     pub(crate) caller: SocketAddr,
 }
 
-#[derive(Default)]
-struct Seen {
-    connections: AtomicUsize,
-    arrivals: Mutex<Vec<Arrival>>,
-}
+type Seen = Mutex<Vec<Arrival>>;
 
 /// Listens until it is dropped.
 pub(crate) struct Application {
@@ -46,7 +39,6 @@ impl Application {
         let worker = thread::spawn(move || {
             while let Ok((stream, peer)) = served.accept() {
                 let seen = Arc::clone(&noted);
-                seen.connections.fetch_add(1, Ordering::SeqCst);
                 // Whoever waits for the answer reports a failure better than this thread could.
                 thread::spawn(move || serve(&stream, peer, &seen));
             }
@@ -54,14 +46,9 @@ impl Application {
         Self { socket, worker: Some(worker), seen }
     }
 
-    /// How many connections have reached it.
-    pub(crate) fn connections(&self) -> usize {
-        self.seen.connections.load(Ordering::SeqCst)
-    }
-
     /// All requests that have reached it.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
-        self.seen.arrivals.lock().expect("nobody failed with it").clone()
+        self.seen.lock().expect("nobody failed with it").clone()
     }
 }
 
@@ -80,7 +67,7 @@ fn serve(stream: &TcpStream, peer: SocketAddr, seen: &Seen) -> io::Result<()> {
     while let Some((line, _)) = head(&mut requests)? {
         let caller = line.split(' ').nth(1).and_then(|path| path.strip_prefix('/')?.parse().ok());
         let caller = caller.ok_or_else(|| io::Error::other(format!("{line:?} names no caller")))?;
-        seen.arrivals.lock().expect("nobody failed with it").push(Arrival { peer, caller });
+        seen.lock().expect("nobody failed with it").push(Arrival { peer, caller });
         let body = peer.to_string();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         (&mut &*stream).write_all(answer.as_bytes())?;
@@ -99,15 +86,10 @@ impl Caller {
         Ok(Self { local: stream.local_addr()?, stream: BufReader::new(stream) })
     }
 
-    /// Sends a request and leaves the answer unread.
-    pub(crate) fn request(&mut self) -> io::Result<()> {
-        let request = format!("GET /{} HTTP/1.1\r\nHost: application\r\n\r\n", self.local);
-        self.stream.get_mut().write_all(request.as_bytes())
-    }
-
     /// Asks who the application takes us for. More may be asked on the same connection.
     pub(crate) fn ask(&mut self) -> io::Result<SocketAddr> {
-        self.request()?;
+        let request = format!("GET /{} HTTP/1.1\r\nHost: application\r\n\r\n", self.local);
+        self.stream.get_mut().write_all(request.as_bytes())?;
         let (status, length) = head(&mut self.stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         assert_eq!(status, "HTTP/1.1 200 OK");
         let mut body = vec![0; length];

@@ -15,7 +15,6 @@ mod proxy;
 mod readme;
 mod restart;
 mod stage;
-mod streams;
 
 /// Plays each scene, a `fn(&Stage)`, in both modes and on every backend; both families are on each stage.
 macro_rules! on_every_stage {

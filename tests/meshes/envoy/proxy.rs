@@ -5,10 +5,6 @@ use crate::{
     meshes::envoy::stage::{TIMEOUT, until},
     support::{namespace::Namespace, pod::proxy_identity, setting::Mode, traffic::Identity},
 };
-use nix::{
-    sys::signal::{self, Signal},
-    unistd::Pid,
-};
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
@@ -78,13 +74,6 @@ impl Envoy {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         process.kill().expect("it is our child");
         process.wait().expect("it is our child");
-    }
-
-    /// Stops it, so that it reads nothing any more.
-    pub(crate) fn stop(&self) {
-        let process = self.process.lock().expect("nobody failed with it");
-        let pid = Pid::from_raw(process.id().cast_signed());
-        signal::kill(pid, Signal::SIGSTOP).expect("it is our child");
     }
 
     /// Starts it again.

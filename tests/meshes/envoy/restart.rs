@@ -6,16 +6,11 @@ use crate::{
         on_every_stage,
         stage::{Stage, dial, pod, service, until},
     },
-    support::{
-        namespace::Namespace,
-        pod::APP,
-        setting::{Family, Mode},
-        traffic::{Call, Protocol},
-    },
+    support::{namespace::Namespace, pod::APP, setting::Family},
 };
 use std::{
     io,
-    net::{IpAddr, SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::Duration,
@@ -23,7 +18,6 @@ use std::{
 
 on_every_stage! {
     nothing_passes_while_envoy_is_away,
-    a_port_used_again_after_a_reset,
 }
 
 const PORT: u16 = 8080;
@@ -75,7 +69,8 @@ impl<'a> Traffic<'a> {
 }
 
 fn nothing_passes_while_envoy_is_away(stage: &Stage) {
-    // Callers may use a port again that Envoy's end has reset: see `a_port_used_again_after_a_reset`.
+    // Where Envoy's end resets a connection, conntrack would take a SYN from the same port for a part of it for ten seconds
+    // (`tcp_packet` of `nf_conntrack_proto_tcp.c`).
     stage.inside.set("netfilter/nf_conntrack_tcp_timeout_close", "0");
     let applications = Family::BOTH.map(|family| {
         let start = |host, ip| Application::start(host, SocketAddr::new(ip, PORT));
@@ -117,35 +112,6 @@ fn nothing_passes_while_envoy_is_away(stage: &Stage) {
     });
     for arrival in applications.as_flattened().iter().flat_map(Application::arrivals) {
         assert_ne!(arrival.peer, arrival.caller, "a call came past Envoy");
-    }
-}
-
-/// Where the proxy's end resets a connection, conntrack keeps it for ten seconds in the state CLOSE and takes a SYN with
-/// the same addresses and ports for a part of it (`nf_conntrack_proto_tcp.c`, `tcp_packet`). NAT still redirects that
-/// packet. The rules of TPROXY, which are upstream's, take it for one of an established connection and deliver it.
-fn a_port_used_again_after_a_reset(stage: &Stage) {
-    for (family, outside) in [(Family::V4, "10.77.0.1:29999"), (Family::V6, "[fd77::1]:29998")] {
-        let to = SocketAddr::new(pod(family), PORT);
-        let application = Application::start(&stage.inside, to);
-        let from = Some(outside.parse().expect("an address"));
-        let call = Call { protocol: Protocol::Tcp, identity: APP, from, mark: None, to };
-        let connect = || call.open(&stage.outside).map(TcpStream::from).and_then(Caller::new);
-        let mut caller = connect().expect("Envoy takes it");
-        caller.ask().expect("an answer");
-        // A socket that is closed with unread data is reset.
-        stage.envoy.stop();
-        caller.request().expect("it fits into the window");
-        stage.envoy.kill();
-        drop(caller);
-        let again = connect().and_then(|mut caller| caller.ask());
-        match stage.mode {
-            Mode::Redirect => {
-                assert_eq!(again.expect_err("refused").kind(), io::ErrorKind::ConnectionRefused);
-            }
-            Mode::Tproxy => assert_eq!(again.expect("delivered"), call.from.expect("given")),
-        }
-        assert_eq!(application.connections(), 1 + usize::from(stage.mode == Mode::Tproxy));
-        stage.envoy.restart(&stage.inside);
     }
 }
 

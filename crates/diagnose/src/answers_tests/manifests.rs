@@ -64,6 +64,10 @@ spec:
   containers:
   - name: app
     image: app
+    securityContext: { runAsUser: 2102, runAsGroup: 2102 }
+  - name: other
+    image: other
+    securityContext: { runAsUser: 1337 }
 ---
 apiVersion: v1
 kind: Pod
@@ -84,6 +88,7 @@ const FLAGS: &[&[(Setting, &str)]] = &[
     &[],
     &[(Setting::PodIps, "10.1.0.9"), (Setting::OutboundPortsExclude, "22")],
     &[(Setting::NetworkNamespace, "web"), (Setting::InterceptionMode, "NONE")],
+    &[(Setting::ServiceCidr, "")],
 ];
 
 fn subjects(flags: &[(Setting, &str)], manifest: &str) -> Vec<Subject> {

@@ -3,7 +3,7 @@
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill};
 use super::layout::drawing;
-use super::{Picture, of};
+use super::{Panel, Picture, of};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::tests::{nothing, packet, parsed};
 use crate::pod_packets::samples;
@@ -15,6 +15,7 @@ use mesh::{Capture, Mesh};
 use proptest::{collection::vec, prelude::*};
 use rules::simulate::{Direction, Packet, walk};
 use rules::{ConnState, Family, Protocol};
+use std::ptr;
 use testkit::scope;
 
 /// The names of settings given by annotations: long ones.
@@ -139,19 +140,29 @@ fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
 
 const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 
-/// Compares the packet's arrow with its walk.
+/// Compares the packet's arrow with its walk; each arrow's own example takes it.
 fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     let picture = of(capture, &Dialect::default(), &pod);
     for family in capture.families() {
         let rule_view = RuleView::of_config(&**capture, family, &pod);
         let borders = samples(&rule_view, &pod);
-        let at_random = packets.iter().filter(|packet| packet.family() == family);
-        for packet in at_random.chain(borders.iter().step_by(7)) {
+        let examples = picture.panels().iter().flat_map(Panel::examples);
+        let given = packets.iter().chain(examples).filter(|packet| packet.family() == family);
+        for packet in given.chain(borders.iter().step_by(7)) {
             let Some(flow) = picture.flow_of(packet) else { continue };
             let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
             prop_assert_eq!(flow.verdict, verdict, "{:?}\n{:?}\n{:?}", capture, packet, flow);
         }
+    }
+    for flow in picture.panels().iter().flat_map(Panel::flows) {
+        let takes_it = |packet: &Packet| picture.flow_of(packet).is_some_and(|taken| ptr::eq(taken, flow));
+        prop_assert!(
+            flow.example().is_none_or(takes_it),
+            "{:?}\nits packet takes another than {:?}",
+            capture,
+            flow
+        );
     }
     Ok(())
 }

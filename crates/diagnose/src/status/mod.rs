@@ -7,6 +7,8 @@
 
 mod claims;
 mod hits;
+#[cfg(test)]
+mod law_tests;
 mod listeners;
 mod observation;
 mod overruled;

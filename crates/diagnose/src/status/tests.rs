@@ -2,7 +2,6 @@
 
 use super::{CaptureStatus, Observation, StatusPart, status};
 use crate::finding::FindingReport;
-use mesh::ambient::Ambient;
 use mesh::kuma::Kuma;
 use mesh::linkerd::Linkerd;
 use mesh::recognition::named;
@@ -61,28 +60,6 @@ const KUMA: [(Setting, &str); 9] = [
     (Kuma::DropInvalid, "true"),
     (Kuma::Vnet, "docker0:172.17.0.0/16"),
 ];
-
-const AMBIENT: [(Setting, &str); 2] = [(Ambient::DnsCapture, "true"), (Ambient::RerouteInterfaces, "vm0")];
-
-/// Configurations of every mesh but the first, whose rules have a separate test.
-fn captures() -> Vec<Capture> {
-    let of = |mesh, all: &[(Setting, &str)], more: &[&[(Setting, &str)]]| {
-        let ways = [&[][..], all].into_iter().chain(more.iter().copied());
-        ways.map(|flags| capture(mesh, flags)).collect::<Vec<_>>()
-    };
-    let only = [(Linkerd::PortsToRedirect, "80,443")];
-    let linkerd = of(Mesh::Linkerd, &LINKERD, &[&only]);
-    let silent = [&KUMA[..], &[(Kuma::DisableComments, "true")]].concat();
-    let lists = [
-        (Kuma::InboundPortsInclude, "80"),
-        (Kuma::OutboundPortsInclude, "443"),
-        (Kuma::CaptureAllDns, "true"),
-    ];
-    let off = [(Kuma::RedirectInbound, "false"), (Kuma::RedirectOutbound, "false")];
-    let kuma = of(Mesh::Kuma, &KUMA, &[&silent, &lists, &off]);
-    let ambient = of(Mesh::Ambient, &AMBIENT, &[&[(Ambient::Ingress, "true")]]);
-    [linkerd, kuma, ambient].concat()
-}
 
 fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     seen_of(None, views, addresses)
@@ -227,44 +204,6 @@ fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
     check(&format!("-A OUTPUT -j ACCEPT\n{jump}"), Code::Overruled, "rule 1 of OUTPUT");
 }
 
-/// Whichever rules and options make it, each sentence is shown once.
-#[test]
-fn nothing_is_said_twice() {
-    let istio: [&[(Setting, &str)]; 4] = [
-        &[(Setting::InboundPorts, "*"), (Setting::ServiceCidr, "*"), (Setting::DualStack, "true")],
-        &[(Setting::InboundPorts, "80,443"), (Setting::OutboundPorts, "443"), (Setting::DualStack, "true")],
-        &[(Setting::InboundPorts, "*"), (Setting::InterceptionMode, "TPROXY")],
-        &[
-            (Setting::InboundPorts, "80"),
-            (Setting::InterceptionMode, "TPROXY"),
-            (Setting::RedirectDns, "true"),
-        ],
-    ];
-    let istio = istio.map(|flags| capture(Mesh::Istio, flags));
-    for capture in captures().into_iter().chain(istio) {
-        let ours = |family| View::of_rules(capture.rules(family).rules());
-        let listed = |family| {
-            let text = render::iptables::restore(&capture.rules(family));
-            named(View::of_listing(parse::listing(&text, family).expect("our own text")))
-        };
-        let ways = [
-            ByFamily { v4: ours(Family::V4), v6: ours(Family::V6) },
-            ByFamily { v4: listed(Family::V4), v6: listed(Family::V6) },
-        ];
-        for views in &ways {
-            let CaptureStatus { captured, left_alone, dropped, .. } =
-                seen(views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
-            for parts in [captured, left_alone, dropped] {
-                let mut printed: Vec<_> = parts.iter().map(|part| (&*part.direction, &part.text)).collect();
-                let count = printed.len();
-                printed.sort_unstable();
-                printed.dedup();
-                assert_eq!(printed.len(), count, "{capture:?}: {:#?}", texts(&parts));
-            }
-        }
-    }
-}
-
 #[test]
 fn what_one_family_excludes_is_shown_with_its_family_unless_addresses_show_it() {
     let listed = |flags: &[(Setting, &str)], family| {
@@ -343,35 +282,6 @@ const BY_PROXY_INIT: &str = r#"*nat
 COMMIT
 "#;
 
-/// What the node agent of ambient mode leaves.
-const BY_THE_AGENT: &str = "*mangle
-:PREROUTING ACCEPT [0:0]
-:OUTPUT ACCEPT [0:0]
-:ISTIO_OUTPUT - [0:0]
-:ISTIO_PRERT - [0:0]
--A PREROUTING -j ISTIO_PRERT
--A OUTPUT -j ISTIO_OUTPUT
--A ISTIO_OUTPUT -m connmark --mark 0x111/0xfff -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff
--A ISTIO_PRERT -m mark --mark 0x539/0xfff -j CONNMARK --set-xmark 0x111/0xfff
-COMMIT
-*nat
-:PREROUTING ACCEPT [0:0]
-:OUTPUT ACCEPT [0:0]
-:ISTIO_OUTPUT - [0:0]
-:ISTIO_PRERT - [0:0]
--A PREROUTING -j ISTIO_PRERT
--A OUTPUT -j ISTIO_OUTPUT
--A ISTIO_OUTPUT -d 169.254.7.127/32 -p tcp -m tcp -j ACCEPT
--A ISTIO_OUTPUT ! -o lo -p udp -m mark ! --mark 0x539/0xfff -m udp --dport 53 -j REDIRECT --to-ports 15053
--A ISTIO_OUTPUT ! -d 127.0.0.1/32 -p tcp -m tcp --dport 53 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15053
--A ISTIO_OUTPUT -p tcp -m mark --mark 0x111/0xfff -j ACCEPT
--A ISTIO_OUTPUT ! -d 127.0.0.1/32 -o lo -j ACCEPT
--A ISTIO_OUTPUT ! -d 127.0.0.1/32 -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15001
--A ISTIO_PRERT -s 169.254.7.127/32 -p tcp -m tcp -j ACCEPT
--A ISTIO_PRERT ! -d 127.0.0.1/32 -p tcp -m tcp ! --dport 15008 -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15006
-COMMIT
-";
-
 /// What kumactl leaves; its comments are prose.
 const BY_KUMACTL: &str = r#"*nat
 :PREROUTING ACCEPT [0:0]
@@ -421,25 +331,6 @@ fn what_upstreams_programs_left_is_told_with_the_meshs_own_flags() {
             "linkerd inbound: ports 4190, 4191 (--inbound-ports-to-ignore)",
             "linkerd inbound: from 10.2.0.0/16 (--subnets-to-ignore)",
             "linkerd inbound: all but TCP",
-        ],
-    );
-    check(
-        BY_THE_AGENT,
-        "Istio's ambient mode",
-        &[
-            "ambient outbound: TCP to all other destinations goes to the proxy at port 15001",
-            "ambient inbound: TCP to all other ports goes to the proxy at port 15006 (--ingress)",
-            "ambient dns: DNS queries to every server go to ztunnel at port 15053 (--dns-capture)",
-        ],
-        &[
-            "ambient outbound: to 169.254.7.127 (--probe-address)",
-            "ambient outbound: calls of the application to its own pod",
-            "ambient outbound: the proxy's own connections: mark 0x539/0xfff",
-            "ambient outbound: all but TCP and DNS",
-            "ambient inbound: what the proxy hands to the application",
-            "ambient inbound: from 169.254.7.127 (--probe-address)",
-            "ambient inbound: port 15008: the mesh's tunnel",
-            "ambient inbound: all but TCP",
         ],
     );
     check(

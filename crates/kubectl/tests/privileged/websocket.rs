@@ -124,16 +124,6 @@ fn packets_are_traced() {
 }
 
 #[test]
-fn a_trace_ends_with_its_time() {
-    let session = Session::with_agent();
-    apply(&session.namespace);
-    session
-        .run(&["trace", "web-0", "--enable", "--for", "1s", "--destination", "443"])
-        .with(0)
-        .prints("shop/web-0");
-}
-
-#[test]
 fn an_ephemeral_container_answers() {
     let session = Session::new();
     apply(&session.namespace);

@@ -4,196 +4,141 @@
 use prost::Message;
 use std::collections::HashMap;
 
-/// For requests and answers that say nothing.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct Nothing {}
-
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct StatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) status: Option<RuntimeStatus>,
+/// A type for each message: its fields, each with its form and number.
+macro_rules! messages {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$about_field:meta])* $field:ident: $of:ty = ($($form:tt)+) $number:tt,)*
+    })+) => {$(
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Eq, Message)]
+        pub(crate) struct $name {
+            $($(#[$about_field])* #[prost($($form)+, tag = $number)] pub(crate) $field: $of,)*
+        }
+    )+};
 }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct RuntimeStatus {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) conditions: Vec<RuntimeCondition>,
-}
+messages! {
+    /// For requests and answers that say nothing.
+    Nothing {}
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct RuntimeCondition {
-    #[prost(bool, tag = "2")]
-    pub(crate) holds: bool,
-}
+    StatusResponse {
+        status: Option<RuntimeStatus> = (message, optional) "1",
+    }
 
-/// Also of a container, which has no more than a name.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct Metadata {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
-    #[prost(string, tag = "2")]
-    pub(crate) uid: String,
-    #[prost(string, tag = "3")]
-    pub(crate) namespace: String,
-}
+    RuntimeStatus {
+        conditions: Vec<RuntimeCondition> = (message, repeated) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct PodSandboxConfig {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) metadata: Option<Metadata>,
-    #[prost(string, tag = "2")]
-    pub(crate) hostname: String,
-    #[prost(string, tag = "3")]
-    pub(crate) log_directory: String,
-    #[prost(map = "string, string", tag = "7")]
-    pub(crate) annotations: HashMap<String, String>,
-    #[prost(message, optional, tag = "8")]
-    pub(crate) linux: Option<LinuxPodSandboxConfig>,
-}
+    RuntimeCondition {
+        holds: bool = (bool) "2",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct LinuxPodSandboxConfig {
-    #[prost(string, tag = "1")]
-    pub(crate) cgroup_parent: String,
-}
+    /// Also of a container, which has no more than a name.
+    Metadata {
+        name: String = (string) "1",
+        uid: String = (string) "2",
+        namespace: String = (string) "3",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct RunPodSandboxRequest {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) config: Option<PodSandboxConfig>,
-}
+    PodSandboxConfig {
+        metadata: Option<Metadata> = (message, optional) "1",
+        hostname: String = (string) "2",
+        log_directory: String = (string) "3",
+        annotations: HashMap<String, String> = (map = "string, string") "7",
+        linux: Option<LinuxPodSandboxConfig> = (message, optional) "8",
+    }
 
-/// A request about a sandbox or a container, or the answer that names one.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct Id {
-    #[prost(string, tag = "1")]
-    pub(crate) id: String,
-}
+    LinuxPodSandboxConfig {
+        cgroup_parent: String = (string) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct PodSandboxStatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) status: Option<PodSandboxStatus>,
-}
+    RunPodSandboxRequest {
+        config: Option<PodSandboxConfig> = (message, optional) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct PodSandboxStatus {
-    #[prost(message, optional, tag = "5")]
-    pub(crate) network: Option<PodSandboxNetworkStatus>,
-}
+    /// A request about a sandbox or a container, or the answer that names one.
+    Id {
+        id: String = (string) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct PodSandboxNetworkStatus {
-    #[prost(string, tag = "1")]
-    pub(crate) ip: String,
-}
+    PodSandboxStatusResponse {
+        status: Option<PodSandboxStatus> = (message, optional) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct CreateContainerRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) pod_sandbox_id: String,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) config: Option<ContainerConfig>,
-    #[prost(message, optional, tag = "3")]
-    pub(crate) sandbox_config: Option<PodSandboxConfig>,
-}
+    PodSandboxStatus {
+        network: Option<PodSandboxNetworkStatus> = (message, optional) "5",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ContainerConfig {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) metadata: Option<Metadata>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) image: Option<ImageSpec>,
-    /// In the place of the image's entry point.
-    #[prost(string, repeated, tag = "3")]
-    pub(crate) command: Vec<String>,
-    #[prost(string, repeated, tag = "4")]
-    pub(crate) args: Vec<String>,
-    #[prost(message, repeated, tag = "7")]
-    pub(crate) mounts: Vec<Mount>,
-    /// Below the sandbox's folder of logs.
-    #[prost(string, tag = "11")]
-    pub(crate) log_path: String,
-    #[prost(message, optional, tag = "15")]
-    pub(crate) linux: Option<LinuxContainerConfig>,
-}
+    PodSandboxNetworkStatus {
+        ip: String = (string) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct Mount {
-    #[prost(string, tag = "1")]
-    pub(crate) container_path: String,
-    #[prost(string, tag = "2")]
-    pub(crate) host_path: String,
-    #[prost(bool, tag = "3")]
-    pub(crate) readonly: bool,
-}
+    CreateContainerRequest {
+        pod_sandbox_id: String = (string) "1",
+        config: Option<ContainerConfig> = (message, optional) "2",
+        sandbox_config: Option<PodSandboxConfig> = (message, optional) "3",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ImageSpec {
-    #[prost(string, tag = "1")]
-    pub(crate) image: String,
-}
+    ContainerConfig {
+        metadata: Option<Metadata> = (message, optional) "1",
+        image: Option<ImageSpec> = (message, optional) "2",
+        /// In the place of the image's entry point.
+        command: Vec<String> = (string, repeated) "3",
+        args: Vec<String> = (string, repeated) "4",
+        mounts: Vec<Mount> = (message, repeated) "7",
+        /// Below the sandbox's folder of logs.
+        log_path: String = (string) "11",
+        linux: Option<LinuxContainerConfig> = (message, optional) "15",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct LinuxContainerConfig {
-    #[prost(message, optional, tag = "2")]
-    pub(crate) security_context: Option<LinuxContainerSecurityContext>,
-}
+    Mount {
+        container_path: String = (string) "1",
+        host_path: String = (string) "2",
+        readonly: bool = (bool) "3",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct LinuxContainerSecurityContext {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) capabilities: Option<Capability>,
-    #[prost(message, optional, tag = "5")]
-    pub(crate) run_as_user: Option<Number>,
-    #[prost(bool, tag = "7")]
-    pub(crate) readonly_rootfs: bool,
-    #[prost(bool, tag = "11")]
-    pub(crate) no_new_privs: bool,
-}
+    ImageSpec {
+        image: String = (string) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct Number {
-    #[prost(int64, tag = "1")]
-    pub(crate) value: i64,
-}
+    LinuxContainerConfig {
+        security_context: Option<LinuxContainerSecurityContext> = (message, optional) "2",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct Capability {
-    #[prost(string, repeated, tag = "1")]
-    pub(crate) add: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    pub(crate) drop: Vec<String>,
-}
+    LinuxContainerSecurityContext {
+        capabilities: Option<Capability> = (message, optional) "1",
+        run_as_user: Option<Number> = (message, optional) "5",
+        readonly_rootfs: bool = (bool) "7",
+        no_new_privs: bool = (bool) "11",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ContainerStatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) status: Option<ContainerStatus>,
-}
+    Number {
+        value: i64 = (int64) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ContainerStatus {
-    /// In nanoseconds since 1970; 0 while it has not ended.
-    #[prost(int64, tag = "6")]
-    pub(crate) finished_at: i64,
-    #[prost(int32, tag = "7")]
-    pub(crate) exit_code: i32,
-}
+    Capability {
+        add: Vec<String> = (string, repeated) "1",
+        drop: Vec<String> = (string, repeated) "2",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ExecSyncRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) container_id: String,
-    #[prost(string, repeated, tag = "2")]
-    pub(crate) command: Vec<String>,
-    /// In seconds.
-    #[prost(int64, tag = "3")]
-    pub(crate) timeout: i64,
-}
+    ContainerStatusResponse {
+        status: Option<ContainerStatus> = (message, optional) "1",
+    }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct ExecSyncResponse {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(crate) stdout: Vec<u8>,
+    ContainerStatus {
+        /// In nanoseconds since 1970; 0 while it has not ended.
+        finished_at: i64 = (int64) "6",
+        exit_code: i32 = (int32) "7",
+    }
+
+    ExecSyncRequest {
+        container_id: String = (string) "1",
+        command: Vec<String> = (string, repeated) "2",
+        /// In seconds.
+        timeout: i64 = (int64) "3",
+    }
+
+    ExecSyncResponse {
+        stdout: Vec<u8> = (bytes = "vec") "1",
+    }
 }

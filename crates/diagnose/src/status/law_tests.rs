@@ -1,0 +1,83 @@
+//! Rules that say nothing about themselves are read as what the policy meant by them, whichever mesh has made them.
+
+use crate::random::any_of;
+use mesh::istio::{self, OwnerGroups};
+use mesh::recognition::recognized;
+use mesh::{Capture, Mesh, RuleReason};
+use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
+use rules::simulate::{At, View};
+use rules::{Family, parse, render};
+use std::collections::BTreeMap;
+use testkit::scope;
+
+/// The reason of each rule that decides something, by its place.
+fn places(view: &View) -> BTreeMap<(String, String, usize), Option<RuleReason>> {
+    let decides = |at: At| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
+    let place = |at: At| {
+        let chain = &view.chains()[at.chain];
+        (chain.table.to_string(), chain.chain.clone(), at.rule)
+    };
+    let rules = recognized(view).into_iter().filter(|rule| decides(rule.at));
+    rules.map(|rule| (place(rule.at), rule.reason)).collect()
+}
+
+/// Whether a group of the proxy's is excluded as well, for which two rules say the same.
+fn excludes_the_proxy(capture: &Capture) -> bool {
+    istio::of(capture).is_some_and(|config| match &config.owner_groups {
+        OwnerGroups::AllBut(groups) => groups.iter().any(|group| config.proxy_gids.contains(group)),
+        OwnerGroups::Only(_) => false,
+    })
+}
+
+/// How many rules it has compared.
+fn compare(capture: &Capture, family: Family) -> usize {
+    let rules = capture.rules(family);
+    let intended = places(&View::of_rules(rules.rules()));
+    let text = render::iptables::restore(&rules);
+    // Ours by their comment, and upstream's without any.
+    for text in [text.clone(), text.replace("-m comment --comment \"sidecar-init\" ", "")] {
+        let found = places(&View::of_listing(parse::listing(&text, family).expect("our own text")));
+        for (place, reason) in &found {
+            let expected = intended.get(place).copied().flatten();
+            let is_ambiguous = (reason.map(RuleReason::name), expected.map(RuleReason::name))
+                == (Some("proxy-outbound"), Some("excluded-group"));
+            assert!(
+                *reason == expected || is_ambiguous && excludes_the_proxy(capture),
+                "{capture:?}: {place:?} is {reason:?}, not {expected:?}, in\n{text}"
+            );
+        }
+        // Where nothing of a table leads to chains of ours, an interface's rule without a comment may be anybody's.
+        let mangle = text.split("* mangle").nth(1).and_then(|rest| rest.split("COMMIT").next()).unwrap_or("");
+        let is_anybodys = |place: &(String, String, usize), reason: Option<RuleReason>| {
+            place.0 == "mangle"
+                && reason.map(RuleReason::name) == Some("excluded-interface")
+                && !mangle.contains("-j ISTIO_")
+        };
+        for (place, reason) in intended.iter().filter(|(place, _)| !found.contains_key(place)) {
+            assert!(is_anybodys(place, *reason), "{capture:?}: {place:?} is passed over in\n{text}");
+        }
+    }
+    intended.len()
+}
+
+#[test]
+fn rules_of_iptables_are_read_as_they_were_meant() {
+    let (mut runner, turns) = (TestRunner::deterministic(), scope::runs(800, 200));
+    let configurations =
+        (0..turns).map(|_| any_of(Mesh::ALL).new_tree(&mut runner).expect("valid").current());
+    let compared: usize = configurations
+        .map(|(_, capture)| capture.families().map(|family| compare(&capture, family)).sum::<usize>())
+        .sum();
+    assert!(compared > 12 * turns, "only {compared} rules");
+}
+
+/// Whatever is before a listing's rules, the numbers that they have counted are read.
+#[test]
+fn counters_of_a_listing_are_read() {
+    let text = "*nat\n:OUTPUT ACCEPT [7:8]\n:ISTIO_OUTPUT - [0:0]\n[12:720] -A OUTPUT -j ISTIO_OUTPUT\n\
+                [18446744073709551615:1] -A ISTIO_OUTPUT -j RETURN\n-A ISTIO_OUTPUT -j RETURN\nCOMMIT\n";
+    let listing = parse::listing(text, Family::V4).expect("a listing");
+    let hits: Vec<_> = listing.chains.values().flat_map(|chain| &chain.rules).map(|rule| rule.hits).collect();
+    let packets: Vec<_> = hits.iter().map(|hits| hits.map(|hits| (hits.packets, hits.bytes))).collect();
+    assert_eq!(packets, [Some((12, 720)), Some((u64::MAX, 1)), None]);
+}
