@@ -10,11 +10,8 @@
 //! takes refuses no pod.
 
 mod data;
-mod fields;
 mod functions;
-mod members;
 mod output;
-mod shapes;
 mod standin;
 mod suspicious;
 mod text;
@@ -67,8 +64,7 @@ impl Template {
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         let text = text::prepare(text, &functions::lacking);
         let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
-        let hidden =
-            [(text::MEMBER, members::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
+        let hidden = [(text::MEMBER, data::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
         let offered = functions::all().into_iter().chain(hidden);
         parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
         parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;

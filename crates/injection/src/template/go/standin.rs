@@ -107,7 +107,7 @@ pub(super) fn covered(value: Value) -> Value {
     if matches!(value, Value::Bool(_) | Value::Number(_)) {
         return value;
     }
-    changed(&value, |text| if text == super::fields::STRUCT { text.to_owned() } else { cover(text) })
+    changed(&value, |text| if text == super::data::STRUCT { text.to_owned() } else { cover(text) })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! rendering may take together.
 
 use crate::cancellation::Cancellation;
-use crate::template::go::{fields, standin};
+use crate::template::go::{data, standin};
 use gtmpl_ng::{FuncError, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
             Value::String(text) => work = work.saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX)),
             Value::Array(items) => waiting.extend(items),
             Value::Map(fields) | Value::Object(fields) => waiting.extend(fields.values()),
-            Value::Function(_) if !PASS_BY.contains(&name) => return fields::refuse_unread(args).map(drop),
+            Value::Function(_) if !PASS_BY.contains(&name) => return data::refuse_unread(args).map(drop),
             Value::NoValue | Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Number(_) => {}
         }
     }

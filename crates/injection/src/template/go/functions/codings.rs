@@ -2,8 +2,8 @@
 
 use super::maps::union;
 use super::{FunctionResult, functions, is_nothing, text};
-use crate::template::go::fields::{fields_in_order, json_fields};
-use crate::template::go::{data, standin};
+use crate::template::go::data::{self, fields_in_order, json_fields};
+use crate::template::go::standin;
 use data_encoding::{BASE32, BASE64, Encoding};
 use gtmpl_ng::Value;
 use mesh::data::{Tree, yaml};

@@ -4,7 +4,7 @@
 use super::call::VARIABLES;
 use super::{FunctionResult, field, functions, is_nothing, json, list, printed, text};
 use crate::mesh_config::MeshConfig;
-use crate::template::go::{fields, standin};
+use crate::template::go::{data, standin};
 use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
 
@@ -71,7 +71,7 @@ fn message(value: &Value) -> String {
             let plain = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
             let beyond = MeshConfig::beyond_defaults(&plain);
             let mut kept = all.clone();
-            kept.retain(|name, _| name == fields::STRUCT || beyond.get(fields::json_name(name)).is_some());
+            kept.retain(|name, _| name == data::STRUCT || beyond.get(data::json_name(name)).is_some());
             json(&Value::Map(kept))
         }
         nothing if is_nothing(nothing) => "{}".to_owned(),

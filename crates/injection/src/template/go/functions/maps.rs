@@ -2,7 +2,7 @@
 //! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
 
 use super::{Fields, FunctionResult, field, fields, functions, text};
-use crate::template::go::fields::STRUCT;
+use crate::template::go::data::STRUCT;
 use gtmpl_ng::Value;
 
 functions! {
