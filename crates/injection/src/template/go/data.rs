@@ -4,7 +4,7 @@
 use super::functions::durations;
 use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
-use crate::template::context::TemplateContext;
+use crate::template::TemplateContext;
 use gtmpl_ng::{Func, FuncError, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
@@ -85,6 +85,8 @@ enum GoStructure {
     MeshConfig,
     /// Whatever has no unset fields that matter.
     Other,
+    /// A map whose keys are the owner's words and no names of fields.
+    Words,
 }
 
 /// The type of a field that JSON leaves out where it is empty. In the Go structure it is there, with the zero of its type.
@@ -127,6 +129,12 @@ impl GoStructure {
             (Self::Container, "ports") => Self::Port,
             (Self::Container, "resources") => Self::Resources,
             (Self::MeshConfig, "defaultConfig") => Self::ProxyConfig,
+            (
+                _,
+                "annotations" | "customTags" | "labels" | "limits" | "matchLabels" | "nodeSelector"
+                | "options" | "overhead" | "proxyMetadata" | "requests" | "runtimeValues"
+                | "volumeAttributes",
+            ) => Self::Words,
             _ => Self::Other,
         }
     }
@@ -174,7 +182,7 @@ impl GoStructure {
                 (Unset::Bool, &["EnableTracing", "VerifyCertificateAtClient"]),
                 (Unset::Number, &["ProxyHttpPort", "ProxyInboundListenPort", "ProxyListenPort"]),
             ],
-            Self::Other => &[],
+            Self::Other | Self::Words => &[],
         }
     }
 
@@ -229,29 +237,10 @@ const NAMES: [(&str, &str); 31] = [
     ("wwids", "WWIDs"),
 ];
 
-/// Whether a field's keys are words of the owner's and no names of fields.
-fn is_of_words(field: &str) -> bool {
-    matches!(
-        field,
-        "annotations"
-            | "customTags"
-            | "labels"
-            | "limits"
-            | "matchLabels"
-            | "nodeSelector"
-            | "options"
-            | "overhead"
-            | "proxyMetadata"
-            | "requests"
-            | "runtimeValues"
-            | "volumeAttributes"
-    )
-}
-
 /// The Go name of a field of JSON.
 fn go_name(name: &str) -> String {
-    if let Ok(at) = NAMES.binary_search_by_key(&name, |(json, _)| json) {
-        return NAMES[at].1.to_owned();
+    if let Some((_, go)) = NAMES.iter().find(|(json, _)| *json == name) {
+        return (*go).to_owned();
     }
     let mut chars = name.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
@@ -285,8 +274,6 @@ fn structure(
         let value = if shape == GoStructure::Container && unread::is_mark(value) {
             // Asking for them is an error.
             Value::from(refuse_unread as Func)
-        } else if is_of_words(name) && value.is_object() {
-            with(value, text)
         } else {
             field_value(value, shape.of(name), text)
         };
@@ -296,10 +283,15 @@ fn structure(
 }
 
 fn field_value(value: &Json, shape: GoStructure, text: &dyn Fn(&str) -> String) -> Value {
-    match value {
-        Json::Object(object) => Value::Map(structure(object, shape, text)),
-        Json::Array(items) => Value::Array(items.iter().map(|item| field_value(item, shape, text)).collect()),
-        scalar => with(scalar, text),
+    match (value, shape) {
+        (Json::Object(_), GoStructure::Words) => with(value, text),
+        (Json::Object(object), _) => Value::Map(structure(object, shape, text)),
+        (Json::Array(items), _) => {
+            // Such as the options of a DNS, which are structures.
+            let shape = if shape == GoStructure::Words { GoStructure::Other } else { shape };
+            Value::Array(items.iter().map(|item| field_value(item, shape, text)).collect())
+        }
+        (scalar, _) => with(scalar, text),
     }
 }
 
@@ -402,7 +394,6 @@ mod tests {
 
     #[test]
     fn names_go_both_ways() {
-        assert!(NAMES.is_sorted_by_key(|(json, _)| *json), "searched by halves");
         for name in
             ["containers", "serviceAccountName", "dnsPolicy", "uid", "hostIP", "tty", "livenessProbe", "nfs"]
         {
@@ -432,31 +423,7 @@ mod tests {
         let Value::Map(fields) = &seen else { panic!("{seen}") };
         assert_eq!(fields["RestartPolicy"], "".into());
         assert_eq!(fields["HostNetwork"], false.into());
-        let back: Json = serde_json::from_str(&super::super::functions::json(&seen)).expect("JSON");
+        let back: Json = serde_json::from_str(&super::super::functions::codings::json(&seen)).expect("JSON");
         assert_eq!(back, pod);
-    }
-
-    #[test]
-    fn durations_answer_as_gos_do() {
-        let rows = [
-            ("45s", "Seconds", "45"),
-            ("1.5s", "Nanos", "500000000"),
-            ("90s", "GetSeconds", "90"),
-            ("90s", "AsDuration", "1m30s"),
-            ("90s", "AsDuration.Minutes", "1.5"),
-            ("0.5s", "AsDuration.Seconds", "0.5"),
-            ("0.5s", "AsDuration.Milliseconds", "500"),
-            ("0.5s", "AsDuration.Microseconds", "500000"),
-            ("0.5s", "Microseconds", "500000"),
-            ("1m30s", "Hours", "0.025"),
-            ("4", "Value", "4"),
-        ];
-        for (text, name, expected) in rows {
-            let found = member(&[text.into(), name.into()]).map(|value| value.to_string());
-            assert_eq!(found.ok().as_deref(), Some(expected), "{text} {name}");
-        }
-        assert_eq!(member(&[Value::NoValue, "GetValue".into()]).ok(), Some(Value::NoValue));
-        assert_eq!(member(&[Value::NoValue, "GetSeconds".into()]).ok(), Some(0.into()));
-        assert!(member(&["x".into(), "Seconds".into()]).is_err());
     }
 }
