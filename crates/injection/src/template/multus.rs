@@ -29,34 +29,3 @@ pub(super) fn with(networks: String, network: &str) -> String {
     let between = if known.is_empty() { "" } else { ", " };
     format!("{}{between}{added}{}", &networks[..end], &networks[end..])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_are_added_once() {
-        let rows = [
-            ("", "cni", "cni"),
-            ("a", "default/cni", "a, default/cni"),
-            ("a,default/cni", "default/cni", "a,default/cni"),
-            (r#"[{"name":"a"}]"#, "cni", r#"[{"name":"a"}, {"name":"cni"}]"#),
-            (
-                r#"[{"name": "cni"}]"#,
-                "default/cni",
-                r#"[{"name": "cni"}, {"name":"cni","namespace":"default"}]"#,
-            ),
-            (
-                r#"[{"name": "cni", "namespace": "default"}]"#,
-                "default/cni",
-                r#"[{"name": "cni", "namespace": "default"}]"#,
-            ),
-            ("[]", "cni", r#"[{"name":"cni"}]"#),
-            ("[broken]", "cni", "[broken]"),
-            ("[1]", "cni", r#"[1, {"name":"cni"}]"#),
-        ];
-        for (given, network, expected) in rows {
-            assert_eq!(with(given.to_owned(), network), expected);
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! Envoy alone. Its configuration is the key `envoy.yaml` of a ConfigMap: it has to listen at the outbound and the inbound port,
 //! each with the listener filter that restores the original destination.
 
-use super::context::{RenderContext, TemplateParts, is_on, pod_field, set};
+use super::{RenderContext, TemplateParts, is_on, pod_field, set};
 use crate::sidecar::OtherProxy;
 use mesh::istio::annotations::PROXY_IMAGE;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
         ],
         "startupProbe": probe(1, 600),
         "readinessProbe": probe(15, 4),
-        "securityContext": context.security_context(false, true),
+        "securityContext": context.security_context_of_envoy(false, true),
         "resources": context.resources(),
         "volumeMounts": [{"name": "envoy-config", "mountPath": "/etc/envoy", "readOnly": true}],
     });

@@ -1,6 +1,6 @@
 //! linkerd's proxy, as linkerd's control plane expects it. The init container is ours, with linkerd's ports and user.
 
-use super::context::{RenderContext, TemplateParts, pod_field, set, variable};
+use super::{RenderContext, TemplateParts, pod_field, set, variable};
 use crate::sidecar::{Mode, OtherProxy};
 use serde_json::{Map, Value, json};
 
@@ -79,13 +79,13 @@ fn variables(context: &mut RenderContext<'_>, control_plane: &str) -> Vec<Value>
     let or = |found: Option<String>, default: &str| found.unwrap_or_else(|| default.to_owned());
     let trust_domain = or(context.value("linkerd.identityTrustDomain"), domain);
     let networks = or(context.value("linkerd.clusterNetworks"), NETWORKS);
-    let policy = context
-        .annotation_or_value("config.linkerd.io/default-inbound-policy", "linkerd.defaultInboundPolicy");
-    let policy = or(policy, "all-unauthenticated");
-    let log = context.annotation_or_value("config.linkerd.io/proxy-log-level", "linkerd.logLevel");
-    let log = or(log, "warn,linkerd=info,hickory=error");
-    let opaque = context.annotation_or_value("config.linkerd.io/opaque-ports", "linkerd.opaquePorts");
-    let opaque = or(opaque, "25,587,3306,4444,5432,6379,9300,11211");
+    let mut setting = |annotation: &str, value: &str, default: &str| {
+        let annotation = format!("config.linkerd.io/{annotation}");
+        or(context.annotation_or_value(&annotation, &format!("linkerd.{value}")), default)
+    };
+    let policy = setting("default-inbound-policy", "defaultInboundPolicy", "all-unauthenticated");
+    let log = setting("proxy-log-level", "logLevel", "warn,linkerd=info,hickory=error");
+    let opaque = setting("opaque-ports", "opaquePorts", "25,587,3306,4444,5432,6379,9300,11211");
     let trust_anchors = context.value(TRUST_ANCHORS).unwrap_or_else(|| {
         let text =
             format!("is not set; set {TRUST_ANCHORS} of the values to linkerd's trust anchors, as PEM");

@@ -1,12 +1,10 @@
 //! Istio's proxy: its agent, which starts Envoy, as istiod expects it. What Istio's own template makes for a pod, without traces
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
-use super::context::{
-    RenderContext, TemplateParts, is_empty, is_on, pod_field, resource_limit, set, variable,
-};
+use super::{RenderContext, TemplateParts, is_empty, is_on, pod_field, resource_limit, set, variable};
 use crate::mesh_config::{InboundPolicy, MeshConfig};
 use crate::mount_path::{MOUNT_PATH, identity};
-use crate::template::{context::TemplateContext, opentelemetry};
+use crate::template::{TemplateContext, opentelemetry};
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -34,7 +32,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
             let readiness = &sidecar.readiness;
             probe(readiness.initial_delay, readiness.period, readiness.failures)
         }),
-        "securityContext": context.security_context(values.proxy.privileged, !dumps_core),
+        "securityContext": context.security_context_of_envoy(values.proxy.privileged, !dumps_core),
         "resources": context.resources(),
         "volumeMounts": mounts(context, bootstrap.is_some()),
     });

@@ -1,29 +1,32 @@
-//! What a template sees: Istio's names, filled from what is known of a pod.
+//! What a template sees: Istio's names, filled from what is known of a pod, as the Go structures that templates are written for
+//! have them: with Go's names of fields, with the zeros of those that are not set, in Go's order, and with methods.
 
-use super::fields::{field_value, structure};
-use super::shapes::GoStructure;
-use crate::template::context::TemplateContext;
-use gtmpl_ng::Value;
-use serde_json::Map;
+use super::functions::durations;
+use crate::mesh_config::proxy_config;
+use crate::pipeline::unread;
+use crate::template::TemplateContext;
+use gtmpl_ng::{Func, FuncError, Value};
+use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 
 /// A value of JSON as it is.
-pub(super) fn plain(value: &serde_json::Value) -> Value {
+pub(super) fn plain(value: &Json) -> Value {
     with(value, &str::to_owned)
 }
 
 /// The same with each text changed.
-pub(super) fn with(value: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
+fn with(value: &Json, text: &dyn Fn(&str) -> String) -> Value {
     match value {
-        serde_json::Value::Null => Value::Nil,
-        serde_json::Value::Bool(is) => (*is).into(),
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+        Json::Null => Value::Nil,
+        Json::Bool(is) => (*is).into(),
+        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(number), _) => number.into(),
             (None, Some(number)) => number.into(),
             (None, None) => number.as_f64().unwrap_or(f64::NAN).into(),
         },
-        serde_json::Value::String(of) => text(of).into(),
-        serde_json::Value::Array(items) => Value::Array(items.iter().map(|item| with(item, text)).collect()),
-        serde_json::Value::Object(fields) => {
+        Json::String(of) => text(of).into(),
+        Json::Array(items) => Value::Array(items.iter().map(|item| with(item, text)).collect()),
+        Json::Object(fields) => {
             Value::Map(fields.iter().map(|(key, value)| (text(key), with(value, text))).collect())
         }
     }
@@ -32,29 +35,29 @@ pub(super) fn with(value: &serde_json::Value, text: &dyn Fn(&str) -> String) -> 
 /// The root of all data. What the pod says, or what follows from it, goes through `text`; what the cluster's owner has
 /// configured does not.
 pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Value {
-    let TemplateContext { sidecar, values, mesh, .. } = *context;
+    let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
     let empty = Map::new();
-    let of_pod = |name: &str, shape| {
-        let object = context.pod.get(name).and_then(serde_json::Value::as_object).unwrap_or(&empty);
-        Value::Map(structure(object, shape, text))
+    let object = |value: Option<&'_ Json>, shape| {
+        structure(value.and_then(Json::as_object).unwrap_or(&empty), shape, text)
     };
     let workload = context.admission.workload.clone().unwrap_or_default();
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let mut metadata = of_pod("metadata", GoStructure::Metadata);
-    if let Value::Map(fields) = &mut metadata
-        && fields.get("Namespace").is_none_or(|namespace| *namespace == "".into())
-    {
-        fields.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
+    let mut metadata = object(pod.get("metadata"), GoStructure::Metadata);
+    if metadata.get("Namespace").is_none_or(|namespace| *namespace == "".into()) {
+        metadata.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
     }
+    let mut proxy_config = object(Some(&sidecar.proxy_config), GoStructure::ProxyConfig);
+    // The default that protobuf prints.
+    proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
     let compliance = values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
-        ("ObjectMeta", metadata),
-        ("Spec", of_pod("spec", GoStructure::Spec)),
-        ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
+        ("ObjectMeta", Value::Map(metadata)),
+        ("Spec", Value::Map(object(pod.get("spec"), GoStructure::Spec))),
+        ("ProxyConfig", Value::Map(proxy_config)),
         ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, &str::to_owned)),
         ("Values", plain(&values.raw)),
         ("Revision", values.revision.as_str().into()),
@@ -70,10 +73,357 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// A ProxyConfig, with the default that protobuf prints.
-fn proxy_config(config: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
-    let empty = Map::new();
-    let mut fields = structure(config.as_object().unwrap_or(&empty), GoStructure::ProxyConfig, text);
-    fields.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
-    Value::Map(fields)
+/// A structure with unset fields that templates read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum GoStructure {
+    Metadata,
+    Spec,
+    Container,
+    Port,
+    Resources,
+    ProxyConfig,
+    MeshConfig,
+    /// Whatever has no unset fields that matter.
+    Other,
+    /// A map whose keys are the owner's words and no names of fields.
+    Words,
+}
+
+/// The type of a field that JSON leaves out where it is empty. In the Go structure it is there, with the zero of its type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unset {
+    Text,
+    List,
+    Map,
+    Bool,
+    Number,
+}
+
+impl Unset {
+    fn zero(self) -> Value {
+        match self {
+            Self::Text => "".into(),
+            Self::List => Value::Array(Vec::new()),
+            Self::Map => Value::Map(HashMap::new()),
+            Self::Bool => false.into(),
+            Self::Number => 0_u8.into(),
+        }
+    }
+}
+
+impl GoStructure {
+    const ALL: [Self; 7] = [
+        Self::Metadata,
+        Self::Spec,
+        Self::Container,
+        Self::Port,
+        Self::Resources,
+        Self::ProxyConfig,
+        Self::MeshConfig,
+    ];
+
+    /// What a field of JSON holds, itself or in a list.
+    fn of(self, field: &str) -> Self {
+        match (self, field) {
+            (Self::Spec, "containers" | "initContainers") => Self::Container,
+            (Self::Container, "ports") => Self::Port,
+            (Self::Container, "resources") => Self::Resources,
+            (Self::MeshConfig, "defaultConfig") => Self::ProxyConfig,
+            (
+                _,
+                "annotations" | "customTags" | "labels" | "limits" | "matchLabels" | "nodeSelector"
+                | "options" | "overhead" | "proxyMetadata" | "requests" | "runtimeValues"
+                | "volumeAttributes",
+            ) => Self::Words,
+            _ => Self::Other,
+        }
+    }
+
+    /// The fields that JSON leaves out where they are empty, and templates see all the same.
+    fn unset(self) -> &'static [(Unset, &'static [&'static str])] {
+        match self {
+            Self::Metadata => &[
+                (Unset::Text, &["Name", "GenerateName", "Namespace", "UID"]),
+                (Unset::List, &["OwnerReferences", "Finalizers"]),
+                (Unset::Map, &["Labels", "Annotations"]),
+            ],
+            Self::Spec => &[
+                (Unset::Text, &["ServiceAccountName", "NodeName", "RestartPolicy", "DNSPolicy"]),
+                (Unset::Text, &["Hostname", "Subdomain", "SchedulerName", "PriorityClassName"]),
+                (Unset::List, &["Containers", "InitContainers", "Volumes"]),
+                (Unset::List, &["ImagePullSecrets", "Tolerations", "HostAliases"]),
+                (Unset::Map, &["NodeSelector"]),
+                (Unset::Bool, &["HostNetwork", "HostPID", "HostIPC"]),
+            ],
+            Self::Container => &[
+                (Unset::Text, &["Name", "Image", "ImagePullPolicy", "WorkingDir", "TerminationMessagePath"]),
+                (Unset::List, &["Command", "Args", "Env", "EnvFrom", "Ports", "VolumeMounts"]),
+                (Unset::Bool, &["Stdin", "TTY"]),
+            ],
+            Self::Port => &[(Unset::Text, &["Name", "Protocol", "HostIP"]), (Unset::Number, &["HostPort"])],
+            Self::Resources => &[(Unset::Map, &["Limits", "Requests"])],
+            Self::ProxyConfig => &[
+                (
+                    Unset::Text,
+                    &["ConfigPath", "BinaryPath", "CustomConfigFile", "ProxyBootstrapTemplatePath"],
+                ),
+                (Unset::Text, &["DiscoveryAddress", "ZipkinAddress", "StatsdUdpAddress"]),
+                (Unset::Text, &["AvailabilityZone", "MeshId"]),
+                (Unset::List, &["ExtraStatTags", "CaCertificatesPem"]),
+                (Unset::Map, &["ProxyMetadata", "RuntimeValues"]),
+                (Unset::Number, &["ProxyAdminPort", "StatNameLength", "StatusPort"]),
+            ],
+            Self::MeshConfig => &[
+                (Unset::Text, &["AccessLogFile", "AccessLogFormat", "RootNamespace", "TrustDomain"]),
+                (Unset::Text, &["IngressClass", "IngressService", "IngressSelector"]),
+                (Unset::List, &["CaCertificates", "DiscoverySelectors", "ExtensionProviders"]),
+                (Unset::List, &["ServiceSettings", "TrustDomainAliases"]),
+                (Unset::Bool, &["DisableEnvoyListenerLog", "EnableEnvoyAccessLogService"]),
+                (Unset::Bool, &["EnableTracing", "VerifyCertificateAtClient"]),
+                (Unset::Number, &["ProxyHttpPort", "ProxyInboundListenPort", "ProxyListenPort"]),
+            ],
+            Self::Other | Self::Words => &[],
+        }
+    }
+
+    /// Sorts fields as Go orders them where templates print the structure as JSON: of a port, and of a ProxyConfig. Others come
+    /// after these.
+    fn sort(self, named: &mut [(String, &Value)]) {
+        const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
+        let place = |name: &str| match self {
+            Self::Port => OF_PORT.iter().position(|known| *known == name),
+            Self::ProxyConfig => proxy_config::names().position(|known| known == name),
+            _ => None,
+        };
+        named.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    }
+}
+
+/// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one. No field has this name.
+pub(super) const STRUCT: &str = "\0";
+
+/// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
+const NAMES: [(&str, &str); 31] = [
+    ("apiVersion", "APIVersion"),
+    ("awsElasticBlockStore", "AWSElasticBlockStore"),
+    ("cephfs", "CephFS"),
+    ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
+    ("chapAuthSession", "SessionCHAPAuth"),
+    ("csi", "CSI"),
+    ("dnsConfig", "DNSConfig"),
+    ("dnsPolicy", "DNSPolicy"),
+    ("fc", "FC"),
+    ("fsGroup", "FSGroup"),
+    ("fsGroupChangePolicy", "FSGroupChangePolicy"),
+    ("fsType", "FSType"),
+    ("gcePersistentDisk", "GCEPersistentDisk"),
+    ("gmsaCredentialSpec", "GMSACredentialSpec"),
+    ("gmsaCredentialSpecName", "GMSACredentialSpecName"),
+    ("grpc", "GRPC"),
+    ("httpGet", "HTTPGet"),
+    ("httpHeaders", "HTTPHeaders"),
+    ("ip", "IP"),
+    ("iscsi", "ISCSI"),
+    ("nfs", "NFS"),
+    ("os", "OS"),
+    ("pdName", "PDName"),
+    ("rbd", "RBD"),
+    ("seLinuxOptions", "SELinuxOptions"),
+    ("serviceAccount", "DeprecatedServiceAccount"),
+    ("storageos", "StorageOS"),
+    ("tcpSocket", "TCPSocket"),
+    ("tty", "TTY"),
+    ("uid", "UID"),
+    ("wwids", "WWIDs"),
+];
+
+/// The Go name of a field of JSON.
+fn go_name(name: &str) -> String {
+    if let Some((_, go)) = NAMES.iter().find(|(json, _)| *json == name) {
+        return (*go).to_owned();
+    }
+    let mut chars = name.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The JSON name of a field of Go.
+pub(super) fn json_name(name: &str) -> String {
+    if let Some((json, _)) = NAMES.iter().find(|(_, go)| *go == name) {
+        return (*json).to_owned();
+    }
+    let mut chars = name.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// An object of JSON as the structure that templates see: Go's names, and unset fields with their zero.
+fn structure(
+    object: &Map<String, Json>,
+    shape: GoStructure,
+    text: &dyn Fn(&str) -> String,
+) -> HashMap<String, Value> {
+    let mut fields: HashMap<String, Value> = HashMap::with_capacity(object.len() + 20);
+    fields.insert(STRUCT.to_owned(), (shape as u8).into());
+    for (unset, names) in shape.unset() {
+        fields.extend(names.iter().map(|name| ((*name).to_owned(), unset.zero())));
+    }
+    if shape == GoStructure::Container {
+        let resources = structure(&Map::new(), GoStructure::Resources, text);
+        fields.insert("Resources".to_owned(), Value::Map(resources));
+    }
+    for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+        let value = if shape == GoStructure::Container && unread::is_mark(value) {
+            // Asking for them is an error.
+            Value::from(refuse_unread as Func)
+        } else {
+            field_value(value, shape.of(name), text)
+        };
+        fields.insert(text(&go_name(name)), value);
+    }
+    fields
+}
+
+fn field_value(value: &Json, shape: GoStructure, text: &dyn Fn(&str) -> String) -> Value {
+    match (value, shape) {
+        (Json::Object(_), GoStructure::Words) => with(value, text),
+        (Json::Object(object), _) => Value::Map(structure(object, shape, text)),
+        (Json::Array(items), _) => {
+            // Such as the options of a DNS, which are structures.
+            let shape = if shape == GoStructure::Words { GoStructure::Other } else { shape };
+            Value::Array(items.iter().map(|item| field_value(item, shape, text)).collect())
+        }
+        (scalar, _) => with(scalar, text),
+    }
+}
+
+/// The error of a function that is given variables that were not read (`pipeline::unread`).
+pub(super) fn refuse_unread(_: &[Value]) -> Result<Value, FuncError> {
+    Err(FuncError::Generic("variables of the pod were not read".to_owned()))
+}
+
+/// The fields of a map by their names in JSON, sorted: those of a structure without what Go's `omitempty` leaves out.
+pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
+    let is_structure = fields.contains_key(STRUCT);
+    let is_written = |key: &str, value: &Value| !is_structure || (key != STRUCT && !is_left_out(key, value));
+    let name = |key: &String| if is_structure { json_name(key) } else { key.clone() };
+    let written = fields.iter().filter(|(key, value)| is_written(key, value));
+    let mut named: Vec<(String, &Value)> = written.map(|(key, value)| (name(key), value)).collect();
+    named.sort_by(|one, other| one.0.cmp(&other.0));
+    named
+}
+
+/// The same in the order in which Go writes them.
+pub(super) fn fields_in_order(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
+    let mut named = json_fields(fields);
+    if let Some(mark) = fields.get(STRUCT)
+        && let Some(shape) = GoStructure::ALL.into_iter().find(|shape| *mark == (*shape as u8).into())
+    {
+        shape.sort(&mut named);
+    }
+    named
+}
+
+fn is_left_out(key: &str, value: &Value) -> bool {
+    match value {
+        Value::NoValue | Value::Nil => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Map(fields) => match fields.get(STRUCT) {
+            // One that is not set and one that holds nothing differ for pointers only, such as `emptyDir: {}`.
+            Some(_) => key == "Resources" && json_fields(fields).is_empty(),
+            None => fields.is_empty(),
+        },
+        // Others of these are pointers, which JSON leaves out only where they are not set.
+        Value::Bool(_) | Value::Number(_) => {
+            let mut unset = GoStructure::ALL.into_iter().flat_map(GoStructure::unset);
+            unset.any(|(unset, names)| *value == unset.zero() && names.contains(&key))
+        }
+        Value::Object(_) | Value::Function(_) => false,
+    }
+}
+
+/// Whether a name is one of methods: getters and wrappers of protobuf's messages, and durations, which are texts here (`45s`).
+pub(super) fn is_method(name: &str) -> bool {
+    let getter = name.strip_prefix("Get");
+    getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
+        || ["String", "Value"].contains(&name)
+        || of_duration("0s", name).is_some()
+}
+
+/// A method's answer, or the field of that name: of a value, and the name.
+pub(super) fn member(args: &[Value]) -> Result<Value, FuncError> {
+    let [receiver, Value::String(name)] = args else { return Ok(Value::NoValue) };
+    match receiver {
+        Value::Map(fields) | Value::Object(fields) => {
+            let of_getter = || fields.get(name.strip_prefix("Get")?);
+            Ok(fields.get(name).or_else(of_getter).cloned().unwrap_or(Value::NoValue))
+        }
+        Value::NoValue | Value::Nil => Ok(of_duration("0s", name).unwrap_or(Value::NoValue)),
+        scalar if ["GetValue", "String", "Value"].contains(&name.as_str()) => Ok(scalar.clone()),
+        Value::String(text) => of_duration(text, name).ok_or_else(|| {
+            FuncError::Generic(format!("{name} is called on a string that is not a duration"))
+        }),
+        _ => Err(FuncError::Generic(format!("{name} is not a field or method of the value"))),
+    }
+}
+
+/// `Seconds` and `Nanos` are fields of protobuf's durations; those of Go follow `AsDuration`, or of the text
+/// that this answers.
+fn of_duration(text: &str, name: &str) -> Option<Value> {
+    const SECOND: i128 = 1_000_000_000;
+    let nanos = durations::read(text)?;
+    let part = |unit: i128| (nanos as f64 / unit as f64).into();
+    let count = |unit: i128| i64::try_from(nanos / unit).ok().map(Value::from);
+    match name.trim_start_matches("Get") {
+        "Seconds" => count(SECOND),
+        "Nanos" => i64::try_from(nanos % SECOND).ok().map(Value::from),
+        "AsDuration" | "AsDuration.String" => Some(durations::written(nanos).into()),
+        "AsDuration.Seconds" => Some(part(SECOND)),
+        "AsDuration.Minutes" | "Minutes" => Some(part(60 * SECOND)),
+        "AsDuration.Hours" | "Hours" => Some(part(3600 * SECOND)),
+        "AsDuration.Milliseconds" | "Milliseconds" => count(1_000_000),
+        "AsDuration.Microseconds" | "Microseconds" => count(1_000),
+        "AsDuration.Nanoseconds" | "Nanoseconds" => count(1),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_go_both_ways() {
+        for name in
+            ["containers", "serviceAccountName", "dnsPolicy", "uid", "hostIP", "tty", "livenessProbe", "nfs"]
+        {
+            assert_eq!(json_name(&go_name(name)), name);
+        }
+        for (json, go) in NAMES {
+            assert_eq!((go_name(json).as_str(), json_name(go).as_str()), (go, json));
+        }
+    }
+
+    #[test]
+    fn a_structure_is_written_as_it_was() {
+        let pod = json!({
+            "serviceAccountName": "web",
+            "containers": [{
+                "name": "web",
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "securityContext": {"runAsUser": 0, "privileged": false, "seLinuxOptions": {"level": "s0"}},
+                "resources": {"limits": {"example.com/GPU": "1"}},
+                "livenessProbe": {"httpGet": {"port": 80, "httpHeaders": [{"name": "X", "value": "y"}]}},
+            }, {"name": "bare"}],
+            "volumes": [{"name": "cache", "emptyDir": {}}],
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+        });
+        let seen = field_value(&pod, GoStructure::Spec, &str::to_owned);
+        let Value::Map(fields) = &seen else { panic!("{seen}") };
+        assert_eq!(fields["RestartPolicy"], "".into());
+        assert_eq!(fields["HostNetwork"], false.into());
+        let back: Json = serde_json::from_str(&super::super::functions::codings::json(&seen)).expect("JSON");
+        assert_eq!(back, pod);
+    }
 }

@@ -10,31 +10,21 @@
 //! takes refuses no pod.
 
 mod data;
-mod fields;
 mod functions;
-mod members;
 mod output;
-mod shapes;
 mod standin;
-mod suspicious;
 mod text;
 
-use super::context::TemplateContext;
+pub use functions::names as functions;
+pub(crate) use functions::refused;
+
+use super::TemplateContext;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
-
-/// The names of all functions that templates can call.
-pub fn functions() -> impl Iterator<Item = &'static str> {
-    let own = gtmpl_ng::funcs::BUILTINS.iter().map(|(name, _)| *name);
-    let mut all: Vec<&str> = own.chain(functions::all().into_iter().map(|(name, _)| name)).collect();
-    all.sort_unstable();
-    all.dedup();
-    all.into_iter()
-}
 
 /// What one rendering may do: far more than templates for pods need, and little enough to end soon.
 const LIMITS: Limits = {
@@ -67,9 +57,8 @@ impl Template {
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         let text = text::prepare(text, &functions::lacking);
         let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
-        let hidden =
-            [(text::MEMBER, members::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
-        let offered = functions::all().into_iter().chain(hidden);
+        let hidden = [(text::MEMBER, data::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
+        let offered = functions::all().chain(hidden);
         parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
         parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;
         Ok(Self { name: name.into(), parsed: Arc::new(parsed) })
@@ -88,7 +77,7 @@ impl Template {
         let plain = self.filled(context, &str::to_owned);
         warnings.extend(functions::remarks().iter().map(|remark| format!("{}: {remark}", self.name)));
         let plain = plain.and_then(|text| output::patch(&self.name, &text, warnings));
-        if suspicious::texts(context).is_empty() {
+        if standin::suspicious(context).is_empty() {
             return plain;
         }
         // Both patches are the same unless a text of the pod was read as structure in the first (`standin`).
@@ -116,9 +105,8 @@ impl Template {
         text: &dyn Fn(&str) -> String,
     ) -> Result<String, Problems> {
         let root = Context::from(data::root(context, text));
-        let filled = functions::with(context.values.environment(), &context.admission.cancellation, || {
-            self.parsed.render(&root)
-        });
+        functions::begin(context.values.environment(), context.admission.cancellation.clone());
+        let filled = self.parsed.render(&root);
         let filled = filled.map_err(|error| Problems(vec![InputProblem::of(&*self.name, failed(&error))]))?;
         // The engine prints `Function` for the value that stands for variables that were not read.
         if filled.contains("Function") && unread::is_in(context.pod) {
@@ -132,7 +120,7 @@ impl Template {
     /// a text is named if rendering fails once it alone has stand-ins.
     fn refused(&self, context: &TemplateContext<'_>, intended: Option<&Value>, place: &str) -> Problems {
         let mut problems = Vec::new();
-        for (who, text) in suspicious::texts(context) {
+        for (who, text) in standin::suspicious(context) {
             let is_plain = |other: &str| (other == text) == intended.is_some();
             let alone = self.patch(context, &|other| {
                 if is_plain(other) { other.to_owned() } else { standin::cover(other) }
@@ -158,11 +146,6 @@ impl Template {
         }
         Problems(problems)
     }
-}
-
-/// Whether the last template of this thread that could not be filled refused the pod on purpose.
-pub(crate) fn refused() -> bool {
-    functions::refused()
 }
 
 /// What the engine says about a text that it can't parse.

@@ -93,16 +93,6 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_equal_keys_counts() {
-        let mut warnings = Vec::new();
-        let made = patch("t", "a:\n- name: \"0\"\n  name: cache\n  emptyDir: {}\n", &mut warnings);
-        assert_eq!(made, Ok(json!({"a": [{"name": "cache", "emptyDir": {}}]})));
-        let expected = "t: in what it makes, the key \"name\" appears at line 2, column 3 and at line 3, column 3; the \
-                        later one counts";
-        assert_eq!(warnings, [expected]);
-    }
-
-    #[test]
     fn a_patch_is_whole_and_a_mapping() {
         let patch = |text: &str| patch("t", text, &mut Vec::new());
         assert_eq!(patch("a: 1\n---\nb: 2\n"), Ok(json!({"a": 1})));

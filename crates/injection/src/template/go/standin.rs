@@ -7,7 +7,9 @@
 //! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
 //! given what stand-ins mean, and stand-ins take the places of the characters in their results.
 
+use crate::template::TemplateContext;
 use gtmpl_ng::Value;
+use serde_json::Value as Json;
 
 /// Where stand-ins begin: a plane of Unicode for private use, in which 0x10000 characters have a place each.
 const PLANE: u32 = 0xf_0000;
@@ -35,7 +37,7 @@ fn begins_structure(text: &str) -> bool {
 }
 
 /// Whether a text holds a character that could be structure.
-pub(super) fn is_suspicious(text: &str) -> bool {
+fn is_suspicious(text: &str) -> bool {
     text.contains(is_structure) || begins_structure(text)
 }
 
@@ -103,11 +105,53 @@ pub(super) fn meaning(value: &Value) -> Value {
 }
 
 /// A value with stand-ins. The key that marks structures keeps its name.
-pub(super) fn covered(value: Value) -> Value {
-    if matches!(value, Value::Bool(_) | Value::Number(_)) {
-        return value;
+pub(super) fn covered(value: &Value) -> Value {
+    changed(value, |text| if text == super::data::STRUCT { text.to_owned() } else { cover(text) })
+}
+
+/// How many are reported.
+const MAX_TEXTS: usize = 64;
+
+/// The texts of a pod that hold what YAML could take for structure, each once, with its first place: an annotation by its name,
+/// others by their path.
+pub(super) fn suspicious<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
+    let mut found = Vec::new();
+    for (key, value) in
+        context.pod.pointer("/metadata/annotations").and_then(Json::as_object).into_iter().flatten()
+    {
+        note(&mut found, "metadata.annotations", key);
+        walk(&mut found, key, value);
     }
-    changed(&value, |text| if text == super::fields::STRUCT { text.to_owned() } else { cover(text) })
+    walk(&mut found, "pod", context.pod);
+    walk(&mut found, "ProxyConfig", &context.sidecar.proxy_config);
+    note(&mut found, "proxy's image", &context.sidecar.proxy_image);
+    note(&mut found, "init container's image", &context.sidecar.init_image);
+    found
+}
+
+/// Notes a text that is suspicious.
+fn note<'a>(found: &mut Vec<(String, &'a str)>, place: &str, text: &'a str) {
+    if is_suspicious(text) && found.len() < MAX_TEXTS && !found.iter().any(|(_, known)| *known == text) {
+        found.push((place.to_owned(), text));
+    }
+}
+
+fn walk<'a>(found: &mut Vec<(String, &'a str)>, place: &str, value: &'a Json) {
+    match value {
+        Json::String(text) => note(found, place, text),
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                walk(found, &format!("{place}[{index}]"), item);
+            }
+        }
+        Json::Object(fields) => {
+            for (key, value) in fields {
+                note(found, place, key);
+                walk(found, &format!("{place}.{key}"), value);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
 }
 
 #[cfg(test)]

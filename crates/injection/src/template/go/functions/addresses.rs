@@ -1,25 +1,24 @@
 //! Paths and URLs, as texts: nothing is looked up.
 
-use super::{FunctionResult, field, functions, text};
+use super::{FunctionResult, field, functions, map_of, text};
 use crate::mount_path::clean;
 use gtmpl_ng::Value;
-use std::collections::HashMap;
 
 functions! {
-    "base" reads 1..=1 |args| Ok(base(&text(&args[0])).into());
-    "dir" reads 1..=1 |args| {
+    "base" | "osBase" reads 1..=1, |args| Ok(base(&text(&args[0])).into());
+    "dir" | "osDir" reads 1..=1, |args| {
         let path = text(&args[0]);
         Ok(clean(path.rfind('/').map_or("", |slash| &path[..=slash])).into())
     };
-    "clean" reads 1..=1 |args| Ok(clean(&text(&args[0])).into());
-    "ext" reads 1..=1 |args| {
+    "clean" | "osClean" reads 1..=1, |args| Ok(clean(&text(&args[0])).into());
+    "ext" | "osExt" reads 1..=1, |args| {
         let path = text(&args[0]);
         let name = path.rsplit('/').next().unwrap_or_default();
         Ok(name.rfind('.').map_or("", |dot| &name[dot..]).into())
     };
-    "isAbs" reads 1..=1 |args| Ok(text(&args[0]).starts_with('/').into());
-    "urlParse" reads 1..=1 |args| parsed(&text(&args[0]));
-    "urlJoin" reads 1..=1 joined;
+    "isAbs" | "osIsAbs" reads 1..=1, |args| Ok(text(&args[0]).starts_with('/').into());
+    "urlParse" reads 1..=1, |args| parsed(&text(&args[0]));
+    "urlJoin" reads 1..=1, joined;
 }
 
 fn base(path: &str) -> &str {
@@ -66,18 +65,16 @@ fn parsed(url: &str) -> FunctionResult {
     if !host.ends_with(']') && !port.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("takes a URL, and the port of {url:?} is not a number"));
     }
-    let fields = [
-        ("scheme", scheme.as_str()),
-        ("host", host),
-        ("hostname", name),
-        ("path", &unescaped(path)?),
-        ("query", query),
-        ("opaque", opaque),
-        ("fragment", &unescaped(fragment)?),
-        ("userinfo", user),
-    ]
-    .map(|(name, value)| (name.to_owned(), Value::from(value)));
-    Ok(Value::Map(HashMap::from(fields)))
+    Ok(map_of([
+        ("scheme", scheme.into()),
+        ("host", host.into()),
+        ("hostname", name.into()),
+        ("path", unescaped(path)?.into()),
+        ("query", query.into()),
+        ("opaque", opaque.into()),
+        ("fragment", unescaped(fragment)?.into()),
+        ("userinfo", user.into()),
+    ]))
 }
 
 fn unescaped(text: &str) -> Result<String, String> {

@@ -1,41 +1,40 @@
 //! Functions that choose between values, ask what they are, and compare them; among them those of Go's own that look at
 //! what texts say.
 
-use super::{FunctionResult, functions, is_empty, is_nothing, text, whole};
+use super::{ANY, FunctionResult, functions, is_empty, is_nothing, text, whole};
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
 
 functions! {
-    "default" passes 1..=2 |args| Ok(default(args));
-    "empty" passes 1..=1 |args| Ok(is_empty(&args[0]).into());
-    "coalesce" passes 0..=any |args| Ok(args.iter().find(|value| !is_empty(value)).cloned().unwrap_or(Value::Nil));
-    "ternary" passes 3..=3 |args| Ok(args[usize::from(is_empty(&args[2]))].clone());
-    "all" passes 0..=any |args| Ok((!args.iter().any(is_empty)).into());
-    "any" passes 0..=any |args| Ok(args.iter().any(|value| !is_empty(value)).into());
-    "fail" passes 1..=1 |args| Err(refuse(&text(&args[0])));
-    "valueOrDefault" passes 2..=2 |args| Ok(args[usize::from(is_unset(&args[0]))].clone());
-    "kindOf" passes 1..=1 |args| Ok(kind_of(&args[0]).into());
-    "kindIs" passes 2..=2 |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
-    "typeOf" passes 1..=1 |args| Ok(type_of(&args[0]).into());
-    "typeIsLike" passes 2..=2 |args| Ok((text(&args[0]) == type_of(&args[1])).into());
-    "typeIs" passes 2..=2 |args| Ok((text(&args[0]) == type_of(&args[1])).into());
-    "deepEqual" reads 2..=2 |args| Ok((args[0] == args[1]).into());
-    "eq" reads 2..=any |args| equal(args).map(Value::from);
-    "ne" reads 2..=2 |args| equal(args).map(|is| (!is).into());
-    "lt" reads 2..=2 |args| go(funcs::lt, args);
-    "le" reads 2..=2 |args| go(funcs::le, args);
-    "gt" reads 2..=2 |args| go(funcs::gt, args);
-    "ge" reads 2..=2 |args| go(funcs::ge, args);
-    "len" reads 1..=1 |args| if is_nothing(&args[0]) { Ok(0_u8.into()) } else { go(funcs::len, args) };
-    "html" reads 0..=any |args| go(funcs::html, args);
-    "js" reads 0..=any |args| go(funcs::js, args);
-    "urlquery" reads 0..=any |args| go(funcs::urlquery, args);
-    "print" passes 0..=any |args| go(funcs::print, args);
-    "printf" passes 1..=any |args| go(funcs::printf, args);
-    "index" passes 1..=any index;
+    "default" passes 1..=2, |args| Ok(args.last().filter(|value| !is_empty(value)).unwrap_or(&args[0]).clone());
+    "empty" passes 1..=1, |args| Ok(is_empty(&args[0]).into());
+    "coalesce" passes 0..=ANY, |args| Ok(args.iter().find(|value| !is_empty(value)).cloned().unwrap_or(Value::Nil));
+    "ternary" passes 3..=3, |args| Ok(args[usize::from(is_empty(&args[2]))].clone());
+    "all" passes 0..=ANY, |args| Ok((!args.iter().any(is_empty)).into());
+    "any" passes 0..=ANY, |args| Ok(args.iter().any(|value| !is_empty(value)).into());
+    "fail" passes 1..=1, |args| Err(refuse(&text(&args[0])));
+    "kindOf" passes 1..=1, |args| Ok(kind_of(&args[0]).into());
+    "kindIs" passes 2..=2, |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
+    "typeOf" passes 1..=1, |args| Ok(type_of(&args[0]).into());
+    "typeIsLike" passes 2..=2, |args| Ok((text(&args[0]) == type_of(&args[1])).into());
+    "typeIs" passes 2..=2, |args| Ok((text(&args[0]) == type_of(&args[1])).into());
+    "deepEqual" reads 2..=2, |args| Ok((args[0] == args[1]).into());
+    "eq" reads 2..=ANY, |args| equal(args).map(Value::from);
+    "ne" reads 2..=2, |args| equal(args).map(|is| (!is).into());
+    "lt" reads 2..=2, |args| go(funcs::lt, args);
+    "le" reads 2..=2, |args| go(funcs::le, args);
+    "gt" reads 2..=2, |args| go(funcs::gt, args);
+    "ge" reads 2..=2, |args| go(funcs::ge, args);
+    "len" reads 1..=1, |args| if is_nothing(&args[0]) { Ok(0_u8.into()) } else { go(funcs::len, args) };
+    "html" reads 0..=ANY, |args| go(funcs::html, args);
+    "js" reads 0..=ANY, |args| go(funcs::js, args);
+    "urlquery" reads 0..=ANY, |args| go(funcs::urlquery, args);
+    "print" passes 0..=ANY, |args| go(funcs::print, args);
+    "printf" passes 1..=ANY, |args| go(funcs::printf, args);
+    "index" passes 1..=ANY, index;
 }
 
 fn refuse(why: &str) -> String {
-    super::call::REFUSED.set(true);
+    super::RENDERING.with_borrow_mut(|rendering| rendering.refused = true);
     format!("was called: {why}")
 }
 
@@ -55,17 +54,6 @@ fn equal(args: &[Value]) -> Result<bool, String> {
 
 pub(super) fn go(function: Func, args: &[Value]) -> FunctionResult {
     function(args).map_err(|error| format!("fails: {error}"))
-}
-
-/// The last value, unless it is empty: then the first.
-fn default(args: &[Value]) -> Value {
-    let given = args.last().filter(|value| args.len() > 1 && !is_empty(value));
-    given.unwrap_or(&args[0]).clone()
-}
-
-/// What Istio's `valueOrDefault` takes for unset: 0 and false are values.
-fn is_unset(value: &Value) -> bool {
-    is_nothing(value) || matches!(value, Value::String(text) if text.is_empty())
 }
 
 /// A key that a map of texts lacks is an empty text, as in Go. Maps have no types here, so one that holds nothing but texts

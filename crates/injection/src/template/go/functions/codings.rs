@@ -1,30 +1,36 @@
-//! Functions that write values as JSON, YAML and base 64, and read them.
+//! Functions that write values as JSON, YAML, base 32 and base 64, and read them, and checksums, by which pods are created again when
+//! a configuration changes; nothing secret depends on these.
 
-use super::maps::union;
-use super::{FunctionResult, functions, is_nothing, text};
-use crate::template::go::fields::{fields_in_order, json_fields};
-use crate::template::go::{data, standin};
-use data_encoding::{BASE32, BASE64, Encoding};
+use super::collections::union;
+use super::{ANY, FunctionResult, functions, text};
+use crate::template::go::data::{self, fields_in_order, json_fields};
+use crate::template::go::standin;
+use data_encoding::{BASE32, BASE64, Encoding, HEXLOWER};
 use gtmpl_ng::Value;
 use mesh::data::{Tree, yaml};
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha512};
 use std::fmt::Write;
-use std::sync::LazyLock;
 
 functions! {
-    "toJSON" passes 1..=1 |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
-    "toJson" passes 1..=1 |args| Ok(json(&args[0]).into());
-    "toRawJson" passes 1..=1 |args| Ok(written(&args[0], false).into());
-    "toPrettyJson" passes 1..=1 |args| Ok(pretty(&args[0]).into());
-    "toJsonMap" passes 0..=any |args| Ok(json(&Value::Map(union(args)?)).into());
-    "toYaml" passes 1..=1 |args| Ok(yaml::block(&tree(&args[0])).into());
-    "fromJSON" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or_else(|_| "{}".into()));
-    "fromJson" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
-    "mustFromJson" reads 1..=1 |args| from_json(&text(&args[0]));
-    "fromYaml" reads 1..=1 from_yaml;
-    "b32enc" reads 1..=1 |args| Ok(BASE32.encode(text(&args[0]).as_bytes()).into());
-    "b32dec" reads 1..=1 |args| decoded(&LENIENT_BASE32, "base 32", &text(&args[0]));
-    "b64enc" reads 1..=1 |args| Ok(BASE64.encode(text(&args[0]).as_bytes()).into());
-    "b64dec" reads 1..=1 |args| decoded(&LENIENT_BASE64, "base 64", &text(&args[0]));
+    "toJson" | "mustToJson" passes 1..=1, |args| Ok(json(&args[0]).into());
+    "toRawJson" | "mustToRawJson" passes 1..=1, |args| Ok(written(&args[0], false).into());
+    "toPrettyJson" | "mustToPrettyJson" passes 1..=1, |args| Ok(pretty(&args[0]).into());
+    "toJsonMap" passes 0..=ANY, |args| Ok(json(&Value::Map(union(args)?)).into());
+    "fromJson" reads 1..=1, |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
+    "mustFromJson" reads 1..=1, |args| from_json(&text(&args[0]));
+    "fromYaml" reads 1..=1, |args| {
+        let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.joined())?;
+        Ok(read.first().map_or(Value::Nil, data::plain))
+    };
+    "b32enc" reads 1..=1, |args| Ok(BASE32.encode(text(&args[0]).as_bytes()).into());
+    "b32dec" reads 1..=1, |args| decoded(&BASE32, "base 32", &text(&args[0]));
+    "b64enc" reads 1..=1, |args| Ok(BASE64.encode(text(&args[0]).as_bytes()).into());
+    "b64dec" reads 1..=1, |args| decoded(&BASE64, "base 64", &text(&args[0]));
+    "sha1sum" reads 1..=1, digest::<Sha1>;
+    "sha256sum" reads 1..=1, digest::<Sha256>;
+    "sha512sum" reads 1..=1, digest::<Sha512>;
+    "adler32sum" reads 1..=1, |args| Ok(adler32(text(&args[0]).as_bytes()).to_string().into());
 }
 
 /// Text in double quotes, as JSON has it; with `escapes_html` as Go's writer has it, which other texts may hold that a browser
@@ -56,45 +62,31 @@ fn needs_code(c: char) -> bool {
 }
 
 /// A value as JSON in one line: keys of maps sorted, fields of structures by their names in JSON.
-pub(in super::super) fn json(value: &Value) -> String {
+pub(in crate::template::go) fn json(value: &Value) -> String {
     written(value, true)
 }
 
 fn written(value: &Value, escapes_html: bool) -> String {
-    let mut out = String::new();
-    write_json(&mut out, value, escapes_html);
-    out
-}
-
-fn write_json(out: &mut String, value: &Value, escapes_html: bool) {
     match value {
-        Value::NoValue | Value::Nil | Value::Function(_) => out.push_str("null"),
-        Value::Bool(is) => out.push_str(if *is { "true" } else { "false" }),
-        Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => out.push_str(&quoted(text, escapes_html)),
+        Value::NoValue | Value::Nil | Value::Function(_) => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => quoted(text, escapes_html),
         Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_json(out, item, escapes_html);
-            }
-            out.push(']');
+            let items: Vec<String> = items.iter().map(|item| written(item, escapes_html)).collect();
+            format!("[{}]", items.join(","))
         }
         Value::Map(fields) | Value::Object(fields) => {
-            out.push('{');
-            for (index, (key, value)) in fields_in_order(fields).into_iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                out.push_str(&quoted(&key, escapes_html));
-                out.push(':');
-                write_json(out, value, escapes_html);
-            }
-            out.push('}');
+            let fields = fields_in_order(fields).into_iter().map(|(key, value)| {
+                format!("{}:{}", quoted(&key, escapes_html), written(value, escapes_html))
+            });
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
         }
     }
+}
+
+/// A value as YAML in blocks.
+pub(super) fn yaml(value: &Value) -> String {
+    yaml::block(&tree(value))
 }
 
 fn tree(value: &Value) -> Tree {
@@ -110,19 +102,13 @@ fn tree(value: &Value) -> Tree {
     }
 }
 
-static LENIENT_BASE32: LazyLock<Encoding> = LazyLock::new(|| lenient(&BASE32));
-static LENIENT_BASE64: LazyLock<Encoding> = LazyLock::new(|| lenient(&BASE64));
-
-/// An encoding that ignores line breaks and the bits after the last byte, as Go does.
-fn lenient(strict: &Encoding) -> Encoding {
-    let mut specification = strict.specification();
-    specification.check_trailing_bits = false;
-    specification.ignore.push_str("\r\n");
-    specification.encoding().expect("the alphabet of RFC 4648")
-}
-
+/// Ignores line breaks and the bits after the last byte, as Go does.
 fn decoded(encoding: &Encoding, name: &str, text: &str) -> FunctionResult {
-    let bytes = encoding.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
+    let mut lenient = encoding.specification();
+    lenient.check_trailing_bits = false;
+    lenient.ignore.push_str("\r\n");
+    let lenient = lenient.encoding().expect("the alphabet of RFC 4648");
+    let bytes = lenient.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
     String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are not UTF-8 text".to_owned())
 }
 
@@ -141,13 +127,22 @@ fn pretty(value: &Value) -> String {
     out
 }
 
-fn from_json(text: &str) -> FunctionResult {
+pub(super) fn from_json(text: &str) -> FunctionResult {
     let read: serde_json::Value =
         serde_json::from_str(text).map_err(|error| format!("is given invalid JSON: {error}"))?;
     Ok(data::plain(&read))
 }
 
-fn from_yaml(args: &[Value]) -> FunctionResult {
-    let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.joined())?;
-    Ok(read.first().map_or(Value::Nil, data::plain))
+fn digest<D: Digest>(args: &[Value]) -> FunctionResult {
+    Ok(HEXLOWER.encode(&D::digest(text(&args[0]))).into())
+}
+
+/// RFC 1950, section 8.2.
+fn adler32(data: &[u8]) -> u32 {
+    const PRIME: u32 = 65_521;
+    let (one, two) = data.iter().fold((1, 0), |(one, two), byte| {
+        let one = (one + u32::from(*byte)) % PRIME;
+        (one, (two + one) % PRIME)
+    });
+    two << 16 | one
 }

@@ -1,25 +1,67 @@
 //! Functions of Istio's own: annotations, ports, networks, and variables of the control plane (upstream:
 //! `pkg/kube/inject/template.go`).
 
-use super::call::VARIABLES;
-use super::{FunctionResult, field, functions, is_nothing, json, list, printed, text};
+use super::codings::{from_json, json, yaml};
+use super::texts::indented;
+use super::{
+    Fields, FunctionResult, RENDERING, durations, field, functions, is_nothing, list, printed, text,
+};
 use crate::mesh_config::MeshConfig;
-use crate::template::go::{fields, standin};
+use crate::template::go::{data, standin};
 use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
 
 functions! {
-    "annotation" passes 3..=3 annotation;
-    "env" passes 2..=2 |args| Ok(env(&text(&args[0]), &args[1]));
-    "directory" reads 1..=1 |args| Ok(directory(&text(&args[0])).into());
-    "appendMultusNetwork" reads 2..=2 |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
-    "kubevirtInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
-    "excludeInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
-    "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
-    "includeInboundPorts" passes 1..=1 |args| of_containers(&args[0], |_| true);
-    "applicationPorts" passes 1..=1 |args| of_containers(&args[0], |name| name != "istio-proxy");
-    "otelResourceAttributes" reads 4..=5 |args| resource_attributes(args).map(Value::from);
-    "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
+    "annotation" passes 3..=3, annotation;
+    "env" passes 2..=2, |args| Ok(env(&text(&args[0]), &args[1]));
+    "directory" reads 1..=1, |args| Ok(directory(&text(&args[0])).into());
+    "appendMultusNetwork" reads 2..=2, |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
+    "kubevirtInterfaces" passes 1..=1, |args| Ok(text(&args[0]).into());
+    "excludeInterfaces" passes 1..=1, |args| Ok(text(&args[0]).into());
+    "excludeInboundPort" reads 2..=2, |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
+    "includeInboundPorts" passes 1..=1, |args| of_containers(&args[0], |_| true);
+    "applicationPorts" passes 1..=1, |args| of_containers(&args[0], |name| name != "istio-proxy");
+    "otelResourceAttributes" reads 4..=5, |args| resource_attributes(args).map(Value::from);
+    "protoToJSON" passes 1..=1, |args| Ok(message(&args[0]).into());
+    "contains" reads 2..=2, |args| Ok(text(&args[1]).contains(&text(&args[0])).into());
+    "formatDuration" reads 1..=1, duration;
+    "fromJSON" reads 1..=1, |args| Ok(from_json(&text(&args[0])).unwrap_or_else(|_| "{}".into()));
+    "indent" passes 2..=2, |args| Ok(indented(args, false)?.into());
+    "isset" passes 2..=2, |args| Ok(field(&args[0], &args[1])?.is_some().into());
+    "omitNil" passes 1..=1, |args| Ok(without_nil(&args[0]).unwrap_or(Value::Nil));
+    "toJSON" | "structToJSON" passes 1..=1, |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
+    "toYaml" passes 1..=1, |args| Ok(yaml(&args[0]).into());
+    "valueOrDefault" passes 2..=2, |args| Ok(args[usize::from(is_unset(&args[0]))].clone());
+}
+
+/// What Istio's `valueOrDefault` takes for unset: 0 and false are values.
+fn is_unset(value: &Value) -> bool {
+    is_nothing(value) || matches!(value, Value::String(text) if text.is_empty())
+}
+
+/// A duration as Go writes it.
+fn duration(args: &[Value]) -> FunctionResult {
+    let text = text(&args[0]);
+    let nanos = durations::read(&text)
+        .ok_or_else(|| format!("takes a duration such as 45s or 0.5s, not {text:?}"))?;
+    Ok(durations::written(nanos).into())
+}
+
+/// Removes nil on every level, and the collections that become empty thereby.
+fn without_nil(value: &Value) -> Option<Value> {
+    match value {
+        Value::NoValue | Value::Nil => None,
+        Value::Map(fields) => {
+            let kept: Fields =
+                fields.iter().filter_map(|(key, value)| Some((key.clone(), without_nil(value)?))).collect();
+            (fields.is_empty() || !kept.is_empty()).then_some(Value::Map(kept))
+        }
+        Value::Array(items) => {
+            let kept: Vec<Value> = items.iter().filter_map(without_nil).collect();
+            (items.is_empty() || !kept.is_empty()).then_some(Value::Array(kept))
+        }
+        other => Some(other.clone()),
+    }
 }
 
 /// Of an object's metadata: what the annotation says, else the default as text.
@@ -54,9 +96,8 @@ fn resource_attributes(args: &[Value]) -> Result<String, String> {
 /// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
 /// it is these, so that the same configuration makes the same pods wherever it is read.
 fn env(name: &str, otherwise: &Value) -> Value {
-    let known =
-        VARIABLES.with_borrow(|variables| variables.get(name).filter(|value| !value.is_empty()).cloned());
-    known.map_or_else(|| text(otherwise).into(), Value::from)
+    let known = RENDERING.with_borrow(|rendering| rendering.variables.get(name).cloned());
+    known.filter(|value| !value.is_empty()).unwrap_or_else(|| text(otherwise)).into()
 }
 
 /// Up to the last slash.
@@ -71,7 +112,7 @@ fn message(value: &Value) -> String {
             let plain = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
             let beyond = MeshConfig::beyond_defaults(&plain);
             let mut kept = all.clone();
-            kept.retain(|name, _| name == fields::STRUCT || beyond.get(fields::json_name(name)).is_some());
+            kept.retain(|name, _| name == data::STRUCT || beyond.get(data::json_name(name)).is_some());
             json(&Value::Map(kept))
         }
         nothing if is_nothing(nothing) => "{}".to_owned(),
@@ -104,31 +145,4 @@ fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> FunctionResult
         }
     }
     Ok(all.join(",").into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::call::is_of_istio;
-    use super::*;
-
-    #[test]
-    fn calls_know_each_as_istios() {
-        assert!(ALL.iter().all(|(name, _)| is_of_istio(name)));
-    }
-
-    #[test]
-    fn a_port_is_added_once() {
-        let rows = [
-            ("15020", "", "15020"),
-            ("15020", "80, 90", "80,90,15020"),
-            ("15020", "80,15020", "80,15020"),
-            ("15020", "80, 15020", "80, 15020"),
-            ("0", "80", "80"),
-            ("", "", ""),
-            ("<nil>", "80", "80"),
-        ];
-        for (port, ports, expected) in rows {
-            assert_eq!(with_port(port, ports), expected, "{port} {ports}");
-        }
-    }
 }

@@ -1,32 +1,32 @@
 //! Functions of numbers: whole ones, as sprig's, that don't overflow in silence, and decimal ones.
 
-use super::{FunctionResult, functions, text, whole};
-use gtmpl_ng::{NumberKind, Value};
+use super::{ANY, FunctionResult, functions, text, whole};
+use gtmpl_ng::Value;
 
 functions! {
-    "int" reads 1..=1 |args| Ok(whole(&args[0]).into());
-    "int64" reads 1..=1 |args| Ok(whole(&args[0]).into());
-    "atoi" reads 1..=1 |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
-    "float64" reads 1..=1 |args| Ok(float(&args[0]).into());
-    "toDecimal" reads 1..=1 |args| Ok(i64::from_str_radix(&text(&args[0]), 8).unwrap_or(0).into());
-    "add" reads 0..=any |args| folded(args, i64::checked_add);
-    "add1" reads 1..=1 |args| folded(&[args[0].clone(), 1.into()], i64::checked_add);
-    "sub" reads 2..=2 |args| folded(args, i64::checked_sub);
-    "mul" reads 1..=any |args| folded(args, i64::checked_mul);
-    "div" reads 2..=2 |args| folded(args, i64::checked_div);
-    "mod" reads 2..=2 |args| folded(args, i64::checked_rem);
-    "max" reads 1..=any |args| folded(args, |one, other| Some(one.max(other)));
-    "min" reads 1..=any |args| folded(args, |one, other| Some(one.min(other)));
-    "addf" reads 0..=any |args| decimals(args, |one, other| decimal(one + other));
-    "add1f" reads 1..=1 |args| decimals(&[args[0].clone(), 1.into()], |one, other| decimal(one + other));
-    "subf" reads 1..=any |args| decimals(args, |one, other| decimal(one - other));
-    "mulf" reads 1..=any |args| decimals(args, |one, other| decimal(one * other));
-    "divf" reads 1..=any |args| decimals(args, |one, other| one / other);
-    "maxf" reads 1..=any |args| Ok(args.iter().map(float).fold(f64::NEG_INFINITY, f64::max).into());
-    "minf" reads 1..=any |args| Ok(args.iter().map(float).fold(f64::INFINITY, f64::min).into());
-    "ceil" reads 1..=1 |args| Ok(float(&args[0]).ceil().into());
-    "floor" reads 1..=1 |args| Ok(float(&args[0]).floor().into());
-    "round" reads 2..=3 |args| {
+    "int" reads 1..=1, |args| Ok(whole(&args[0]).into());
+    "int64" reads 1..=1, |args| Ok(whole(&args[0]).into());
+    "atoi" reads 1..=1, |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
+    "float64" reads 1..=1, |args| Ok(float(&args[0]).into());
+    "toDecimal" reads 1..=1, |args| Ok(i64::from_str_radix(&text(&args[0]), 8).unwrap_or(0).into());
+    "add" reads 0..=ANY, |args| folded(args, i64::checked_add);
+    "add1" reads 1..=1, |args| folded(&[args[0].clone(), 1.into()], i64::checked_add);
+    "sub" reads 2..=2, |args| folded(args, i64::checked_sub);
+    "mul" reads 1..=ANY, |args| folded(args, i64::checked_mul);
+    "div" reads 2..=2, |args| folded(args, i64::checked_div);
+    "mod" reads 2..=2, |args| folded(args, i64::checked_rem);
+    "max" | "biggest" reads 1..=ANY, |args| folded(args, |one, other| Some(one.max(other)));
+    "min" reads 1..=ANY, |args| folded(args, |one, other| Some(one.min(other)));
+    "addf" reads 0..=ANY, |args| decimals(args, |one, other| decimal(one + other));
+    "add1f" reads 1..=1, |args| decimals(&[args[0].clone(), 1.into()], |one, other| decimal(one + other));
+    "subf" reads 1..=ANY, |args| decimals(args, |one, other| decimal(one - other));
+    "mulf" reads 1..=ANY, |args| decimals(args, |one, other| decimal(one * other));
+    "divf" reads 1..=ANY, |args| decimals(args, |one, other| one / other);
+    "maxf" reads 1..=ANY, |args| Ok(args.iter().map(float).fold(f64::NEG_INFINITY, f64::max).into());
+    "minf" reads 1..=ANY, |args| Ok(args.iter().map(float).fold(f64::INFINITY, f64::min).into());
+    "ceil" reads 1..=1, |args| Ok(float(&args[0]).ceil().into());
+    "floor" reads 1..=1, |args| Ok(float(&args[0]).floor().into());
+    "round" reads 2..=3, |args| {
         let places = i32::try_from(whole(&args[1]).clamp(-300, 300)).unwrap_or(0);
         let scaled = float(&args[0]) * 10_f64.powi(places);
         // Where it rounds up; a negative number has no part that reaches it.
@@ -65,11 +65,6 @@ fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> FunctionResult {
 
 fn float(value: &Value) -> f64 {
     match value {
-        Value::Number(number) => match number.kind() {
-            NumberKind::Float(number) => number,
-            NumberKind::Signed(number) => number as f64,
-            NumberKind::Unsigned(number) => number as f64,
-        },
         Value::Bool(is) => f64::from(u8::from(*is)),
         other => text(other).trim().parse().unwrap_or(0.0),
     }

@@ -3,53 +3,41 @@
 use super::{FunctionResult, functions, list_of, spend, text, whole};
 use crate::re2;
 use gtmpl_ng::Value;
-use regex::{Captures, Regex};
+use regex::Regex;
 
 functions! {
-    "regexMatch" reads 2..=2 |args| Ok(compiled(args).is_ok_and(|found| found.is_match(&text(&args[1]))).into());
-    "mustRegexMatch" reads 2..=2 |args| Ok(compiled(args)?.is_match(&text(&args[1])).into());
-    "regexFind" reads 2..=2 |args| {
+    "regexMatch" reads 2..=2, |args| Ok(compiled(args).is_ok_and(|found| found.is_match(&text(&args[1]))).into());
+    "mustRegexMatch" reads 2..=2, |args| Ok(compiled(args)?.is_match(&text(&args[1])).into());
+    "regexFind" | "mustRegexFind" reads 2..=2, |args| {
         let text = text(&args[1]);
         Ok(compiled(args)?.find(&text).map_or("", |found| found.as_str()).into())
     };
-    "regexFindAll" reads 3..=3 |args| {
+    "regexFindAll" | "mustRegexFindAll" reads 3..=3, |args| {
         let text = text(&args[1]);
         let most = usize::try_from(whole(&args[2])).unwrap_or(usize::MAX);
         Ok(list_of(compiled(args)?.find_iter(&text).take(most).map(|found| found.as_str())))
     };
-    "regexReplaceAll" reads 3..=3 |args| {
-        let new = text(&args[2]);
-        let references = new.matches('$').count();
-        replace_all(args, |found, out| {
-            // A reference is at most as long as what was found.
-            spend(new.len().saturating_add(references.saturating_mul(found[0].len())))?;
-            found.expand(&new, out);
-            Ok(())
-        })
-    };
-    "regexReplaceAllLiteral" reads 3..=3 |args| {
-        let new = text(&args[2]);
-        replace_all(args, |_, out| {
-            spend(new.len())?;
-            out.push_str(&new);
-            Ok(())
-        })
-    };
-    "regexSplit" reads 3..=3 split;
-    "regexQuoteMeta" reads 1..=1 |args| Ok(re2::quoted(&text(&args[0])).into());
+    "regexReplaceAll" | "mustRegexReplaceAll" reads 3..=3, |args| replaced(args, true);
+    "regexReplaceAllLiteral" | "mustRegexReplaceAllLiteral" reads 3..=3, |args| replaced(args, false);
+    "regexSplit" | "mustRegexSplit" reads 3..=3, split;
+    "regexQuoteMeta" reads 1..=1, |args| Ok(re2::quoted(&text(&args[0])).into());
 }
 
-/// Replaces each match by what `write` adds. Stops where that fails, so that no text is made that is too long for memory.
-fn replace_all(
-    args: &[Value],
-    write: impl Fn(&Captures<'_>, &mut String) -> Result<(), String>,
-) -> FunctionResult {
-    let (pattern, text) = (compiled(args)?, text(&args[1]));
+/// Replaces each match, by a text that may hold references to what was found. Stops before a text is made that is too long for memory.
+fn replaced(args: &[Value], has_references: bool) -> FunctionResult {
+    let (pattern, text, new) = (compiled(args)?, text(&args[1]), text(&args[2]));
+    let references = if has_references { new.matches('$').count() } else { 0 };
     let (mut out, mut end) = (String::new(), 0);
     for found in pattern.captures_iter(&text) {
         let place = found.get_match();
         out.push_str(&text[end..place.start()]);
-        write(&found, &mut out)?;
+        // A reference is at most as long as what was found.
+        spend(new.len().saturating_add(references.saturating_mul(place.len())))?;
+        if has_references {
+            found.expand(&new, &mut out);
+        } else {
+            out.push_str(&new);
+        }
         end = place.end();
     }
     out.push_str(&text[end..]);
@@ -90,5 +78,5 @@ fn split(args: &[Value]) -> FunctionResult {
     if !ends_in_match {
         parts.push(&text[at..]);
     }
-    Ok(list_of(parts.into_iter()))
+    Ok(list_of(parts))
 }

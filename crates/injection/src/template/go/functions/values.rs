@@ -73,8 +73,12 @@ fn of_literal(text: &str) -> Option<i64> {
     i64::from_str_radix(&format!("{sign}{}", digits.replace('_', "")), base).ok()
 }
 
-pub(super) fn list_of<'a>(texts: impl Iterator<Item = &'a str>) -> Value {
-    Value::Array(texts.map(Value::from).collect())
+pub(super) fn list_of(items: impl IntoIterator<Item: Into<Value>>) -> Value {
+    Value::Array(items.into_iter().map(Into::into).collect())
+}
+
+pub(super) fn map_of<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 pub(super) fn list(value: &Value) -> Result<&[Value], String> {
@@ -97,7 +101,6 @@ pub(super) fn fields(value: &Value) -> Result<Fields, String> {
 
 pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
     match (value, key) {
-        (Value::Map(fields) | Value::Object(fields), Value::String(key)) => Ok(fields.get(key)),
         (Value::Map(fields) | Value::Object(fields), key) => Ok(fields.get(&text(key))),
         (Value::NoValue | Value::Nil, _) => Ok(None),
         (other, _) => Err(format!("takes a map, and is given {}", kind(other))),

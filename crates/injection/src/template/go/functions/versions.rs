@@ -1,16 +1,15 @@
 //! Versions and constraints, by the rules of Masterminds' semver, which Helm's users know.
 
-use super::{FunctionResult, functions, text};
+use super::{FunctionResult, functions, map_of, text};
 use gtmpl_ng::Value;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 functions! {
-    "semver" reads 1..=1 |args| {
+    "semver" reads 1..=1, |args| {
         let text = text(&args[0]);
         SemanticVersion::read(&text).map(|version| version.fields(&text)).ok_or_else(|| not_a_version(&text))
     };
-    "semverCompare" reads 2..=2 compare;
+    "semverCompare" reads 2..=2, compare;
 }
 
 fn not_a_version(text: &str) -> String {
@@ -27,9 +26,7 @@ struct SemanticVersion {
 impl SemanticVersion {
     /// `v` before and numbers after the first may be missing.
     fn read(text: &str) -> Option<Self> {
-        let (version, wild) = wild(text)?;
-        (wild == 3 || text.trim_start_matches('v').split(['-', '+']).next()?.split('.').count() == wild)
-            .then_some(version)
+        wild(text).filter(|(_, given, known)| given == known).map(|(version, ..)| version)
     }
 
     /// As templates see it.
@@ -37,7 +34,7 @@ impl SemanticVersion {
         let [major, minor, patch] = self.numbers;
         let pre = if self.pre.is_empty() { String::new() } else { format!("-{}", self.pre) };
         let metadata = if self.metadata.is_empty() { String::new() } else { format!("+{}", self.metadata) };
-        let fields: [(&str, Value); 7] = [
+        map_of([
             ("Major", major.into()),
             ("Minor", minor.into()),
             ("Patch", patch.into()),
@@ -45,19 +42,12 @@ impl SemanticVersion {
             ("Metadata", self.metadata.as_str().into()),
             ("Original", original.into()),
             ("String", format!("{major}.{minor}.{patch}{pre}{metadata}").into()),
-        ];
-        Value::Map(
-            fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
-        )
+        ])
     }
 
     fn cmp(&self, other: &Self) -> Ordering {
-        self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => parts(&self.pre).cmp(parts(&other.pre)),
-        })
+        let rank = |version: &Self| (version.numbers, version.pre.is_empty());
+        rank(self).cmp(&rank(other)).then_with(|| parts(&self.pre).cmp(parts(&other.pre)))
     }
 }
 
@@ -66,8 +56,8 @@ fn parts(pre: &str) -> impl Iterator<Item = Result<u64, &str>> {
     pre.split('.').map(|part| part.parse::<u64>().map_err(|_| part))
 }
 
-/// A version of which numbers may be `x`, `X` or `*`, or missing, and how many are known before the first such one.
-fn wild(text: &str) -> Option<(SemanticVersion, usize)> {
+/// A version of which numbers may be `x`, `X` or `*`, or missing; how many are given, and how many before the first such one.
+fn wild(text: &str) -> Option<(SemanticVersion, usize, usize)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, metadata) = text.split_once('+').map_or((text, None), |(text, of)| (text, Some(of)));
     let (numbers, pre) = text.split_once('-').map_or((text, None), |(text, of)| (text, Some(of)));
@@ -95,7 +85,7 @@ fn wild(text: &str) -> Option<(SemanticVersion, usize)> {
         }
     }
     let given = numbers.split('.').count();
-    Some((version, known.unwrap_or(given).min(3)))
+    Some((version, given, known.unwrap_or(given)))
 }
 
 /// Whether a version meets constraints: alternatives divided by `||`, each a list of conditions that all have to hold.
@@ -131,7 +121,7 @@ fn constraints(text: &str) -> Option<Vec<Constraint>> {
         let behind = rest[operator.len()..].trim_start();
         let end = behind.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(behind.len());
         let (version, behind) = behind.split_at(end);
-        let (version, known) = wild(version)?;
+        let (version, _, known) = wild(version)?;
         let behind = behind.trim_start();
         let begins_range = !ends_range && behind.starts_with("- ");
         let operator = match (begins_range, ends_range) {

@@ -1,0 +1,201 @@
+//! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module `text`
+//! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
+
+use super::choices::go;
+use super::texts::texts;
+use super::{
+    ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text, whole,
+};
+use crate::template::go::data::STRUCT;
+use gtmpl_ng::Value;
+use std::collections::BTreeMap;
+
+functions! {
+    "list" | "tuple" passes 0..=ANY, |args| Ok(Value::Array(args.to_vec()));
+    "first" | "mustFirst" passes 1..=1, |args| Ok(list(&args[0])?.first().cloned().unwrap_or(Value::Nil));
+    "last" | "mustLast" passes 1..=1, |args| Ok(list(&args[0])?.last().cloned().unwrap_or(Value::Nil));
+    "rest" | "mustRest" passes 1..=1, |args| Ok(Value::Array(list(&args[0])?.iter().skip(1).cloned().collect()));
+    "initial" | "mustInitial" passes 1..=1, |args| {
+        Ok(Value::Array(list(&args[0])?.split_last().map_or(Vec::new(), |(_, initial)| initial.to_vec())))
+    };
+    "append" | "mustAppend" | "mustPush" | "push" passes 2..=2, |args| Ok(Value::Array([list(&args[0])?, &args[1..]].concat()));
+    "prepend" | "mustPrepend" passes 2..=2, |args| Ok(Value::Array([&args[1..], list(&args[0])?].concat()));
+    "concat" passes 0..=ANY, |args| Ok(Value::Array(args.iter().map(list).collect::<Result<Vec<_>, _>>()?.concat()));
+    "reverse" | "mustReverse" passes 1..=1, |args| Ok(Value::Array(list(&args[0])?.iter().rev().cloned().collect()));
+    "compact" | "mustCompact" passes 1..=1, |args| Ok(Value::Array(list(&args[0])?.iter().filter(|item| !is_empty(item)).cloned().collect()));
+    "uniq" | "mustUniq" reads 1..=1, |args| unique(list(&args[0])?);
+    "without" | "mustWithout" reads 1..=ANY, |args| {
+        Ok(Value::Array(list(&args[0])?.iter().filter(|item| !args[1..].contains(item)).cloned().collect()))
+    };
+    "has" | "mustHas" reads 2..=2, |args| Ok(list(&args[1])?.contains(&args[0]).into());
+    "sortAlpha" reads 1..=1, |args| {
+        let mut texts = texts(&args[0]);
+        texts.sort_unstable();
+        Ok(list_of(texts))
+    };
+    "chunk" | "mustChunk" passes 2..=2, |args| {
+        let size = usize::try_from(whole(&args[0])).ok().filter(|size| *size > 0).ok_or("takes a size of at least 1")?;
+        Ok(Value::Array(list(&args[1])?.chunks(size).map(|chunk| Value::Array(chunk.to_vec())).collect()))
+    };
+    "slice" | "mustSlice" reads 1..=4, slice;
+    "until" passes 1..=1, |args| counted(0, whole(&args[0]), whole(&args[0]).signum());
+    "untilStep" passes 3..=3, |args| counted(whole(&args[0]), whole(&args[1]), whole(&args[2]));
+    "seq" passes 0..=3, seq;
+    "dict" passes 0..=ANY, |args| Ok(Value::Map(pairs(args).collect()));
+    "strdict" passes 0..=ANY, |args| Ok(Value::Map(pairs(args).map(|(key, value)| (key, text(&value).into())).collect()));
+    "get" passes 2..=2, |args| Ok(field(&args[0], &args[1])?.cloned().unwrap_or_else(|| "".into()));
+    "hasKey" passes 2..=2, |args| Ok(field(&args[0], &args[1])?.is_some().into());
+    "set" passes 3..=3, |args| {
+        let mut changed = fields(&args[0])?;
+        changed.insert(text(&args[1]), args[2].clone());
+        Ok(Value::Map(changed))
+    };
+    "unset" passes 2..=2, |args| {
+        let mut changed = fields(&args[0])?;
+        changed.remove(&text(&args[1]));
+        Ok(Value::Map(changed))
+    };
+    "keys" passes 1..=ANY, keys;
+    "values" passes 1..=1, |args| Ok(Value::Array(sorted_fields(&args[0])?.into_values().collect()));
+    "pick" passes 1..=ANY, |args| picked(args, true);
+    "omit" passes 1..=ANY, |args| picked(args, false);
+    "pluck" passes 1..=ANY, |args| {
+        let found = args[1..].iter().filter_map(|map| field(map, &args[0]).transpose());
+        Ok(Value::Array(found.map(|found| found.cloned()).collect::<Result<_, _>>()?))
+    };
+    "dig" passes 3..=ANY, dig;
+    "merge" | "mustMerge" passes 1..=ANY, |args| merged(args, false);
+    "mergeOverwrite" | "mustMergeOverwrite" passes 1..=ANY, |args| merged(args, true);
+    "mergeMaps" passes 0..=ANY, |args| Ok(Value::Map(union(args)?));
+    "deepCopy" | "mustDeepCopy" passes 1..=1, |args| Ok(args[0].clone());
+}
+
+/// Of a list, as sprig's; of a text, as Go's own.
+fn slice(args: &[Value]) -> FunctionResult {
+    let Value::Array(items) = &args[0] else { return go(gtmpl_ng::funcs::slice, args) };
+    let at = |index: usize, otherwise: usize| match args.get(index) {
+        Some(value) => usize::try_from(whole(value)).ok().filter(|at| *at <= items.len()),
+        None => Some(otherwise),
+    };
+    match (at(1, 0), at(2, items.len())) {
+        (Some(from), Some(to)) if from <= to => Ok(Value::Array(items[from..to].to_vec())),
+        _ => Err(format!("takes places within the list's {} items", items.len())),
+    }
+}
+
+fn unique(items: &[Value]) -> FunctionResult {
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        // Each is compared with all before it, and a comparison takes as long as a few bytes.
+        spend(kept.len() * 8)?;
+        if !kept.contains(item) {
+            kept.push(item.clone());
+        }
+    }
+    Ok(Value::Array(kept))
+}
+
+/// The most items that a function may count up to, as the engine's own loops.
+const MAX_ITEMS: u64 = 10_000;
+
+fn counted(start: i64, end: i64, step: i64) -> FunctionResult {
+    if step == 0 || step.is_positive() != (end > start) {
+        return Ok(Value::Array(Vec::new()));
+    }
+    let count = start.abs_diff(end).div_ceil(step.unsigned_abs());
+    if count > MAX_ITEMS {
+        return Err(format!("would count {count} numbers, more than {MAX_ITEMS}"));
+    }
+    let numbers = (0..).map_while(|index: i64| start.checked_add(index.checked_mul(step)?));
+    let is_before = |number: &i64| if step > 0 { *number < end } else { *number > end };
+    Ok(list_of(numbers.take_while(is_before)))
+}
+
+/// The shell's: end; start and end; start, step and end; both ends count.
+fn seq(args: &[Value]) -> FunctionResult {
+    let numbers: Vec<i64> = args.iter().map(whole).collect();
+    let (start, step, end) = match *numbers.as_slice() {
+        [] => return Ok("".into()),
+        [end] => (1, None, end),
+        [start, end] => (start, None, end),
+        [start, step, end, ..] => (start, Some(step), end),
+    };
+    let direction = if end < start { -1 } else { 1 };
+    let past = end.checked_add(direction).ok_or("has no end")?;
+    let Value::Array(items) = counted(start, past, step.unwrap_or(direction))? else { return Ok("".into()) };
+    Ok(items.iter().map(text).collect::<Vec<_>>().join(" ").into())
+}
+
+/// Keys and values; the last key may lack one.
+fn pairs(args: &[Value]) -> impl Iterator<Item = (String, Value)> {
+    args.chunks(2).map(|pair| (text(&pair[0]), pair.get(1).cloned().unwrap_or_else(|| "".into())))
+}
+
+/// The fields that are named, or those that are not. A list of names counts as the names.
+fn picked(args: &[Value], are_wanted: bool) -> FunctionResult {
+    let each = |arg: &Value| match arg {
+        Value::Array(items) => items.iter().map(text).collect(),
+        single => vec![text(single)],
+    };
+    let names: Vec<String> = args[1..].iter().flat_map(each).collect();
+    let found = fields(&args[0])?.into_iter().filter(|(key, _)| names.contains(key) == are_wanted);
+    Ok(Value::Map(found.collect()))
+}
+
+/// Sorted: Go's order is left to chance, which no template can want.
+fn sorted_fields(map: &Value) -> Result<BTreeMap<String, Value>, String> {
+    Ok(fields(map)?.into_iter().filter(|(key, _)| key != STRUCT).collect())
+}
+
+fn keys(args: &[Value]) -> FunctionResult {
+    let mut all = Vec::new();
+    for arg in args {
+        all.extend(sorted_fields(arg)?.into_keys());
+    }
+    all.sort_unstable();
+    Ok(list_of(all))
+}
+
+/// Keys, one within the other; what to answer where one is missing; the map.
+fn dig(args: &[Value]) -> FunctionResult {
+    let (path, ends) = args.split_at(args.len() - 2);
+    let mut found = &ends[1];
+    for key in path {
+        match field(found, key)? {
+            Some(value) => found = value,
+            None => return Ok(ends[0].clone()),
+        }
+    }
+    Ok(found.clone())
+}
+
+/// Maps within maps are merged. The first that has a key wins; with `overwrites`, the last.
+fn merged(args: &[Value], overwrites: bool) -> FunctionResult {
+    let mut target = fields(&args[0])?;
+    for arg in &args[1..] {
+        merge(&mut target, fields(arg)?, overwrites);
+    }
+    Ok(Value::Map(target))
+}
+
+fn merge(target: &mut Fields, from: Fields, overwrites: bool) {
+    for (key, value) in from {
+        match (target.get_mut(&key), value) {
+            (Some(Value::Map(inner)), Value::Map(value)) => merge(inner, value, overwrites),
+            (Some(other), value) if overwrites || super::is_empty(other) => *other = value,
+            (Some(_), _) => {}
+            (None, value) => {
+                target.insert(key, value);
+            }
+        }
+    }
+}
+
+/// The fields of all, the last one's where several have a key.
+pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
+    let mut all = Fields::new();
+    for arg in args {
+        all.extend(fields(arg)?);
+    }
+    Ok(all)
+}
