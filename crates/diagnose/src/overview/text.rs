@@ -3,7 +3,7 @@
 use super::{NamespaceRow, NamespaceState, Overview};
 use crate::finding::FindingReport;
 use crate::status::Listening;
-use crate::{Style, columns, fold, trace};
+use crate::{Style, columns, fold};
 use mesh::visible;
 use rules::finding::Code;
 use std::{
@@ -105,7 +105,7 @@ fn cells(row: &NamespaceRow, now: SystemTime) -> [String; 6] {
         None => "unknown",
     };
     let age = made.and_then(|made| {
-        let at = trace::parse_utc(&made.at)?;
+        let at = humantime::parse_rfc3339(&made.at).ok()?;
         Some(age(now.duration_since(at).unwrap_or(Duration::ZERO)))
     });
     [
