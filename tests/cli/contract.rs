@@ -220,7 +220,7 @@ fn failures_are_told_as_json_to_whoever_asked_for_it() {
     assert_eq!(failed["problems"][0]["value"], "nonsense");
     for arguments in [
         with(&["istio-iptables"], &["-p", "0", "--log_as_json"]),
-        with(&["explain"], &["--format", "json"]),
+        with(&["explain"], &["--format", "json", "--expect", "captured"]),
         with(&["render"], &["--format", "json", "-b", "x"]),
         vec!["clean", "-o", "json", "--network-namespace", "nowhere"],
         vec!["trace", "-o", "yaml", "--count", "x"],

@@ -68,7 +68,7 @@ fn every_view_shows_the_same_facts() {
         assert_eq!(json["capturing"], code != 3, "{flags:?}");
         let name = "facts";
         let script = format!(
-            "mount -t tmpfs none /run/netns && touch /run/netns/{name} && mount --bind {} /run/netns/{name} && \
+            "mkdir -p /run/netns && mount -t tmpfs none /run/netns && touch /run/netns/{name} && mount --bind {} /run/netns/{name} && \
              {BINARY} status --all --format json",
             pod.path()
         );

@@ -1,11 +1,11 @@
 //! A packet with all that it has met, for people and for programs.
 
-use super::utc;
 use crate::explain::PacketEnd;
 use crate::{Style, TextLine, painted};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::time::SystemTime;
 
 /// A packet, the rules whose conditions it fulfilled, and its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl Block {
         line.plain(more)
     }
 
-    pub(super) fn at(self, time: std::time::SystemTime) -> Self {
+    pub(super) fn at(self, time: SystemTime) -> Self {
         Self { time: utc(time), ..self }
     }
 }
@@ -134,6 +134,11 @@ fn end(address: Option<IpAddr>, port: Option<u16>) -> Option<String> {
         (address, None) => address.to_string(),
         (address, Some(port)) => SocketAddr::new(address, port).to_string(),
     })
+}
+
+/// A time as RFC 3339 writes it, in UTC, with microseconds; times before 1970 count as 1970.
+pub fn utc(time: SystemTime) -> String {
+    humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string()
 }
 
 #[cfg(test)]

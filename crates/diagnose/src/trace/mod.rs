@@ -8,19 +8,13 @@ mod groups;
 mod outcome;
 mod walks;
 
-pub use block::{Block, MetRule};
+pub use block::{Block, MetRule, utc};
 pub use filter::{DestinationFilter, Filter};
 pub use groups::Groups;
 pub use outcome::{Rules, of_reports, of_walk, reports_anything};
 pub use walks::{TraceChains, Walk, Walks};
 
 use mesh::RuleReason;
-use std::time::SystemTime;
-
-/// A time as RFC 3339 writes it, in UTC, with microseconds; times before 1970 count as 1970.
-pub fn utc(time: SystemTime) -> String {
-    humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string()
-}
 
 /// The options that make rules of this name; none for what is always there, and for names that are not ours.
 fn options(rule: &str) -> Vec<String> {
