@@ -100,11 +100,11 @@ mod tests {
     fn a_change_that_always_comes_too_late_is_a_conflict() {
         let failed = |kind: io::ErrorKind| {
             let mut tries = 0;
-            let failed = with_retries::<()>(|| {
+            let failed = retry::<()>(|| {
                 tries += 1;
                 Err(unread(kind.into()))
             });
-            (tries > 1, failed.expect_err("it always fails").to_string())
+            (tries > 1, Error::from(failed.expect_err("it always fails")).to_string())
         };
         for kind in [io::ErrorKind::ResourceBusy, io::ErrorKind::Interrupted] {
             assert_eq!(failed(kind), (true, "another program changed the rules at the same time".to_owned()));

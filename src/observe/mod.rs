@@ -219,6 +219,7 @@ pub fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rules::Protocol;
     use std::{net::TcpListener, process};
 
     #[test]
