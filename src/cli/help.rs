@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn every_topic_has_a_name_of_its_own_and_fits() {
-        let names: BTreeSet<String> = all().into_iter().map(|topic| topic.name).collect();
-        assert_eq!(names.len(), all().len());
+        let names: BTreeSet<String> = topics().into_iter().map(|topic| topic.name).collect();
+        assert_eq!(names.len(), topics().len());
         assert!(names.len() > 20, "{names:?}");
-        for topic in all() {
+        for topic in topics() {
             let text = plain(&topic.text(80));
             assert!(text.lines().count() > 2, "{}", topic.name);
             for line in text.lines() {
