@@ -17,6 +17,9 @@ use std::{ffi::OsString, os::unix::net::UnixDatagram, path::Path};
 use tracing::field::{Field, Visit};
 use tracing::{Event, level_filters::LevelFilter};
 
+/// The outcome of a failed call, in the log and in counters.
+pub(super) const FAILED: &str = "failed";
+
 /// The log entry of a call. Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
@@ -58,7 +61,7 @@ pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Res
         LogTarget::None => Ok(()),
         LogTarget::Journal => {
             // A field ends with its line, and JSON on one line has no other.
-            let failed = line.outcome == super::watch::FAILED;
+            let failed = line.outcome == FAILED;
             let priority = if failed { 3 } else { 6 };
             let message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=sidecar-cni\nMESSAGE={text}\n");
             let socket = UnixDatagram::unbound()?;

@@ -4,7 +4,7 @@
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
 
 use super::counters;
-use super::log::{self, LogEntry};
+use super::log::{self, FAILED, LogEntry};
 use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb};
 use sidecar_init::sys::streams::write_stdout;
 use std::io::{self, Write};
@@ -189,9 +189,6 @@ pub(super) fn within(
     })?;
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
-
-/// The outcome of a failed call, in the log and in counters.
-pub(super) const FAILED: &str = "failed";
 
 /// The outcome of a successful call.
 pub(super) struct Done {
