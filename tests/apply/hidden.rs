@@ -19,7 +19,7 @@ fn ruleset(namespace: &Namespace) -> String {
 }
 
 #[test]
-fn a_foreign_table_that_can_not_be_shown_is_in_nobodys_way() {
+fn a_foreign_table_that_can_not_be_shown_hinders_no_command() {
     for rule in STRANGE {
         let namespace = Namespace::new();
         nft(&namespace, "add table ip filter");

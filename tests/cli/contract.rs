@@ -143,7 +143,7 @@ fn answers_about_a_namespace_are_of_their_forms() {
 }
 
 #[test]
-fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
+fn repairs_and_traces_are_of_their_forms() {
     let pod = Namespace::new();
     pod.eth0("10.77.0.2/24");
     let path = pod.path();
@@ -205,7 +205,7 @@ fn failure(output: &Outcome) -> Value {
 }
 
 #[test]
-fn failures_are_told_as_json_to_whoever_asked_for_it() {
+fn failures_are_json_where_a_format_is_given() {
     let namespace = Namespace::new();
     let bad = with(&["apply"], &["-p", "0", "-x", "nonsense", "--format", "yaml"]);
     let failed = failure(&run(&namespace, &bad));

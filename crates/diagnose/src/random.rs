@@ -70,6 +70,7 @@ fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
             ("vnet", &["vm0:10.1.0.0/16", "vm+:10.0.0.0/8,vm1:fd00::/8"]),
             ("drop-invalid-packets", &SWITCH),
             ("iptables-logs", &SWITCH),
+            ("disable-comments", &SWITCH),
             ("redirect-inbound-insert-instead-of-append", &SWITCH),
             ("redirect-outbound-insert-instead-of-append", &SWITCH),
         ],

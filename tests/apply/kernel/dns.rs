@@ -14,7 +14,7 @@ use crate::support::traffic::Protocol::Udp;
 use crate::support::traffic::{Call, Identity};
 
 rows! {
-    queries_of_one_client_port_are_told_apart: in_each(&Mode::BOTH, same_client_port);
+    queries_of_one_client_port_reach_agent_and_resolver: in_each(&Mode::BOTH, same_client_port);
 }
 
 const LISTED: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];

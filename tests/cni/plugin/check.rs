@@ -54,7 +54,7 @@ fn without_its_programs_iptables_is_not_available() {
 }
 
 #[test]
-fn rules_of_others_that_come_first_are_told_in_the_log() {
+fn rules_of_others_that_come_first_are_in_the_log() {
     let (node, pod) = (Node::new(), container());
     pod.stdout(
         "nft",

@@ -139,7 +139,7 @@ fn a_table_that_a_process_holds_is_named_before_anything_changes() {
 }
 
 #[test]
-fn a_table_of_bridges_is_a_limit_that_is_told() {
+fn a_table_of_bridges_is_a_reported_limit() {
     let pod = pod_with("nftables", &REDIRECT);
     pod.load("table bridge crossing { chain c { type filter hook prerouting priority 0; policy drop; }; }");
     let limit = "table bridge crossing sees packets that cross a bridge, which is not followed here";

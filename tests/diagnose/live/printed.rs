@@ -44,7 +44,7 @@ fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
 
 /// What iptables itself has written keeps its words.
 #[test]
-fn rules_of_iptables_are_told_in_its_words() {
+fn rules_of_iptables_keep_its_words() {
     let rules = [
         "-d 10.0.0.0/9 -o eth+ -p tcp -m tcp --dport 443 --tcp-flags FIN,SYN,RST,ACK SYN -j LOG --log-prefix \"a b\"",
         "-s 10.77.0.2/32 ! -d 10.1.0.0/16 -p tcp -m multiport --dports 80,443 -m owner ! --uid-owner 7 -j MARK --set-xmark 0x5/0xf",

@@ -37,7 +37,7 @@ fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> Strin
 
 /// Who errs in the mesh, or takes the flags of one for those of another, is told what to write, before anything is touched.
 #[test]
-fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
+fn what_is_wrong_about_a_mesh_is_reported_with_its_remedy() {
     let commands =
         ["apply", "diff", "clean", "explain", "lint", "render", "status", "verify", "trace", "sandbox"];
     for command in commands {

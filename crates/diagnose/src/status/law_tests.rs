@@ -1,7 +1,6 @@
 //! Rules that say nothing about themselves are read as what the policy meant by them, whichever mesh has made them.
 
 use crate::random::any_of;
-use mesh::istio::{self, OwnerGroups};
 use mesh::recognition::recognized;
 use mesh::{Capture, Mesh, RuleReason};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
@@ -10,50 +9,50 @@ use rules::{Family, parse, render};
 use std::collections::BTreeMap;
 use testkit::scope;
 
-/// The reason of each rule that decides something, by its place.
-fn places(view: &View) -> BTreeMap<(String, String, usize), Option<RuleReason>> {
+type Place = (String, String, usize);
+
+/// The reason and the words of each rule that decides something, by its place.
+fn places(view: &View) -> BTreeMap<Place, (Option<RuleReason>, Option<&str>)> {
     let decides = |at: At| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
     let place = |at: At| {
         let chain = &view.chains()[at.chain];
         (chain.table.to_string(), chain.chain.clone(), at.rule)
     };
+    let words = |at: At| view.rule(at).and_then(|rule| rule.text.as_deref());
     let rules = recognized(view).into_iter().filter(|rule| decides(rule.at));
-    rules.map(|rule| (place(rule.at), rule.reason)).collect()
-}
-
-/// Whether a group of the proxy's is excluded as well, for which two rules say the same.
-fn excludes_the_proxy(capture: &Capture) -> bool {
-    istio::of(capture).is_some_and(|config| match &config.owner_groups {
-        OwnerGroups::AllBut(groups) => groups.iter().any(|group| config.proxy_gids.contains(group)),
-        OwnerGroups::Only(_) => false,
-    })
+    rules.map(|rule| (place(rule.at), (rule.reason, words(rule.at)))).collect()
 }
 
 /// How many rules it has compared.
 fn compare(capture: &Capture, family: Family) -> usize {
     let rules = capture.rules(family);
-    let intended = places(&View::of_rules(rules.rules()));
+    let made = View::of_rules(rules.rules());
+    let intended = places(&made);
     let text = render::iptables::restore(&rules);
     // Ours by their comment, and upstream's without any.
     for text in [text.clone(), text.replace("-m comment --comment \"sidecar-init\" ", "")] {
-        let found = places(&View::of_listing(parse::listing(&text, family).expect("our own text")));
-        for (place, reason) in &found {
-            let expected = intended.get(place).copied().flatten();
-            let is_ambiguous = (reason.map(RuleReason::name), expected.map(RuleReason::name))
-                == (Some("proxy-outbound"), Some("excluded-group"));
+        let view = View::of_listing(parse::listing(&text, family).expect("our own text"));
+        let found = places(&view);
+        for (place, (reason, words)) in &found {
+            // Of rules of a chain that say the same, the reason of either is right.
+            let is_alike = |(other, (_, said)): &(&Place, &(_, Option<&str>))| {
+                (&other.0, &other.1) == (&place.0, &place.1) && said == words
+            };
+            let mut alike = found.iter().filter(is_alike).filter_map(|(other, _)| intended.get(other));
             assert!(
-                *reason == expected || is_ambiguous && excludes_the_proxy(capture),
-                "{capture:?}: {place:?} is {reason:?}, not {expected:?}, in\n{text}"
+                alike.any(|(expected, _)| expected == reason),
+                "{capture:?}: {place:?} is {reason:?}, not {:?}, in\n{text}",
+                intended.get(place)
             );
         }
         // Where nothing of a table leads to chains of ours, an interface's rule without a comment may be anybody's.
         let mangle = text.split("* mangle").nth(1).and_then(|rest| rest.split("COMMIT").next()).unwrap_or("");
-        let is_anybodys = |place: &(String, String, usize), reason: Option<RuleReason>| {
+        let is_anybodys = |place: &Place, reason: Option<RuleReason>| {
             place.0 == "mangle"
                 && reason.map(RuleReason::name) == Some("excluded-interface")
                 && !mangle.contains("-j ISTIO_")
         };
-        for (place, reason) in intended.iter().filter(|(place, _)| !found.contains_key(place)) {
+        for (place, (reason, _)) in intended.iter().filter(|(place, _)| !found.contains_key(*place)) {
             assert!(is_anybodys(place, *reason), "{capture:?}: {place:?} is passed over in\n{text}");
         }
     }
