@@ -1,8 +1,8 @@
 //! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module `text`
 //! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
 
-use super::choices::go;
 use super::texts::texts;
+use super::values::go;
 use super::{
     ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text, whole,
 };

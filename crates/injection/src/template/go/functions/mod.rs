@@ -5,7 +5,6 @@
 //! may take together.
 
 mod addresses;
-mod choices;
 pub(super) mod codings;
 mod collections;
 pub(super) mod durations;
@@ -81,7 +80,6 @@ pub(crate) fn refused() -> bool {
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
     let kinds = [
         addresses::ALL,
-        choices::ALL,
         codings::ALL,
         collections::ALL,
         durations::ALL,
@@ -89,6 +87,7 @@ pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
         numbers::ALL,
         regular::ALL,
         texts::ALL,
+        values::ALL,
         versions::ALL,
     ];
     let each = kinds.into_iter().flatten();
