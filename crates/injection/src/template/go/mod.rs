@@ -56,7 +56,10 @@ impl Template {
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         let text = text::prepare(text, &functions::lacking);
         let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
-        let hidden = [(text::MEMBER, data::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
+        let hidden = [
+            (text::MEMBER, functions::durations::member as gtmpl_ng::Func),
+            (text::UNUSABLE, functions::unusable),
+        ];
         let offered = functions::all().chain(hidden);
         parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
         parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;

@@ -130,6 +130,15 @@ pub(super) fn fields(value: &Value) -> Result<Fields, String> {
     }
 }
 
+/// The fields of all, the last one's where several have a key.
+pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
+    let mut all = Fields::new();
+    for arg in args {
+        all.extend(fields(arg)?);
+    }
+    Ok(all)
+}
+
 pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
     match (value, key) {
         (Value::Map(fields) | Value::Object(fields), key) => Ok(fields.get(&text(key))),
