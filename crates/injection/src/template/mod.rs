@@ -1,29 +1,18 @@
 //! Templates: what of a sidecar becomes which patch of a pod.
 
 mod built_in;
+mod context;
 pub mod go;
 mod multus;
 mod opentelemetry;
 
 pub use built_in::BuiltIn;
+pub use context::TemplateContext;
 
-use crate::admission::AdmissionContext;
-use crate::mesh_config::{IstioValues, MeshConfig};
 use crate::reader::noun;
 use crate::sidecar::Sidecar;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
-
-/// What templates are filled from: a pod and all that is known of it.
-#[derive(Clone, Copy, Debug)]
-pub struct TemplateContext<'a> {
-    /// The pod, without what an earlier injection has added.
-    pub pod: &'a Value,
-    pub admission: &'a AdmissionContext,
-    pub sidecar: &'a Sidecar,
-    pub values: &'a IstioValues,
-    pub mesh: &'a MeshConfig,
-}
 
 #[derive(Clone, Debug)]
 pub enum InjectionTemplate {

@@ -1,7 +1,7 @@
 //! Envoy alone. Its configuration is the key `envoy.yaml` of a ConfigMap: it has to listen at the outbound and the inbound port,
 //! each with the listener filter that restores the original destination.
 
-use super::{RenderContext, TemplateParts, is_on, pod_field, set};
+use super::context::{RenderContext, TemplateParts, is_on, pod_field, set};
 use crate::sidecar::OtherProxy;
 use mesh::istio::annotations::PROXY_IMAGE;
 use serde_json::{Map, Value, json};

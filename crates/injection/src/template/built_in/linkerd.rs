@@ -1,6 +1,6 @@
 //! linkerd's proxy, as linkerd's control plane expects it. The init container is ours, with linkerd's ports and user.
 
-use super::{RenderContext, TemplateParts, pod_field, set, variable};
+use super::context::{RenderContext, TemplateParts, pod_field, set, variable};
 use crate::sidecar::{Mode, OtherProxy};
 use serde_json::{Map, Value, json};
 

@@ -1,17 +1,18 @@
 //! The built-in templates: Istio's proxy, Envoy alone and linkerd's proxy, as functions from a sidecar to a patch of its pod.
 //!
-//! Each of them writes the container of its proxy and what that needs. What all of them share is here: the init container, the placement
-//! of the proxy, annotations for a plugin, and access to a pod's metadata and to the values.
+//! Each of them writes the container of its proxy and what that needs. The init container, the placement of the proxy and the
+//! annotations that all of them share are in `context`.
 
+mod context;
 mod envoy;
 mod linkerd;
 mod sidecar;
 
-use super::{TemplateContext, multus};
-use crate::sidecar::{Identity, InitMode, Mode, OtherProxy};
-use mesh::{InputProblem, Problems};
-use serde_json::{Map, Value, json};
-use std::mem;
+use super::TemplateContext;
+use crate::sidecar::OtherProxy;
+use context::RenderContext;
+use mesh::Problems;
+use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
@@ -55,261 +56,12 @@ impl BuiltIn {
 
     /// The patch of the pod.
     pub(super) fn render(self, input: &TemplateContext<'_>) -> Result<Value, Problems> {
-        let mut context = RenderContext { template: self, input, problems: Vec::new() };
+        let mut context = RenderContext::of(self.name(), self.container(), input);
         let parts = match self {
             Self::Sidecar => sidecar::parts(&mut context),
             Self::Envoy => envoy::parts(&mut context),
             Self::Linkerd => linkerd::parts(&mut context),
         };
-        Problems::check(mem::take(&mut context.problems)).map(|()| context.patch(parts))
+        Problems::check(std::mem::take(&mut context.problems)).map(|()| context.patch(parts))
     }
-}
-
-/// What a template writes beside the parts that all of them share.
-struct TemplateParts {
-    labels: Map<String, Value>,
-    annotations: Map<String, Value>,
-    /// The fields of the proxy's container. Null ones are unset.
-    proxy: Value,
-    volumes: Vec<Value>,
-}
-
-/// What a template is rendered from, and the problems found so far.
-struct RenderContext<'a> {
-    template: BuiltIn,
-    input: &'a TemplateContext<'a>,
-    problems: Vec<InputProblem>,
-}
-
-impl<'a> RenderContext<'a> {
-    /// The whole patch: lists and mappings without entries are not part of it.
-    fn patch(&self, parts: TemplateParts) -> Value {
-        let TemplateParts { labels, mut annotations, proxy, volumes } = parts;
-        let (sidecar, values) = (self.input.sidecar, self.input.values);
-        let mut proxy = without_unset(proxy);
-        proxy["name"] = self.template.container().into();
-        let mut starting: Vec<Value> = self.init_container().into_iter().collect();
-        let mut running = Vec::new();
-        if sidecar.native {
-            proxy["restartPolicy"] = "Always".into();
-            starting.push(proxy);
-        } else {
-            running.push(proxy);
-        }
-        let secrets: Vec<Value> = values.pull_secrets.iter().map(|name| json!({"name": name})).collect();
-        self.put_default(
-            &mut annotations,
-            "annotations",
-            "kubectl.kubernetes.io/default-container",
-            self.first_container(),
-        );
-        annotations.extend(self.plugin_annotations());
-        let filled = |fields: Value| match fields {
-            Value::Object(fields) => fields.into_iter().filter(|(_, value)| !is_empty(value)).collect(),
-            other => other,
-        };
-        let metadata = filled(json!({"labels": labels, "annotations": annotations}));
-        let spec = filled(json!({
-            "initContainers": starting, "containers": running, "volumes": volumes, "imagePullSecrets": secrets,
-        }));
-        json!({"metadata": metadata, "spec": spec})
-    }
-
-    /// The container that sets the capture rules, or checks those of a plugin; `None` in mode NONE.
-    fn init_container(&self) -> Option<Value> {
-        let sidecar = self.input.sidecar;
-        let name = sidecar.init.name()?;
-        let sets_rules = sidecar.init == InitMode::Capture;
-        let capabilities: &[&str] = if sets_rules { &["NET_ADMIN", "NET_RAW"] } else { &[] };
-        let privileged = self.input.values.proxy.privileged;
-        let variables: Vec<Value> =
-            sidecar.init_variables.iter().map(|(name, value)| variable(name, value.as_str())).collect();
-        Some(without_unset(json!({
-            "name": name,
-            "image": sidecar.init_image,
-            "imagePullPolicy": sidecar.pull_policy,
-            "args": sidecar.arguments(),
-            "env": (!variables.is_empty()).then_some(variables),
-            "resources": sidecar.init_resources,
-            "securityContext": self.security_context(sidecar.init_identity, capabilities, privileged, !sets_rules),
-        })))
-    }
-
-    /// Annotations for a plugin, instead of the init container's arguments.
-    fn plugin_annotations(&self) -> Map<String, Value> {
-        /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
-        const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-        /// The network that calls Istio's plugin.
-        const PLUGIN: &str = "default/istio-cni";
-        let shown = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
-        let mut found: Map<String, Value> = shown.map(|(name, value)| (name, value.into())).collect();
-        let cni = &self.input.values.cni;
-        if cni.enabled && cni.multus {
-            let own = self.annotation(NETWORKS).unwrap_or_default().to_owned();
-            found.insert(NETWORKS.to_owned(), multus::with(own, PLUGIN).into());
-        }
-        found
-    }
-
-    /// The security context of a proxy that is Envoy.
-    fn security_context_of_envoy(&self, privileged: bool, read_only: bool) -> Value {
-        let sidecar = self.input.sidecar;
-        let added =
-            [(sidecar.mode == Mode::Tproxy, "NET_ADMIN"), (sidecar.binds_low_ports, "NET_BIND_SERVICE")];
-        let added: Vec<&str> = added.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
-        self.security_context(sidecar.proxy_identity, &added, privileged, read_only)
-    }
-
-    /// A security context without capabilities but those that are `added`.
-    fn security_context(
-        &self,
-        Identity { user, group }: Identity,
-        added: &[&str],
-        privileged: bool,
-        read_only: bool,
-    ) -> Value {
-        let profile = &self.input.values.proxy.seccomp;
-        without_unset(json!({
-            "allowPrivilegeEscalation": privileged,
-            "privileged": privileged,
-            "capabilities": without_unset(json!({"add": (!added.is_empty()).then_some(added), "drop": ["ALL"]})),
-            "readOnlyRootFilesystem": read_only,
-            "runAsGroup": group,
-            "runAsNonRoot": user != 0,
-            "runAsUser": user,
-            "seccompProfile": (!is_empty(profile)).then_some(profile),
-        }))
-    }
-
-    fn resources(&self) -> Option<&'a Value> {
-        Some(&self.input.sidecar.resources).filter(|resources| !is_empty(resources))
-    }
-
-    /// The variables that ProxyConfig gives the proxy, in the order of their names.
-    fn proxy_metadata(&self) -> impl Iterator<Item = Value> + use<'a> {
-        self.input.sidecar.proxy_metadata.iter().map(|(name, value)| variable(name, value.as_str()))
-    }
-
-    /// Adds a label or an annotation, unless the pod has its own.
-    fn put_default(&self, entries: &mut Map<String, Value>, of: &str, key: &str, value: Option<&str>) {
-        let own = self.input.pod.get("metadata").and_then(|metadata| metadata.get(of)?.get(key));
-        if let Some(value) = value.filter(|_| own.is_none()) {
-            entries.insert(key.to_owned(), value.into());
-        }
-    }
-
-    fn label(&self, key: &str) -> Option<&'a str> {
-        self.metadata("labels", key).filter(|text| !text.is_empty())
-    }
-
-    fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.metadata("annotations", key).filter(|text| !text.is_empty())
-    }
-
-    fn metadata(&self, of: &str, key: &str) -> Option<&'a str> {
-        self.input.pod.get("metadata")?.get(of)?.get(key)?.as_str()
-    }
-
-    fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.input.pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
-    }
-
-    fn ports(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.containers().filter_map(|container| container.get("ports")?.as_array()).flatten()
-    }
-
-    /// The names of the containers that the template does not write.
-    fn app_containers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let proxy = self.template.container();
-        self.containers()
-            .filter_map(|container| container.get("name")?.as_str())
-            .filter(move |name| *name != proxy)
-    }
-
-    fn first_container(&self) -> Option<&'a str> {
-        self.app_containers().next()
-    }
-
-    /// The name of the pod's service, by its labels in the order in which Istio's telemetry asks for them, else by its workload.
-    fn canonical_name(&self) -> Option<&'a str> {
-        const LABELS: [&str; 3] = ["service.istio.io/canonical-name", "app.kubernetes.io/name", "app"];
-        let workload = self.input.admission.workload.as_ref();
-        let of_workload = || workload.map(|workload| label_value(&workload.name)).and_then(set);
-        LABELS.into_iter().find_map(|key| self.label(key)).or_else(of_workload)
-    }
-
-    /// What an annotation of the pod says, even if that is nothing; else the scalar at a place in the values.
-    fn annotation_or_value(&mut self, annotation: &str, path: &str) -> Option<String> {
-        let annotated = self.metadata("annotations", annotation).map(str::to_owned);
-        annotated.or_else(|| self.value(path))
-    }
-
-    /// The scalar at a place in the values, as text; `None` where it is not set.
-    fn value(&mut self, path: &str) -> Option<String> {
-        let root = &self.input.values.raw;
-        let text = match path.split('.').try_fold(root, |value, key| value.get(key))? {
-            Value::Null => return None,
-            Value::String(text) => text.clone(),
-            Value::Array(_) | Value::Object(_) => {
-                self.problem(&format!("values: {path}"), None, "is a list or a mapping; expected a string");
-                return None;
-            }
-            scalar => scalar.to_string(),
-        };
-        Some(text).filter(|text| !text.is_empty())
-    }
-
-    fn problem(&mut self, at: &str, item: Option<&str>, text: &str) {
-        let name = format!("template {}: {at}", self.template.name());
-        self.problems.push(match item {
-            Some(item) => InputProblem::with_item(&name, item, text),
-            None => InputProblem::of(&name, text),
-        });
-    }
-}
-
-/// Whether a switch of an annotation or a value is on.
-fn is_on(text: &str) -> bool {
-    !["false", "0"].contains(&text)
-}
-
-fn set(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        other => other.is_null(),
-    }
-}
-
-/// An object without those of its fields that are null: in a patch they would remove what the pod has.
-fn without_unset(mut object: Value) -> Value {
-    if let Value::Object(fields) = &mut object {
-        fields.retain(|_, value| !value.is_null());
-    }
-    object
-}
-
-fn variable(name: &str, value: impl Into<String>) -> Value {
-    json!({"name": name, "value": value.into()})
-}
-
-/// A variable that holds a field of the pod.
-fn pod_field(name: &str, path: &str) -> Value {
-    json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
-}
-
-/// A variable that holds a limit of its container.
-fn resource_limit(name: &str, resource: &str) -> Value {
-    json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": resource}}})
-}
-
-/// As much of a name as a label may hold.
-fn label_value(name: &str) -> &str {
-    const MAX_LENGTH: usize = 63;
-    let end = name.char_indices().nth(MAX_LENGTH).map_or(name.len(), |(end, _)| end);
-    name[..end].trim_end_matches(['-', '.', '_'])
 }

@@ -1,7 +1,6 @@
 //! What a template sees: Istio's names, filled from what is known of a pod, as the Go structures that templates are written for
-//! have them: with Go's names of fields, with the zeros of those that are not set, in Go's order, and with methods.
+//! have them: with Go's names of fields, with the zeros of those that are not set, and in Go's order.
 
-use super::functions::durations;
 use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
 use crate::template::TemplateContext;
@@ -338,52 +337,6 @@ fn is_left_out(key: &str, value: &Value) -> bool {
             unset.any(|(unset, names)| *value == unset.zero() && names.contains(&key))
         }
         Value::Object(_) | Value::Function(_) => false,
-    }
-}
-
-/// Whether a name is one of methods: getters and wrappers of protobuf's messages, and durations, which are texts here (`45s`).
-pub(super) fn is_method(name: &str) -> bool {
-    let getter = name.strip_prefix("Get");
-    getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
-        || ["String", "Value"].contains(&name)
-        || of_duration("0s", name).is_some()
-}
-
-/// A method's answer, or the field of that name: of a value, and the name.
-pub(super) fn member(args: &[Value]) -> Result<Value, FuncError> {
-    let [receiver, Value::String(name)] = args else { return Ok(Value::NoValue) };
-    match receiver {
-        Value::Map(fields) | Value::Object(fields) => {
-            let of_getter = || fields.get(name.strip_prefix("Get")?);
-            Ok(fields.get(name).or_else(of_getter).cloned().unwrap_or(Value::NoValue))
-        }
-        Value::NoValue | Value::Nil => Ok(of_duration("0s", name).unwrap_or(Value::NoValue)),
-        scalar if ["GetValue", "String", "Value"].contains(&name.as_str()) => Ok(scalar.clone()),
-        Value::String(text) => of_duration(text, name).ok_or_else(|| {
-            FuncError::Generic(format!("{name} is called on a string that is not a duration"))
-        }),
-        _ => Err(FuncError::Generic(format!("{name} is not a field or method of the value"))),
-    }
-}
-
-/// `Seconds` and `Nanos` are fields of protobuf's durations; those of Go follow `AsDuration`, or of the text
-/// that this answers.
-fn of_duration(text: &str, name: &str) -> Option<Value> {
-    const SECOND: i128 = 1_000_000_000;
-    let nanos = durations::read(text)?;
-    let part = |unit: i128| (nanos as f64 / unit as f64).into();
-    let count = |unit: i128| i64::try_from(nanos / unit).ok().map(Value::from);
-    match name.trim_start_matches("Get") {
-        "Seconds" => count(SECOND),
-        "Nanos" => i64::try_from(nanos % SECOND).ok().map(Value::from),
-        "AsDuration" | "AsDuration.String" => Some(durations::written(nanos).into()),
-        "AsDuration.Seconds" => Some(part(SECOND)),
-        "AsDuration.Minutes" | "Minutes" => Some(part(60 * SECOND)),
-        "AsDuration.Hours" | "Hours" => Some(part(3600 * SECOND)),
-        "AsDuration.Milliseconds" | "Milliseconds" => count(1_000_000),
-        "AsDuration.Microseconds" | "Microseconds" => count(1_000),
-        "AsDuration.Nanoseconds" | "Nanoseconds" => count(1),
-        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 //! - `text` rewrites what the engine lacks, such as calls of methods; then the engine parses the template.
 //! - `data` makes the values that a template sees, with the names that they have in Go.
 //! - The engine renders the template with `functions`; steps, sizes and depth have limits.
-//! - `output` reads the result as YAML, which has to be a mapping; no text of the pod may be read as structure.
+//! - The result is read as YAML, which has to be a mapping; no text of the pod may be read as structure (`standin`).
 //!
 //! Nothing of the machine is read: `env` answers from `pilot.env` of the values. No function has a clock or random numbers.
 //! A function that is not offered fails where it is called and not where the template is read, so that a branch which no pod
@@ -11,7 +11,6 @@
 
 mod data;
 mod functions;
-mod output;
 mod standin;
 mod text;
 
@@ -22,7 +21,7 @@ use super::TemplateContext;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
 use mesh::{InputProblem, Problems};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,7 +56,10 @@ impl Template {
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         let text = text::prepare(text, &functions::lacking);
         let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
-        let hidden = [(text::MEMBER, data::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
+        let hidden = [
+            (text::MEMBER, functions::durations::member as gtmpl_ng::Func),
+            (text::UNUSABLE, functions::unusable),
+        ];
         let offered = functions::all().chain(hidden);
         parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
         parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;
@@ -76,13 +78,13 @@ impl Template {
     ) -> Result<Value, Problems> {
         let plain = self.filled(context, &str::to_owned);
         warnings.extend(functions::remarks().iter().map(|remark| format!("{}: {remark}", self.name)));
-        let plain = plain.and_then(|text| output::patch(&self.name, &text, warnings));
+        let plain = plain.and_then(|text| patch(&self.name, &text, warnings));
         if standin::suspicious(context).is_empty() {
             return plain;
         }
         // Both patches are the same unless a text of the pod was read as structure in the first (`standin`).
-        match (plain, self.patch(context, &standin::cover)) {
-            (Ok(patch), Ok(intended)) => match output::difference(&patch, &intended) {
+        match (plain, self.covered(context, &standin::cover)) {
+            (Ok(patch), Ok(intended)) => match difference(&patch, &intended) {
                 None => Ok(patch),
                 Some(path) => Err(self.refused(context, Some(&intended), &path)),
             },
@@ -94,9 +96,13 @@ impl Template {
     }
 
     /// The patch of a rendering in which `text` puts stand-ins into the pod's texts; the patch has none.
-    fn patch(&self, context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Result<Value, Problems> {
+    fn covered(
+        &self,
+        context: &TemplateContext<'_>,
+        text: &dyn Fn(&str) -> String,
+    ) -> Result<Value, Problems> {
         let filled = self.filled(context, text)?;
-        output::patch(&self.name, &filled, &mut Vec::new()).map(output::uncovered)
+        patch(&self.name, &filled, &mut Vec::new()).map(uncovered)
     }
 
     fn filled(
@@ -122,11 +128,11 @@ impl Template {
         let mut problems = Vec::new();
         for (who, text) in standin::suspicious(context) {
             let is_plain = |other: &str| (other == text) == intended.is_some();
-            let alone = self.patch(context, &|other| {
+            let alone = self.covered(context, &|other| {
                 if is_plain(other) { other.to_owned() } else { standin::cover(other) }
             });
             let is_harmless = match intended {
-                Some(intended) => alone.is_ok_and(|patch| output::difference(&patch, intended).is_none()),
+                Some(intended) => alone.is_ok_and(|patch| difference(&patch, intended).is_none()),
                 None => alone.is_ok(),
             };
             if !is_harmless {
@@ -176,9 +182,79 @@ fn shortened(message: &str) -> String {
     short
 }
 
+/// What Go prints where there is nothing.
+const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
+
+/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as
+/// for Istio: its templates write a volume's `name` and then what the pod's annotation says of the volume, `name` included.
+/// `warnings` gets those keys.
+fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
+    let lacking: Vec<InputProblem> = text
+        .lines()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
+            let number = index + 1;
+            let what = "the template prints a value there that is not set; give it one, or a default";
+            Some(InputProblem::with_item(
+                name,
+                line.trim(),
+                format!("holds {nothing}, in line {number} of what it makes: {what}"),
+            ))
+        })
+        .collect();
+    Problems::check(lacking)?;
+    let (documents, remarks) = mesh::pod::values_of_later_keys(name, text)?;
+    warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
+    match documents.into_iter().next() {
+        Some(patch @ Value::Object(_)) => Ok(patch),
+        // A template may have nothing to say about a pod.
+        Some(Value::Null) | None => Ok(Value::Object(Map::new())),
+        Some(_) => Err(Problems(vec![InputProblem::of(
+            name,
+            "makes YAML that is not a mapping; expected metadata and spec of a pod",
+        )])),
+    }
+}
+
+/// Data without stand-ins.
+fn uncovered(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(standin::uncover(&text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(uncovered).collect()),
+        Value::Object(fields) => Value::Object(
+            fields.into_iter().map(|(key, value)| (standin::uncover(&key), uncovered(value))).collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Where two trees differ first, as a path.
+fn difference(one: &Value, other: &Value) -> Option<String> {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let only = |a: &Map<String, Value>, b: &Map<String, Value>| {
+                a.keys().find(|key| !b.contains_key(*key)).cloned()
+            };
+            if let Some(key) = only(one, other).or_else(|| only(other, one)) {
+                return Some(format!(".{key}"));
+            }
+            one.iter().find_map(|(key, value)| Some(format!(".{key}{}", difference(value, other.get(key)?)?)))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            let inner = one.iter().zip(other).enumerate().find_map(|(index, (one, other))| {
+                difference(one, other).map(|path| format!("[{index}]{path}"))
+            });
+            inner.or_else(|| (one.len() != other.len()).then(|| format!("[{}]", one.len().min(other.len()))))
+        }
+        _ => (one != other).then(String::new),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_the_engine_says_is_shortened_before_a_value_of_it() {
@@ -202,5 +278,35 @@ mod tests {
     fn a_template_is_shown_by_its_name() {
         let template = Template::read("config: templates.a", "{{ 1 }}").expect("a template");
         assert_eq!(format!("{template:?}"), "Template { name: \"config: templates.a\", .. }");
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let rows = [
+            (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some(".a[1].b")),
+            (json!({"a": 1}), json!({"a": 1, "b": null}), Some(".b")),
+            (json!([1]), json!([1, 2]), Some("[1]")),
+            (json!({"a": {}}), json!({"a": []}), Some(".a")),
+            (json!({"a": [null]}), json!({"a": [null]}), None),
+        ];
+        for (one, other, expected) in rows {
+            assert_eq!(difference(&one, &other).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn a_patch_is_whole_and_a_mapping() {
+        let patch = |text: &str| patch("t", text, &mut Vec::new());
+        assert_eq!(patch("a: 1\n---\nb: 2\n"), Ok(json!({"a": 1})));
+        assert_eq!(patch(" \n# nothing\n"), Ok(json!({})));
+        let shown = patch("a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
+        assert!(
+            shown.contains("\"- b: <no value>\" holds <no value>, in line 2") && shown.contains("line 3"),
+            "{shown}"
+        );
+        for (text, expected) in [("- a\n", "not a mapping"), ("a: [\n", "is not YAML")] {
+            let shown = patch(text).expect_err("no patch").to_string();
+            assert!(shown.contains(expected), "{shown}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Lines stay as they are, so that problems name the right one; but a raw text that holds a backslash becomes one line.
 
-use super::data::is_method;
+use super::functions::durations::is_method;
 use std::iter;
 
 /// The function for a method: of a value, and the method's name.

@@ -1,7 +1,7 @@
 //! Functions that write values as JSON, YAML, base 32 and base 64, and read them, and checksums, by which pods are created again when
 //! a configuration changes; nothing secret depends on these.
 
-use super::collections::union;
+use super::values::union;
 use super::{ANY, FunctionResult, functions, text};
 use crate::template::go::data::{self, fields_in_order, json_fields};
 use crate::template::go::standin;

@@ -1,8 +1,8 @@
 //! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module `text`
 //! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
 
-use super::choices::go;
 use super::texts::texts;
+use super::values::{go, union};
 use super::{
     ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text, whole,
 };
@@ -189,13 +189,4 @@ fn merge(target: &mut Fields, from: Fields, overwrites: bool) {
             }
         }
     }
-}
-
-/// The fields of all, the last one's where several have a key.
-pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
-    let mut all = Fields::new();
-    for arg in args {
-        all.extend(fields(arg)?);
-    }
-    Ok(all)
 }

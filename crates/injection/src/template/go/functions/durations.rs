@@ -1,7 +1,7 @@
-//! Spans of time, which need no clock.
+//! Spans of time, which need no clock, and the methods that values have in Go, most of them of spans of time.
 
 use super::{functions, text};
-use gtmpl_ng::Value;
+use gtmpl_ng::{FuncError, Value};
 
 functions! {
     "duration" reads 1..=1, |args| {
@@ -24,7 +24,7 @@ const UNITS: [(&str, i128); 8] = [
 ];
 
 /// The nanoseconds of a duration as Go writes it, or protobuf's JSON (`1h30m`, `45s`, `0.5s`).
-pub(in super::super) fn read(text: &str) -> Option<i128> {
+pub(super) fn read(text: &str) -> Option<i128> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
@@ -57,7 +57,7 @@ pub(in super::super) fn read(text: &str) -> Option<i128> {
     Some(sign * nanos).filter(|nanos| i64::try_from(*nanos).is_ok())
 }
 
-pub(in super::super) fn written(nanos: i128) -> String {
+pub(super) fn written(nanos: i128) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();
     if nanos == 0 {
@@ -109,6 +109,52 @@ fn rounded(value: &Value) -> String {
     let nanos = nanos.unsigned_abs();
     let fits = LARGE.into_iter().find(|(_, unit)| nanos > *unit);
     fits.map_or_else(|| "0s".to_owned(), |(name, unit)| format!("{}{name}", nanos / unit))
+}
+
+/// Whether a name is one of methods: getters and wrappers of protobuf's messages, and durations, which are texts here (`45s`).
+pub(in crate::template::go) fn is_method(name: &str) -> bool {
+    let getter = name.strip_prefix("Get");
+    getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
+        || ["String", "Value"].contains(&name)
+        || of_duration("0s", name).is_some()
+}
+
+/// A method's answer, or the field of that name: of a value, and the name.
+pub(in crate::template::go) fn member(args: &[Value]) -> Result<Value, FuncError> {
+    let [receiver, Value::String(name)] = args else { return Ok(Value::NoValue) };
+    match receiver {
+        Value::Map(fields) | Value::Object(fields) => {
+            let of_getter = || fields.get(name.strip_prefix("Get")?);
+            Ok(fields.get(name).or_else(of_getter).cloned().unwrap_or(Value::NoValue))
+        }
+        Value::NoValue | Value::Nil => Ok(of_duration("0s", name).unwrap_or(Value::NoValue)),
+        scalar if ["GetValue", "String", "Value"].contains(&name.as_str()) => Ok(scalar.clone()),
+        Value::String(text) => of_duration(text, name).ok_or_else(|| {
+            FuncError::Generic(format!("{name} is called on a string that is not a duration"))
+        }),
+        _ => Err(FuncError::Generic(format!("{name} is not a field or method of the value"))),
+    }
+}
+
+/// `Seconds` and `Nanos` are fields of protobuf's durations; those of Go follow `AsDuration`, or of the text
+/// that this answers.
+fn of_duration(text: &str, name: &str) -> Option<Value> {
+    const SECOND: i128 = 1_000_000_000;
+    let nanos = read(text)?;
+    let part = |unit: i128| (nanos as f64 / unit as f64).into();
+    let count = |unit: i128| i64::try_from(nanos / unit).ok().map(Value::from);
+    match name.trim_start_matches("Get") {
+        "Seconds" => count(SECOND),
+        "Nanos" => i64::try_from(nanos % SECOND).ok().map(Value::from),
+        "AsDuration" | "AsDuration.String" => Some(written(nanos).into()),
+        "AsDuration.Seconds" => Some(part(SECOND)),
+        "AsDuration.Minutes" | "Minutes" => Some(part(60 * SECOND)),
+        "AsDuration.Hours" | "Hours" => Some(part(3600 * SECOND)),
+        "AsDuration.Milliseconds" | "Milliseconds" => count(1_000_000),
+        "AsDuration.Microseconds" | "Microseconds" => count(1_000),
+        "AsDuration.Nanoseconds" | "Nanoseconds" => count(1),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

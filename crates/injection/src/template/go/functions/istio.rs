@@ -12,6 +12,7 @@ use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
 
 functions! {
+    of Istio;
     "annotation" passes 3..=3, annotation;
     "env" passes 2..=2, |args| Ok(env(&text(&args[0]), &args[1]));
     "directory" reads 1..=1, |args| Ok(directory(&text(&args[0])).into());
