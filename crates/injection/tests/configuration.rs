@@ -8,7 +8,7 @@ use mesh::Setting;
 use serde_json::json;
 
 fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, String> {
-    let text = |name, text| Some(ConfigurationText { name, text });
+    let text = |name, text| Some(ConfigurationText::new(name, text));
     let texts =
         Texts { config: text("config", config), values: text("values", values), mesh: text("mesh", mesh) };
     Configuration::read(&texts).map_err(|problems| problems.to_string())
@@ -92,7 +92,7 @@ defaultConfig:
 
 #[test]
 fn a_text_that_cannot_be_read_was_warned_of_as_an_empty_one() {
-    let text = ConfigurationText { name: "config", text: "policy: [" };
+    let text = ConfigurationText::new("config", "policy: [");
     let texts = Texts { config: Some(text), ..Texts::default() };
     let (configuration, problems) = Configuration::read_in_part(&texts);
     assert_eq!((problems.len(), configuration.warnings), (1, Vec::new()));

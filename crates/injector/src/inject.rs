@@ -92,12 +92,8 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     let (configuration, mut problems) = configuration(&flags.sources, flags.revision.as_deref());
     configuration.warnings.iter().for_each(warn);
     let is_configured = problems.is_empty();
-    let (read, unread) = flags.input.files();
+    let (read, mut namespaces, unread) = flags.input.read();
     problems.extend(unread);
-    let mut namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {
-        problems.extend(found);
-        injection::Namespaces::default()
-    });
     // Problems of a text are reported below.
     let documents = read.iter().filter_map(|file| mesh::pod::values(&file.name, &file.text).ok());
     documents.flatten().for_each(|document| namespaces.describe(&document));

@@ -34,8 +34,8 @@ pub(crate) struct InputFile {
 }
 
 impl Input {
-    /// The manifests that can be read, and what is wrong with the others.
-    pub(crate) fn files(&self) -> (Vec<InputFile>, Vec<InputProblem>) {
+    /// The manifests that can be read, what flags say of namespaces, and what is wrong with the rest.
+    pub(crate) fn read(&self) -> (Vec<InputFile>, Namespaces, Vec<InputProblem>) {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for name in &self.filenames {
             match read(name) {
@@ -46,7 +46,11 @@ impl Input {
                 Err(error) => problems.push(InputProblem::with_item("--filename", name, read_error(&error))),
             }
         }
-        (files, problems)
+        let namespaces = self.namespaces().unwrap_or_else(|Problems(found)| {
+            problems.extend(found);
+            Namespaces::default()
+        });
+        (files, namespaces, problems)
     }
 
     /// Whether a file of this name is standard input.
@@ -54,8 +58,7 @@ impl Input {
         name == STANDARD_INPUT && !self.filenames.iter().any(|given| given == name)
     }
 
-    /// What flags say of namespaces.
-    pub(crate) fn namespaces(&self) -> Result<Namespaces, Problems> {
+    fn namespaces(&self) -> Result<Namespaces, Problems> {
         let labels = self.namespace_labels.as_deref().map(labels).transpose()?;
         let annotations = self.namespace_annotations.iter().cloned().collect();
         Ok(Namespaces::new(&self.namespace, labels, annotations))

@@ -6,9 +6,8 @@ use clap::{Args, ValueEnum};
 use command_line::columns;
 use command_line::program::BAD_INPUT;
 use diagnose::lint::Code;
-use injection::Namespaces;
 use injection::cluster_lint::{ClusterLintReport, ClusterObject, ClusterQuestion, lint_cluster, sarif, text};
-use mesh::{InputProblem, Problems};
+use mesh::Problems;
 use std::{error::Error, process::ExitCode};
 
 /// The exit code if a finding is denied.
@@ -70,12 +69,7 @@ pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn findings(flags: &LintFlags) -> Result<ClusterLintReport, Problems> {
-    let (files, unread) = flags.input.files();
-    let mut problems: Vec<InputProblem> = unread;
-    let namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {
-        problems.extend(found);
-        Namespaces::default()
-    });
+    let (files, namespaces, mut problems) = flags.input.read();
     let mut objects = Vec::new();
     for file in &files {
         match ClusterObject::in_file(&file.name, &file.text) {

@@ -40,19 +40,6 @@ const VALUES: ConfigurationPart =
     ConfigurationPart { flag: "--values", key: "values", map: "istio-sidecar-injector" };
 const MESH: ConfigurationPart = ConfigurationPart { flag: "--mesh-config", key: "mesh", map: "istio" };
 
-/// A text, and what names it in problems.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct NamedText {
-    name: String,
-    text: String,
-}
-
-impl NamedText {
-    fn as_text(&self) -> ConfigurationText<'_> {
-        ConfigurationText { name: &self.name, text: &self.text }
-    }
-}
-
 /// Reads the configuration, with every file that can't be read and every problem in those that can. Where there is one,
 /// the configuration is good for finding problems elsewhere and for nothing else. A revision takes the place of that of
 /// the values.
@@ -101,7 +88,7 @@ fn read(
     };
     let config = config.map(|file| file.text(&CONFIG)).transpose();
     let mesh = mesh.map(|file| file.text(&MESH)).transpose();
-    let mut take = |text: Result<Option<NamedText>, InputProblem>| {
+    let mut take = |text: Result<Option<ConfigurationText>, InputProblem>| {
         text.map_err(|problem| problems.push(problem)).ok().flatten()
     };
     let of_cluster = |part: &ConfigurationPart| cluster.and_then(|cluster| cluster.beside(part));
@@ -112,12 +99,7 @@ fn read(
         Some(revision) => with_revision(values, revision, &mut problems),
         None => values,
     };
-    let texts = Texts {
-        config: config.as_ref().map(NamedText::as_text),
-        values: values.as_ref().map(NamedText::as_text),
-        mesh: mesh.as_ref().map(NamedText::as_text),
-    };
-    let (configuration, found) = Configuration::read_in_part(&texts);
+    let (configuration, found) = Configuration::read_in_part(&Texts { config, values, mesh });
     problems.extend(found);
     (configuration, problems)
 }
@@ -194,19 +176,14 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
     };
     let (config, values, mesh) = (take(&CONFIG, true), take(&VALUES, false), take(&MESH, true));
     Problems::check(problems)?;
-    let texts = Texts {
-        config: config.as_ref().map(NamedText::as_text),
-        values: values.as_ref().map(NamedText::as_text),
-        mesh: mesh.as_ref().map(NamedText::as_text),
-    };
-    Configuration::read(&texts)
+    Configuration::read(&Texts { config, values, mesh })
 }
 
 impl SourceFile {
     /// The text of a part: that of a ConfigMap, or the file itself.
-    fn text(self, part: &ConfigurationPart) -> Result<NamedText, InputProblem> {
+    fn text(self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
         match self.maps.maps.is_empty() {
-            true => Ok(NamedText { name: self.maps.name, text: self.text }),
+            true => Ok(ConfigurationText { name: self.maps.name, text: self.text }),
             false => self.maps.text(part),
         }
     }
@@ -214,7 +191,7 @@ impl SourceFile {
 
 impl Maps {
     /// The text of a part.
-    fn text(&self, part: &ConfigurationPart) -> Result<NamedText, InputProblem> {
+    fn text(&self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
         let name = &self.name;
         let found = self.found(part);
         match &found[..] {
@@ -236,17 +213,20 @@ impl Maps {
     }
 
     /// The text of a part, if exactly one ConfigMap has it.
-    fn beside(&self, part: &ConfigurationPart) -> Option<NamedText> {
+    fn beside(&self, part: &ConfigurationPart) -> Option<ConfigurationText> {
         match &self.found(part)[..] {
             [one] => Some(one.clone()),
             _ => None,
         }
     }
 
-    fn found(&self, part: &ConfigurationPart) -> Vec<NamedText> {
+    fn found(&self, part: &ConfigurationPart) -> Vec<ConfigurationText> {
         let of = |(map, data): &(String, Value)| {
             let text = data.get(part.key)?.as_str()?.to_owned();
-            Some(NamedText { name: format!("{}: ConfigMap {map}: data.{}", self.name, part.key), text })
+            Some(ConfigurationText {
+                name: format!("{}: ConfigMap {map}: data.{}", self.name, part.key),
+                text,
+            })
         };
         self.maps.iter().filter_map(of).collect()
     }
@@ -254,12 +234,12 @@ impl Maps {
 
 /// Values whose revision is another one.
 fn with_revision(
-    values: Option<NamedText>,
+    values: Option<ConfigurationText>,
     revision: &str,
     problems: &mut Vec<InputProblem>,
-) -> Option<NamedText> {
-    let NamedText { name, text } =
-        values.unwrap_or_else(|| NamedText { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
+) -> Option<ConfigurationText> {
+    let ConfigurationText { name, text } =
+        values.unwrap_or_else(|| ConfigurationText { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
     match mesh::pod::values(&name, &text) {
         Ok(mut documents) => {
             documents.retain(|document| !document.is_null());
@@ -278,5 +258,5 @@ fn with_revision(
             None
         }
     }
-    .map(|text| NamedText { name, text })
+    .map(|text| ConfigurationText { name, text })
 }

@@ -123,7 +123,7 @@ fn read_rules(
         return Configuration::default().rules;
     };
     let name = format!("ConfigMap {}/{name}: data.config", identity.namespace);
-    let texts = Texts { config: Some(ConfigurationText { name: &name, text }), ..Texts::default() };
+    let texts = Texts { config: Some(ConfigurationText::new(&name, text)), ..Texts::default() };
     match Configuration::read(&texts) {
         Ok(configuration) => configuration.rules,
         Err(Problems(problems)) => {

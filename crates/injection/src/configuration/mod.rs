@@ -18,21 +18,27 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A text and the name by which problems name it: a file, or a key of a ConfigMap.
-#[derive(Clone, Copy, Debug)]
-pub struct ConfigurationText<'a> {
-    pub name: &'a str,
-    pub text: &'a str,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigurationText {
+    pub name: String,
+    pub text: String,
+}
+
+impl ConfigurationText {
+    pub fn new(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned() }
+    }
 }
 
 /// The texts of a configuration. An absent one means Istio's defaults.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Texts<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
-    pub config: Option<ConfigurationText<'a>>,
+    pub config: Option<ConfigurationText>,
     /// `values` of the same: what the templates are filled with.
-    pub values: Option<ConfigurationText<'a>>,
+    pub values: Option<ConfigurationText>,
     /// `mesh` of the ConfigMap `istio`: MeshConfig.
-    pub mesh: Option<ConfigurationText<'a>>,
+    pub mesh: Option<ConfigurationText>,
 }
 
 /// A configuration; nothing in it can be wrong.
@@ -80,28 +86,28 @@ impl Configuration {
     ///
     /// # Errors
     /// Every problem in all three.
-    pub fn read(texts: &Texts<'_>) -> Result<Self, Problems> {
+    pub fn read(texts: &Texts) -> Result<Self, Problems> {
         let (configuration, problems) = Self::read_in_part(texts);
         Problems::check(problems).map(|()| configuration)
     }
 
     /// Reads what can be read, and reports every problem in all three. Where there is one, the rest is good for
     /// finding problems elsewhere and for nothing else.
-    pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<InputProblem>) {
+    pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
-        let mut tree = |text: Option<ConfigurationText<'_>>| -> Option<Value> {
-            of(text?).map_err(|Problems(found)| problems.extend(found)).ok()
+        let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {
+            of(text.as_ref()?).map_err(|Problems(found)| problems.extend(found)).ok()
         };
-        let (config, values, mesh) = (tree(texts.config), tree(texts.values), tree(texts.mesh));
+        let (config, values, mesh) = (tree(&texts.config), tree(&texts.values), tree(&texts.mesh));
         let mut read = Self::default();
         // Of a text that can't be read, nothing but that is reported.
-        if let (Some(text), Some(config)) = (texts.config, &config) {
-            problems.extend(read.take_config(text.name, config));
+        if let (Some(text), Some(config)) = (&texts.config, &config) {
+            problems.extend(read.take_config(&text.name, config));
         }
         let empty = Value::Object(serde_json::Map::new());
         let [values, mesh] = [&values, &mesh].map(|tree| tree.as_ref().unwrap_or(&empty));
-        let [values_name, mesh_name] = [(texts.values, "values"), (texts.mesh, "mesh")]
-            .map(|(text, default)| text.map_or(default, |text| text.name));
+        let [values_name, mesh_name] = [(&texts.values, "values"), (&texts.mesh, "mesh")]
+            .map(|(text, default)| text.as_ref().map_or(default, |text| text.name.as_str()));
         read.warnings.extend(of_values(values_name, values));
         read.warnings.extend(of_mesh(mesh_name, mesh));
         let (values, of_values) = IstioValues::read(values_name, values);
@@ -119,14 +125,14 @@ impl Configuration {
 }
 
 /// The mapping that a text holds.
-fn of(text: ConfigurationText<'_>) -> Result<Value, Problems> {
-    let document = reader::mapping(text.name, text.text)?;
+fn of(text: &ConfigurationText) -> Result<Value, Problems> {
+    let document = reader::mapping(&text.name, &text.text)?;
     match (document["apiVersion"].as_str(), document["kind"].as_str()) {
         (Some(_), Some(kind)) => {
             let problem = format!(
                 "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
             );
-            Err(Problems(vec![InputProblem::of(text.name, problem)]))
+            Err(Problems(vec![InputProblem::of(&text.name, problem)]))
         }
         _ => Ok(document),
     }

@@ -34,10 +34,9 @@ pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Opti
     ranked(all).first().copied()
 }
 
-/// The conditions of one that does not act.
-pub fn idle(acting: &VirtualEnvironment) -> Vec<EnvironmentCondition> {
-    let message =
-        format!("VirtualEnvironment {} is older; a namespace has one. Delete one of the two", acting.name);
+/// The conditions of one that does not act; `acting` is the name of the one that does.
+pub fn idle(acting: &str) -> Vec<EnvironmentCondition> {
+    let message = format!("VirtualEnvironment {acting} is older; a namespace has one. Delete one of the two");
     vec![EnvironmentCondition { kind: ACTING, holds: false, reason: "NotOldest", message }]
 }
 

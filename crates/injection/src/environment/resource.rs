@@ -251,20 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_or_splitter_can_be_is_refused() {
-        for name in ["URI", "scheme", "Method", "authority"] {
-            let text = read(&json!({"envHeader": {"name": name}})).expect_err(name);
-            let expected =
-                "is not compared as a header by Istio, so every request would match; use another name";
-            assert!(text.contains(&format!("spec.envHeader.name: {name:?} {expected}")), "{text}");
-        }
-        for splitter in ["", "..", "-_"] {
-            let text = read(&json!({"envLabel": {"splitter": splitter}})).expect_err(splitter);
-            assert!(text.contains("is not one character"), "{text}");
-        }
+    fn a_splitter_is_any_one_character() {
         assert_eq!(read(&json!({"envLabel": {"splitter": "é"}})).map(|spec| spec.splitter), Ok('é'));
-        let alias = read(&json!({"envHeader": {"aliases": [{"name": 5}]}})).expect_err("a number");
-        assert!(alias.starts_with("1 problem in"), "{alias}");
     }
 
     #[test]
@@ -282,42 +270,5 @@ mod tests {
             Some("abase\\.redbbase\\.red".to_owned())
         );
         assert_eq!(of(json!({"name": "X-Other"})), None);
-        assert!(
-            alias(json!({"name": "C", "pattern": "a"}))
-                .is_err_and(|text| text.contains("lacks the placeholder"))
-        );
-        let unbalanced = alias(json!({"name": "C", "pattern": "((@)"})).expect_err("unbalanced");
-        assert!(
-            unbalanced
-                .contains("aliases[0].pattern: \"((@)\" is not a regular expression of RE2: unclosed group"),
-            "{unbalanced}"
-        );
-        assert!(
-            alias(json!({"pattern": "(@)"})).is_err_and(|text| text.contains("aliases[0].name: is missing"))
-        );
-    }
-
-    #[test]
-    fn every_problem_is_reported_at_once() {
-        let text = read(&json!({
-            "envHeader": {"name": "a\nb", "autoInject": "yes", "aliases": [{"name": "URI"}, 5], "nme": 1},
-            "envLabel": {"name": "a b", "splitter": "..", "defaultSubset": "-"},
-            "more": 1,
-        }));
-        let text = text.expect_err("invalid");
-        for part in [
-            "spec.envHeader.name: \"a\\nb\" is not the name of a header",
-            "spec.envHeader.autoInject: ",
-            "spec.envHeader.nme: ",
-            "aliases[0].name: \"URI\" is not compared as a header",
-            "aliases[1]: ",
-            "spec.envLabel.name: \"a b\" is not a label",
-            "spec.envLabel.splitter: \"..\" is not one character",
-            "spec.envLabel.defaultSubset: \"-\" is not a value of a label",
-            "spec.more: ",
-        ] {
-            assert!(text.contains(part), "no {part} in\n{text}");
-        }
-        assert!(text.starts_with("10 problems"), "{text}");
     }
 }

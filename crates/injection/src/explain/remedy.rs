@@ -171,35 +171,6 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_has_its_remedies() {
-        let yes = "give the pod the label sidecar.istio.io/inject: \"true\"";
-        for (reason, expected) in [
-            (
-                DecisionReason::HostNetwork,
-                vec!["take hostNetwork from the pod: what is captured there would be the node's traffic"],
-            ),
-            (DecisionReason::OtherSystem, vec!["run the pod on Linux: rules are set in its netfilter"]),
-            (DecisionReason::SystemNamespace, vec!["put the pod into a separate namespace"]),
-            (DecisionReason::NoPolicy, vec!["set policy in the injector's config to enabled or disabled"]),
-            (
-                DecisionReason::Label,
-                vec!["take the label sidecar.istio.io/inject from the pod, or set it to \"true\""],
-            ),
-            (
-                DecisionReason::Annotation,
-                vec!["take the annotation sidecar.istio.io/inject from the pod", yes],
-            ),
-            (DecisionReason::NeverSelected, vec![yes]),
-            (DecisionReason::AlwaysSelected, vec![yes]),
-            (DecisionReason::ByPolicy, vec![yes, "set policy in the injector's config to enabled"]),
-        ] {
-            let decision = |inject| Decision { inject, reason, unclear: None };
-            assert_eq!(of_decision(&decision(false)), expected);
-            assert_eq!(of_decision(&decision(true)), [""; 0], "{reason:?}");
-        }
-    }
-
-    #[test]
     fn webhooks_that_miss_the_least_come_first_and_each_line_once() {
         let namespace = |revision: &str| Namespace {
             name: "shop".to_owned(),

@@ -129,55 +129,36 @@ mod tests {
         let named = |standard, pod: &Value| -> Vec<String> {
             refused(standard, pod, &["a"]).iter().map(ToString::to_string).collect()
         };
+        let root = "it may run as root (runAsNonRoot, runAsUser)";
         for (pointer, value, baseline, restricted) in [
-            ("/name", json!("a"), None, None),
-            ("/name", json!("b"), None, None),
-            ("/securityContext/capabilities/add", json!(["CHOWN"]), None, Some("it adds CHOWN")),
-            (
-                "/securityContext/capabilities/add",
-                json!(["NET_ADMIN", "NET_RAW"]),
-                Some("it adds NET_ADMIN, NET_RAW"),
-                Some("it adds NET_ADMIN, NET_RAW"),
-            ),
-            ("/securityContext/privileged", json!(true), Some("it is privileged"), Some("it is privileged")),
-            (
-                "/securityContext/capabilities/drop",
-                json!(["KILL"]),
-                None,
-                Some("it does not drop ALL capabilities"),
-            ),
+            ("/name", json!("a"), "", ""),
+            ("/name", json!("b"), "", ""),
+            ("/securityContext/capabilities/add", json!(["CHOWN"]), "", "it adds CHOWN"),
+            ("/securityContext/capabilities/add", json!(["NET_RAW"]), "it adds NET_RAW", "it adds NET_RAW"),
+            ("/securityContext/privileged", json!(true), "it is privileged", "it is privileged"),
+            ("/securityContext/capabilities/drop", json!(["A"]), "", "it does not drop ALL capabilities"),
             (
                 "/securityContext/allowPrivilegeEscalation",
                 json!(null),
-                None,
-                Some("it does not set allowPrivilegeEscalation to false"),
+                "",
+                "it does not set allowPrivilegeEscalation to false",
             ),
-            (
-                "/securityContext/runAsNonRoot",
-                json!(false),
-                None,
-                Some("it may run as root (runAsNonRoot, runAsUser)"),
-            ),
-            (
-                "/securityContext/runAsUser",
-                json!(0),
-                None,
-                Some("it may run as root (runAsNonRoot, runAsUser)"),
-            ),
-            ("/securityContext/runAsUser", json!(1), None, None),
+            ("/securityContext/runAsNonRoot", json!(false), "", root),
+            ("/securityContext/runAsUser", json!(0), "", root),
+            ("/securityContext/runAsUser", json!(1), "", ""),
             (
                 "/securityContext/seccompProfile/type",
                 json!("Unconfined"),
-                Some("its seccompProfile is Unconfined"),
-                Some("its seccompProfile is Unconfined"),
+                "its seccompProfile is Unconfined",
+                "its seccompProfile is Unconfined",
             ),
             (
                 "/securityContext/seccompProfile/type",
                 json!(null),
-                None,
-                Some("neither it nor the pod has a seccompProfile"),
+                "",
+                "neither it nor the pod has a seccompProfile",
             ),
-            ("/securityContext/seccompProfile/type", json!("Localhost"), None, None),
+            ("/securityContext/seccompProfile/type", json!("Localhost"), "", ""),
         ] {
             let mut container = sound.clone();
             let (within, field) = pointer.rsplit_once('/').expect("a pointer");
@@ -185,8 +166,8 @@ mod tests {
             object[field] = value.clone();
             for place in ["containers", "initContainers"] {
                 let pod = json!({"spec": {place: [container]}});
-                let expected = |fault: Option<&str>| -> Vec<String> {
-                    fault.map(|fault| format!("{place} a: {fault}")).into_iter().collect()
+                let expected = |fault: &str| -> Vec<String> {
+                    (!fault.is_empty()).then(|| format!("{place} a: {fault}")).into_iter().collect()
                 };
                 assert_eq!(named(Standard::Baseline, &pod), expected(baseline), "{pointer} {value}");
                 assert_eq!(named(Standard::Restricted, &pod), expected(restricted), "{pointer} {value}");

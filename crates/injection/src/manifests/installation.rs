@@ -4,6 +4,7 @@ use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::{inventory::AllowedHost, tag};
 use crate::syntax::is_domain;
 use mesh::{InputProblem, Problems};
+use serde_json::{Value, json};
 use std::ops::Deref;
 
 /// The options, by the names of the flags.
@@ -232,6 +233,32 @@ fn fault(image: &str, of_pods: bool) -> Option<&'static str> {
         Some((_, "latest")) => Some("has the tag latest, which names another image tomorrow"),
         Some(_) => None,
     }
+}
+
+/// A program of an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Component {
+    Webhook,
+    Operator,
+}
+
+/// The labels that select a program's pods.
+pub(super) fn selecting(target: &Installation, component: Component) -> Value {
+    let component = match component {
+        Component::Webhook => "webhook",
+        Component::Operator => "operator",
+    };
+    json!({ "app.kubernetes.io/name": "sidecar-injector", "app.kubernetes.io/instance": target.name(),
+        "app.kubernetes.io/component": component })
+}
+
+/// Metadata of an object in the namespace of the installation.
+pub(super) fn metadata(target: &Installation, name: &str, component: Component) -> Value {
+    json!({ "name": name, "namespace": target.namespace, "labels": selecting(target, component) })
+}
+
+pub(super) fn of_cluster(target: &Installation, name: &str, component: Component) -> Value {
+    json!({ "name": name, "labels": selecting(target, component) })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod webhooks;
 pub use installation::{InstallOptions, Installation, MAX_REVISION, NAMESPACE, label};
 pub use webhooks::ENVIRONMENT_TAG;
 
+use installation::{Component, metadata, of_cluster, selecting};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -45,32 +46,6 @@ pub fn kustomization(files: &[ManifestFile]) -> Value {
 
 fn namespace(target: &Installation) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": target.namespace } })
-}
-
-/// A program of an installation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Component {
-    Webhook,
-    Operator,
-}
-
-/// The labels that select a program's pods.
-fn selecting(target: &Installation, component: Component) -> Value {
-    let component = match component {
-        Component::Webhook => "webhook",
-        Component::Operator => "operator",
-    };
-    json!({ "app.kubernetes.io/name": "sidecar-injector", "app.kubernetes.io/instance": target.name(),
-        "app.kubernetes.io/component": component })
-}
-
-/// Metadata of an object in the namespace of the installation.
-fn metadata(target: &Installation, name: &str, component: Component) -> Value {
-    json!({ "name": name, "namespace": target.namespace, "labels": selecting(target, component) })
-}
-
-fn of_cluster(target: &Installation, name: &str, component: Component) -> Value {
-    json!({ "name": name, "labels": selecting(target, component) })
 }
 
 /// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles,

@@ -215,7 +215,7 @@ mod tests {
         let map = configuration(&target);
         let text = |name: &'static str| {
             let text = map["data"][name].as_str().expect("a text");
-            Some(ConfigurationText { name, text })
+            Some(ConfigurationText::new(name, text))
         };
         let texts = Texts { config: text("config"), values: text("values"), mesh: text("mesh") };
         let read = Configuration::read(&texts).expect("it is understood");

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! text ── mesh::pod::holders ── data, and where its pods are ── pipeline::inject ── new data
-//!   └──── edit::split ────── text of one document ────────── edit ────────────── new text
+//!   └──── edit::split ─────────── text of one document ────────── edit ────────────── new text
 //! ```
 
 mod diff;

@@ -364,7 +364,7 @@ mod tests {
         let text = json!({"policy": "enabled", "defaultTemplates": ["each", "sidecar"], "templates": {"each":
             "spec: {containers: [{{ range .Spec.Containers }}{name: {{ .Name }}, tty: true},{{ end }}]}"}});
         let text = text.to_string();
-        let config = Some(ConfigurationText { name: "config", text: &text });
+        let config = Some(ConfigurationText::new("config", &text));
         let each = Configuration::read(&Texts { config, ..Texts::default() }).expect("a configuration");
         for (configuration, pod) in
             [&each, &Configuration::default()].into_iter().flat_map(|one| PODS.map(|pod| (one, pod)))

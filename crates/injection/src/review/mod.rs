@@ -3,23 +3,19 @@
 //! Every call is answered: a body of any kind, a review without a request, an object that is not a pod.
 
 mod answer;
-mod cluster;
 mod reading;
 mod tree;
 
 pub use crate::cancellation::Cancellation;
-pub(crate) use answer::JSON;
-pub(crate) use answer::ReviewResponse;
 pub use answer::{Answer, ReviewOutcome, ReviewReport};
-pub use cluster::{Cluster, UnknownCluster, runs_native_sidecars};
+pub(crate) use answer::{JSON, ReviewResponse};
 pub(crate) use reading::{Request, Review};
 pub(crate) use tree::Depth;
 
-use crate::admission::AdmissionContext;
+use crate::admission::{AdmissionContext, Namespace};
 use crate::configuration::Configuration;
-use crate::patch;
-use crate::path;
 use crate::pipeline::{self, unread};
+use crate::{patch, path};
 use answer::{KIND, VERSIONS};
 use mesh::Problems;
 use reading::Unreadable;
@@ -129,6 +125,44 @@ fn answered(
         }
     };
     Some(reply.answer())
+}
+
+/// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.
+const STABLE_MINOR: u32 = 33;
+
+/// A cluster. It is queried during a review, so it answers at once, with what it knows.
+pub trait Cluster {
+    /// A namespace, with its labels and annotations as far as they are known.
+    fn namespace(&self, name: &str) -> Namespace;
+
+    /// Whether the kubelet of this node can run native sidecars; of a pod that has no node yet, whether all can.
+    fn native_sidecars(&self, node: Option<&str>) -> bool;
+}
+
+/// A cluster about which nothing is known, so that native sidecars count as unsupported.
+#[derive(Clone, Copy, Debug)]
+pub struct UnknownCluster;
+
+impl Cluster for UnknownCluster {
+    fn namespace(&self, name: &str) -> Namespace {
+        Namespace { name: name.to_owned(), ..Namespace::default() }
+    }
+
+    fn native_sidecars(&self, _: Option<&str>) -> bool {
+        false
+    }
+}
+
+/// Whether a kubelet of this version can run native sidecars, unless it is disabled; `None` if the version can't be parsed.
+///
+/// Distributions add to versions: `v1.33.1-gke.1`, `v1.33.2+k3s1`, `v1.33+`.
+pub fn runs_native_sidecars(version: &str) -> Option<bool> {
+    let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
+    let major: u32 = parts.next()?.parse().ok()?;
+    let minor = parts.next()?;
+    let end = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
+    let minor: u32 = minor[..end].parse().ok()?;
+    Some((major, minor) >= (1, STABLE_MINOR))
 }
 
 #[cfg(test)]
@@ -334,6 +368,19 @@ mod tests {
                 "{body:.99}"
             );
             assert_eq!(body_of(&answer)["apiVersion"], VERSIONS[1], "{body:.99}");
+        }
+    }
+
+    #[test]
+    fn versions_of_kubelets() {
+        for new in ["v1.33.0", "1.33", "v1.33+", "v1.34.1-gke.1", "v1.33.2+k3s1", "v2.0.0"] {
+            assert_eq!(runs_native_sidecars(new), Some(true), "{new}");
+        }
+        for old in ["v1.32.9", "v1.29.3-eks-ae9a62a", "1.9.0", "v0.40.0"] {
+            assert_eq!(runs_native_sidecars(old), Some(false), "{old}");
+        }
+        for none in ["", "v1", "1.", "v1.x", "vv1.33", "latest", "v-1.33", "1.99999999999"] {
+            assert_eq!(runs_native_sidecars(none), None, "{none:?}");
         }
     }
 }

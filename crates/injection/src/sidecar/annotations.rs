@@ -177,7 +177,8 @@ fn has_level(item: &str) -> bool {
 }
 
 /// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list, each item with its name. They become part
-/// of a patch, so that nothing in them may direct its merging; all else of them is Kubernetes' to check. `needs` are the texts without which an item means nothing.
+/// of a patch, so that nothing in them may direct its merging; all else of them is Kubernetes' to check. `needs` are
+/// the texts without which an item means nothing.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
     let expected =

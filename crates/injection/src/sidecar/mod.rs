@@ -1,6 +1,6 @@
 //! The settings of one pod's sidecar: its annotations over its ProxyConfig over the mesh's over the values, typed.
 //!
-//! Templates and the init container's arguments are made from them alone, so that they can't disagree.
+//! Templates and the init container's arguments are made from them alone, so that they can't disagree. A plugin gets annotations.
 
 mod annotations;
 mod identity;
@@ -14,9 +14,13 @@ pub use mesh::settings::mapping::PROXY;
 pub use traffic::{InitMode, Mode, OtherProxy, Traffic};
 
 use crate::mesh_config::ProxyReadinessProbe;
+use crate::namespaces::strings;
 use mesh::Setting;
+use mesh::settings::SettingRow;
+use mesh::settings::mapping::TABLE;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use traffic::written;
 
 #[derive(Clone, Debug)]
 pub struct Sidecar {
@@ -109,5 +113,77 @@ impl Sidecar {
         self.traffic.follow(proxy);
         self.startup_failures = None;
         self.has_agent = false;
+    }
+
+    /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
+    /// annotations win: they are written where Istio writes the flag, or after its flags.
+    pub fn arguments(&self) -> Vec<String> {
+        if self.init == InitMode::Nothing {
+            return Vec::new();
+        }
+        let mut arguments = vec!["istio-iptables".to_owned()];
+        let settings = self.traffic.settings();
+        for (setting, value) in &settings {
+            arguments.push(letter(setting.row()));
+            // The mode is resolved already, in the spelling that all programs know.
+            let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
+            arguments.push(own.unwrap_or(value).clone());
+        }
+        let is_further = |setting: &Setting| settings.iter().all(|(known, _)| known != setting);
+        for (setting, value) in self.own_settings.iter().filter(|(setting, _)| is_further(setting)) {
+            if !setting.row().long.is_empty() {
+                arguments.push(format!("{}={value}", setting.row().option()));
+            }
+        }
+        if !self.log_level.is_empty() {
+            arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
+        }
+        arguments.extend(self.init_switches.iter().map(|setting| setting.row().option()));
+        arguments
+    }
+
+    /// The number by which the rules know the proxy, as `-u` takes it.
+    pub(crate) fn proxy_number(&self) -> String {
+        let own = self.own_settings.get(&Setting::ProxyUid);
+        own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
+    }
+
+    /// Annotations with what a plugin captures; empty where there is no plugin, and without those that the pod has
+    /// already with the same meaning.
+    pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
+        if !self.has_plugin {
+            return Vec::new();
+        }
+        let traffic = &self.traffic;
+        let given: BTreeMap<&str, &str> = strings(pod, "annotations").collect();
+        let same =
+            |text: &str, other: &str| text.split(',').map(str::trim).eq(other.split(',').map(str::trim));
+        let annotations = traffic.settings().into_iter().filter_map(|(setting, value)| {
+            let Some(row) = TABLE.iter().find(|row| row.setting == setting) else {
+                let is_told = self.init == InitMode::Validation
+                    && traffic.of_other_proxy.contains(&setting)
+                    && !self.own_settings.contains_key(&setting);
+                return setting.row().annotation().filter(|_| is_told).map(|name| (name, value));
+            };
+            let value = match setting {
+                // A plugin knows the ports of Istio's proxy.
+                Setting::InboundPortsExclude if self.has_agent => written(&traffic.exclude_inbound),
+                Setting::ServiceExcludeCidr if value.is_empty() => return None,
+                _ => value,
+            };
+            let names = row.annotations();
+            let name = names.iter().find(|name| given.contains_key(*name)).or(names.last())?;
+            let is_said = given.get(name).is_some_and(|text| same(text, &value));
+            (!is_said).then(|| ((*name).to_owned(), value))
+        });
+        annotations.collect()
+    }
+}
+
+/// The short form of a flag, as Istio writes it.
+fn letter(row: &SettingRow) -> String {
+    match row.short {
+        Some(letter) => format!("-{letter}"),
+        None => row.option(),
     }
 }

@@ -1,16 +1,11 @@
-//! How a pod's traffic reaches its proxy, and what of it is captured: passed on to an init container by arguments, or to a
-//! plugin by annotations.
+//! How a pod's traffic reaches its proxy, and what of it is captured.
 
-use super::Sidecar;
 use super::annotations::Annotations;
 use crate::mesh_config::MeshConfig;
-use crate::namespaces::strings;
 use mesh::Setting;
 use mesh::pod::{INIT, VALIDATION};
-use mesh::settings::SettingRow;
 use mesh::settings::mapping::TABLE;
 use mesh::sources::{Given, Source};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Ports of Istio's proxy that are never captured: its metrics, its readiness.
@@ -190,80 +185,6 @@ impl Traffic {
 }
 
 /// A list of ports as an argument or an annotation holds it.
-fn written(ports: &[u16]) -> String {
+pub(super) fn written(ports: &[u16]) -> String {
     ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-impl Sidecar {
-    /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
-    /// annotations win: they are written where Istio writes the flag, or after its flags.
-    pub fn arguments(&self) -> Vec<String> {
-        if self.init == InitMode::Nothing {
-            return Vec::new();
-        }
-        let mut arguments = vec!["istio-iptables".to_owned()];
-        let settings = self.traffic.settings();
-        for (setting, value) in &settings {
-            arguments.push(letter(setting.row()));
-            // The mode is resolved already, in the spelling that all programs know.
-            let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
-            arguments.push(own.unwrap_or(value).clone());
-        }
-        let is_further = |setting: &Setting| settings.iter().all(|(known, _)| known != setting);
-        for (setting, value) in self.own_settings.iter().filter(|(setting, _)| is_further(setting)) {
-            if !setting.row().long.is_empty() {
-                arguments.push(format!("{}={value}", setting.row().option()));
-            }
-        }
-        if !self.log_level.is_empty() {
-            arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
-        }
-        arguments.extend(self.init_switches.iter().map(|setting| setting.row().option()));
-        arguments
-    }
-
-    /// The number by which the rules know the proxy, as `-u` takes it.
-    pub(crate) fn proxy_number(&self) -> String {
-        let own = self.own_settings.get(&Setting::ProxyUid);
-        own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
-    }
-
-    /// Annotations with what a plugin captures; empty where there is no plugin, and without those that the pod has
-    /// already with the same meaning.
-    pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
-        if !self.has_plugin {
-            return Vec::new();
-        }
-        let traffic = &self.traffic;
-        let given: BTreeMap<&str, &str> = strings(pod, "annotations").collect();
-        let same =
-            |text: &str, other: &str| text.split(',').map(str::trim).eq(other.split(',').map(str::trim));
-        let annotations = traffic.settings().into_iter().filter_map(|(setting, value)| {
-            let Some(row) = TABLE.iter().find(|row| row.setting == setting) else {
-                let is_told = self.init == InitMode::Validation
-                    && traffic.of_other_proxy.contains(&setting)
-                    && !self.own_settings.contains_key(&setting);
-                return setting.row().annotation().filter(|_| is_told).map(|name| (name, value));
-            };
-            let value = match setting {
-                // A plugin knows the ports of Istio's proxy.
-                Setting::InboundPortsExclude if self.has_agent => written(&traffic.exclude_inbound),
-                Setting::ServiceExcludeCidr if value.is_empty() => return None,
-                _ => value,
-            };
-            let names = row.annotations();
-            let name = names.iter().find(|name| given.contains_key(*name)).or(names.last())?;
-            let is_said = given.get(name).is_some_and(|text| same(text, &value));
-            (!is_said).then(|| ((*name).to_owned(), value))
-        });
-        annotations.collect()
-    }
-}
-
-/// The short form of a flag, as Istio writes it.
-fn letter(row: &SettingRow) -> String {
-    match row.short {
-        Some(letter) => format!("-{letter}"),
-        None => row.option(),
-    }
 }

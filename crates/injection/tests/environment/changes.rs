@@ -310,7 +310,7 @@ fn all_environments_own_what_the_acting_one_controls() {
     let going = VirtualEnvironment { is_going: true, ..old.clone() };
     assert_eq!(settle(&[&going, &next]), ("adopt".to_owned(), one("u-next*")));
     assert_eq!(settle(&[&next]), (String::new(), one("u-next*")));
-    assert_eq!(idle(&old)[0].reason, "NotOldest");
+    assert_eq!(idle(&old.name)[0].reason, "NotOldest");
     // What the garbage collector leaves of two owners is ours, too.
     for there in &mut cluster.0 {
         there["metadata"]["ownerReferences"][0]["controller"] = Value::Null;
@@ -423,7 +423,7 @@ fn the_oldest_acts_and_the_first_by_name_of_those_as_old() {
     assert_eq!(acting(&all).map(VirtualEnvironment::title).as_deref(), Some("VirtualEnvironment shop/b"));
     assert_eq!(acting(&all[4..]), None);
     let message = "VirtualEnvironment b is older; a namespace has one. Delete one of the two";
-    let idle = idle(&all[3]);
+    let idle = idle(&all[3].name);
     assert_eq!(
         (idle.len(), idle[0].kind, idle[0].holds, idle[0].reason, idle[0].message.as_str()),
         (1, "Acting", false, "NotOldest", message)
@@ -494,7 +494,7 @@ fn a_condition_says_what_is_done_and_what_is_not() {
         },
     ]});
     assert_eq!(written, Some(expected));
-    let idle = status(&Value::Null, None, &idle(&plain.read()), "t1").expect("a status");
+    let idle = status(&Value::Null, None, &idle(&plain.read().name), "t1").expect("a status");
     assert_eq!(
         (&idle["conditions"][0]["status"], idle["conditions"][0].get("observedGeneration")),
         (&json!("False"), None)

@@ -11,7 +11,7 @@ pub(crate) mod rfc6902;
 
 /// The configuration of these texts; an empty one counts as not given.
 pub(crate) fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, Problems> {
-    let text = |name, text| (!str::is_empty(text)).then_some(ConfigurationText { name, text });
+    let text = |name, text| (!str::is_empty(text)).then(|| ConfigurationText::new(name, text));
     let texts =
         Texts { config: text("config", config), values: text("values", values), mesh: text("mesh", mesh) };
     Configuration::read(&texts)

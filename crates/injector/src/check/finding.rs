@@ -1,9 +1,33 @@
-//! What was found, and how it is printed: sections of lines with a sign, and the remedy below.
+//! What is checked, what was found, and how that is printed: sections of lines with a sign, and the remedy below.
 
+use crate::api::{ApiServer, NoAnswer};
+use crate::authority::WebhookService;
 use diagnose::Style;
+use injection::manifests::Installation;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
+
+/// What is checked: the objects of the installation, and what the cluster says of its webhooks.
+pub(super) struct CheckedInstallation {
+    pub(super) api: ApiServer,
+    pub(super) target: Installation,
+    /// The server, as its webhooks name it.
+    pub(super) service: WebhookService,
+    /// As `manifests` prints them.
+    pub(super) objects: Vec<Value>,
+    pub(super) namespace: String,
+    pub(super) revision: String,
+}
+
+/// A finding about a question that has no answer.
+pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
+    let remedy = match error.status {
+        Some(401 | 403) => "repeat it as a user with this right",
+        _ => "repeat it when the API server answers",
+    };
+    topic.warn(format!("{what}: {}", error.text), remedy)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

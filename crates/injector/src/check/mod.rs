@@ -5,19 +5,17 @@ mod after;
 mod before;
 mod finding;
 mod rights;
-mod security;
 mod trial;
 mod webhooks;
 
-use crate::api::{ApiServer, CONFIGURATIONS, NoAnswer};
+use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::authority::WebhookService;
 use crate::output::{ColourChoice, print, print_folded};
 use crate::uninstall::InstalledFlags;
 use ::cluster::access;
 use clap::{Args, ValueEnum};
-use finding::{InstallationFinding, InstallationTopic};
-use injection::manifests::{Installation, files};
-use serde_json::Value;
+use finding::{CheckedInstallation, InstallationFinding, InstallationTopic, unknown};
+use injection::manifests::files;
 use std::{
     env,
     error::Error,
@@ -68,27 +66,6 @@ const FAILED: u8 = 3;
 /// How long the API server may stay silent: a webhook may take 10 seconds, or 30 if it is another one.
 const SILENCE: Duration = Duration::from_secs(35);
 
-/// What is checked: the objects of the installation, and what the cluster says of its webhooks.
-struct CheckedInstallation {
-    api: ApiServer,
-    target: Installation,
-    /// The server, as its webhooks name it.
-    service: WebhookService,
-    /// As `manifests` prints them.
-    objects: Vec<Value>,
-    namespace: String,
-    revision: String,
-}
-
-/// A finding about a question that has no answer.
-fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
-    let remedy = match error.status {
-        Some(401 | 403) => "repeat it as a user with this right",
-        _ => "repeat it when the API server answers",
-    };
-    topic.warn(format!("{what}: {}", error.text), remedy)
-}
-
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let target = flags.installed.installation(true, flags.environment_tag, flags.operator)?;
@@ -133,7 +110,7 @@ async fn findings(
     let configurations = checked.api.list(CONFIGURATIONS).await;
     findings.extend(webhooks::findings(checked, &configurations));
     let namespaces = checked.api.list("/api/v1/namespaces").await;
-    findings.extend(security::findings(checked, &existing, &configurations, &namespaces));
+    findings.extend(trial::findings(checked, &existing, &configurations, &namespaces));
     let deployment = existing.iter().find(|found| found.object["kind"] == "Deployment");
     let ours = webhooks::ours(checked, &configurations);
     match deployment.map(|found| &found.answer) {

@@ -7,7 +7,6 @@ use crate::output::{self, ColourChoice, warn};
 use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
-use injection::Namespaces;
 use injection::explain::{
     DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, injected, text,
 };
@@ -80,14 +79,9 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     if flags.explain.is_some() && flags.format != ExplanationFormat::Text {
         return Err("--explain: prints text; expected no other --format beside it".into());
     }
-    let (files, unread) = flags.input.files();
+    let (files, mut namespaces, mut problems) = flags.input.read();
     let manifests: Vec<(&str, &str)> =
         files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
-    let mut problems = unread;
-    let mut namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {
-        problems.extend(found);
-        Namespaces::default()
-    });
     let (cluster::ClusterInjectors { injectors, native_sidecars }, found) = match flags.cluster.is_asked() {
         true => flags.cluster.ask(&flags.sources, &manifests, &mut namespaces),
         false => {

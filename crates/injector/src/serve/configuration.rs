@@ -52,7 +52,7 @@ impl ConfigurationFiles {
         for ((key, name), bytes) in self.keys.iter().zip(&names).zip(&contents.texts) {
             let Some(bytes) = bytes else { continue };
             let text = match std::str::from_utf8(bytes) {
-                Ok(text) => Some(ConfigurationText { name, text }),
+                Ok(text) => Some(ConfigurationText::new(name, text)),
                 Err(error) => {
                     problems.push(InputProblem::of(name, format!("is not text: {error}; expected UTF-8")));
                     None

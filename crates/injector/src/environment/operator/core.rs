@@ -7,7 +7,7 @@ use super::store::{Lost, ObjectStore, Resource};
 use cluster::backoff::Backoff;
 use injection::environment::{
     changes::{ChangeStep, Changes, adoptions, changes, orphans},
-    conditions::{EnvironmentCondition, conditions, idle, ranked, status},
+    conditions::{conditions, idle, ranked, status},
     inventory::AllowedHost,
     routes::{Plan, plan},
 };
@@ -68,8 +68,8 @@ pub(super) struct NamespaceWork {
     pub(super) steps: Vec<ChangeStep>,
     /// The one that acts: its name, and what its status is made of; `None` where there is none.
     acting: Option<Acting>,
-    /// The statuses of the others.
-    idle: Vec<Idle>,
+    /// The names and generations of the others.
+    idle: Vec<(String, Option<i64>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,14 +79,6 @@ struct Acting {
     generation: Option<i64>,
     plan: Result<Plan, Problems>,
     changes: Changes,
-}
-
-/// A VirtualEnvironment that does not act.
-#[derive(Clone, Debug)]
-struct Idle {
-    name: String,
-    generation: Option<i64>,
-    conditions: Vec<EnvironmentCondition>,
 }
 
 impl NamespaceWork {
@@ -246,11 +238,7 @@ impl Core {
             Ok(plan) => changes(&ranked, plan, &existing),
             Err(_) => adoptions(&ranked, &existing),
         };
-        let idle = others.iter().map(|one| Idle {
-            name: one.name.clone(),
-            generation: one.generation,
-            conditions: idle(oldest),
-        });
+        let idle = others.iter().map(|one| (one.name.clone(), one.generation));
         NamespaceWork {
             steps: changes.steps.clone(),
             namespace,
@@ -268,11 +256,12 @@ impl Core {
         now: &str,
     ) -> Vec<(String, Value)> {
         let all = self.store.environments(&work.namespace);
-        let acting = work.acting.iter();
-        let acting =
-            acting.map(|one| (&one.name, one.generation, conditions(&one.plan, &one.changes, failed)));
-        let idle = work.idle.iter().map(|one| (&one.name, one.generation, one.conditions.clone()));
-        let written = acting.chain(idle).filter_map(|(name, generation, conditions)| {
+        let acting = work.acting.iter().flat_map(|acting| {
+            let others = work.idle.iter().map(|(name, generation)| (name, *generation, idle(&acting.name)));
+            let own = (&acting.name, acting.generation, conditions(&acting.plan, &acting.changes, failed));
+            [own].into_iter().chain(others)
+        });
+        let written = acting.filter_map(|(name, generation, conditions)| {
             let (_, before) = all.iter().find(|(one, _)| one.name == *name)?;
             Some((name.clone(), status(before, generation, &conditions, now)?))
         });
