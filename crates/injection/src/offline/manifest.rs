@@ -8,7 +8,7 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, DecisionReason, InjectionPolicy};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{InjectionOutcome, inject};
-use mesh::pod::{Document, Holder};
+use mesh::pod::{Document, ManifestObject};
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::fmt;
@@ -249,7 +249,7 @@ pub(crate) fn is_reported(problem: &InputProblem, others: &[InputProblem]) -> bo
 }
 
 /// An object's name, or how it will begin.
-fn called(holder: &Holder) -> String {
+fn called(holder: &ManifestObject) -> String {
     match (holder.name.as_str(), holder.generate_name.as_str()) {
         ("", "") => "(no name)".to_owned(),
         ("", prefix) => format!("{prefix}*"),
@@ -257,7 +257,7 @@ fn called(holder: &Holder) -> String {
     }
 }
 
-fn workload(holder: &Holder, namespace: &str) -> Workload {
+fn workload(holder: &ManifestObject, namespace: &str) -> Workload {
     let name = match holder.name.as_str() {
         "" => holder.generate_name.trim_end_matches('-'),
         name => name,

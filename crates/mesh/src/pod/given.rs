@@ -1,7 +1,8 @@
-//! The settings of a pod, and what is wrong with their form before they are understood.
+//! The settings of a pod, and what is wrong with their form before they are understood; and understood, the capture that they make.
 
+use crate::registry::{self, Resolved};
 use crate::settings::Setting;
-use crate::sources::{Given, Raw, Source};
+use crate::sources::{Given, Host, Raw, SettingReader, Source};
 use crate::{InputProblem, Problems};
 
 /// Settings that were given, and what is wrong with how they were given.
@@ -73,12 +74,32 @@ impl GivenSettings {
     pub fn problems(&self) -> Vec<InputProblem> {
         let problem = |fault: &SettingFault| {
             let name = self.raw.named(&fault.source);
-            match &fault.item {
-                Some(item) => InputProblem::with_item(&name, item, &fault.text),
-                None => InputProblem::of(&name, &fault.text),
-            }
+            InputProblem::about(&name, fault.item.as_deref(), &fault.text)
         };
         Problems::first(self.before.iter().cloned().chain(self.faults.iter().map(problem)))
+    }
+
+    /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
+        self.resolved(host, true)
+    }
+
+    /// Resolves them as the pod does when it starts: `host` looks up the names of users and groups there.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
+        self.resolved(host, false)
+    }
+
+    fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
+        let mut reader = SettingReader::new(&self.raw, self.problems());
+        let capture = registry::configure(&mut reader, host, numbers_only);
+        let warnings = reader.finish()?;
+        Ok(Resolved { capture, warnings })
     }
 }
 
