@@ -1,18 +1,18 @@
-//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
+//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it. And settings of a pod
+//! understood: the capture that they make.
 
 use super::facts::{Container, Pod, STATUS, Value};
 use super::given::GivenSettings;
 use super::mesh;
 use crate::Problems;
-use crate::data::reader::values;
-use crate::istio::annotations::{PROXY_CONFIG, STATUS_PORT};
+use crate::istio::annotations::STATUS_PORT;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::{Feature, Mesh};
+use crate::registry::{self, Resolved};
 use crate::settings::mapping::{AnnotationForm, AnnotationRow, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
-use crate::sources::{Given, Raw, Source};
+use crate::sources::{Host, Raw, SettingReader, Source};
 use rules::{Cidr, Port, PortRange};
-use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads a pod by the table of [`crate::settings::mapping`]. What it leaves open is taken from `defaults`, setting by setting, and
@@ -22,7 +22,7 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
         return of_mesh(pod, title, defaults, of, source);
     }
     let mut istio = GivenSettings::by(title);
-    proxy_config(&mut istio, &pod.annotations);
+    istio.read_proxy_config(&pod.annotations);
     for row in TABLE {
         of_row(&mut istio, row, &pod.annotations);
     }
@@ -196,38 +196,29 @@ fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&st
     settings.set(row.setting, items.join(","), given.source);
 }
 
-/// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture: the mode of interception, and variables that the
-/// injector gives the proxy. What else is wrong with it is the injector's to report. Fields have their names of JSON or of the definition, as Protocol Buffers reads them.
-fn proxy_config(settings: &mut GivenSettings, annotations: &BTreeMap<String, String>) {
-    let Some(text) = annotations.get(PROXY_CONFIG) else { return };
-    let config = match values(PROXY_CONFIG, text) {
-        Ok(documents) => documents.into_iter().next().unwrap_or_default(),
-        Err(problems) => return settings.add_problems(problems.0),
-    };
-    let field = |json: &str, name: &str| config.get(json).or_else(|| config.get(name));
-    let mode = field("interceptionMode", "interception_mode");
-    let mode = mode.map(|mode| (Setting::InterceptionMode, "interceptionMode", mode));
-    let variables = field("proxyMetadata", "proxy_metadata");
-    let variable =
-        |(name, setting): &(&'static str, Setting)| Some((*setting, *name, variables?.get(*name)?));
-    for (setting, name, value) in mode.into_iter().chain(VARIABLES.iter().filter_map(variable)) {
-        let source = Source::Field(format!("{PROXY_CONFIG}: {name}"));
-        match value {
-            Json::Null => {}
-            Json::String(text) => settings.set(setting, text, source),
-            other => {
-                let text = "is not a text, so that Istio refuses the ProxyConfig; write it in quotes";
-                settings.fault(Some(setting), source, Some(&other.to_string()), text);
-            }
-        }
+impl GivenSettings {
+    /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
+        self.resolved(host, true)
     }
-}
 
-/// The mode of interception that it gives.
-pub(super) fn configured_mode(annotations: &BTreeMap<String, String>) -> Option<Given> {
-    let mut settings = GivenSettings::default();
-    proxy_config(&mut settings, annotations);
-    settings.raw.get(Setting::InterceptionMode).cloned()
+    /// Resolves them as the pod does when it starts: `host` looks up the names of users and groups there.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
+        self.resolved(host, false)
+    }
+
+    fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
+        let mut reader = SettingReader::new(&self.raw, self.problems());
+        let capture = registry::configure(&mut reader, host, numbers_only);
+        let warnings = reader.finish()?;
+        Ok(Resolved { capture, warnings })
+    }
 }
 
 /// What is wrong: the item, and the complaint.

@@ -4,8 +4,8 @@
 //! What is not known of a pod is no reason. With annotations alone, the injector's own list of what it has added replaces
 //! the containers.
 
-use super::annotations::configured_mode;
 use super::facts::{Pod, STATUS, Value};
+use super::given::GivenSettings;
 use super::mesh;
 use crate::settings::mapping::{PROXY, VARIABLES};
 use crate::settings::{self, Setting};
@@ -171,8 +171,12 @@ fn mode_none(pod: &Pod) -> Option<String> {
     let row = Setting::InterceptionMode.row();
     let names = row.annotation().into_iter().chain(row.annotations.iter().map(|name| (*name).to_owned()));
     let mut named = names.filter_map(|name| Some((pod.annotations.get(&name)?.clone(), name)));
-    let configured =
-        || configured_mode(&pod.annotations).map(|given| (given.value, given.source.to_string()));
+    let configured = || {
+        let mut settings = GivenSettings::default();
+        settings.read_proxy_config(&pod.annotations);
+        let mode = settings.raw.get(Setting::InterceptionMode)?;
+        Some((mode.value.clone(), mode.source.to_string()))
+    };
     let (mode, name) = named.next().or_else(configured)?;
     mode.trim().eq_ignore_ascii_case("NONE").then_some(name)
 }

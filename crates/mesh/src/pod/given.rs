@@ -1,9 +1,13 @@
-//! The settings of a pod, and what is wrong with their form before they are understood; and understood, the capture that they make.
+//! The settings of a pod, and what is wrong with their form before they are understood.
 
-use crate::registry::{self, Resolved};
+use crate::data::reader::values;
+use crate::istio::annotations::PROXY_CONFIG;
 use crate::settings::Setting;
-use crate::sources::{Given, Host, Raw, SettingReader, Source};
+use crate::settings::mapping::VARIABLES;
+use crate::sources::{Given, Raw, Source};
 use crate::{InputProblem, Problems};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Settings that were given, and what is wrong with how they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,27 +83,32 @@ impl GivenSettings {
         Problems::first(self.before.iter().cloned().chain(self.faults.iter().map(problem)))
     }
 
-    /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
-    ///
-    /// # Errors
-    /// Every problem found.
-    pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
-        self.resolved(host, true)
-    }
-
-    /// Resolves them as the pod does when it starts: `host` looks up the names of users and groups there.
-    ///
-    /// # Errors
-    /// Every problem found.
-    pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
-        self.resolved(host, false)
-    }
-
-    fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
-        let mut reader = SettingReader::new(&self.raw, self.problems());
-        let capture = registry::configure(&mut reader, host, numbers_only);
-        let warnings = reader.finish()?;
-        Ok(Resolved { capture, warnings })
+    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture: the mode of interception, and variables that
+    /// the injector gives the proxy. What else is wrong with it is the injector's to report. Fields have their names of JSON or of
+    /// the definition, as Protocol Buffers reads them.
+    pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
+        let Some(text) = annotations.get(PROXY_CONFIG) else { return };
+        let config = match values(PROXY_CONFIG, text) {
+            Ok(documents) => documents.into_iter().next().unwrap_or_default(),
+            Err(problems) => return self.add_problems(problems.0),
+        };
+        let field = |json: &str, name: &str| config.get(json).or_else(|| config.get(name));
+        let mode = field("interceptionMode", "interception_mode");
+        let mode = mode.map(|mode| (Setting::InterceptionMode, "interceptionMode", mode));
+        let variables = field("proxyMetadata", "proxy_metadata");
+        let variable =
+            |(name, setting): &(&'static str, Setting)| Some((*setting, *name, variables?.get(*name)?));
+        for (setting, name, value) in mode.into_iter().chain(VARIABLES.iter().filter_map(variable)) {
+            let source = Source::Field(format!("{PROXY_CONFIG}: {name}"));
+            match value {
+                Value::Null => {}
+                Value::String(text) => self.set(setting, text, source),
+                other => {
+                    let text = "is not a text, so that Istio refuses the ProxyConfig; write it in quotes";
+                    self.fault(Some(setting), source, Some(&other.to_string()), text);
+                }
+            }
+        }
     }
 }
 

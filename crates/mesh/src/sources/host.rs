@@ -1,8 +1,5 @@
-//! The facts of the host that the configuration needs, and the hosts that are no machine: of a pod that does not run here.
+//! The facts of the host that the configuration needs.
 
-use super::Raw;
-use crate::istio::defaults::{PROXY_ID, PROXY_USER};
-use crate::settings::Setting;
 use rules::{Family, Gid, Uid};
 use std::{
     io,
@@ -95,74 +92,6 @@ impl Host for NullHost {
     }
 }
 
-/// The machine on which a pod may run that is described and not there.
-#[derive(Clone, Copy, Debug)]
-pub enum RemoteHost {
-    /// For questions about the pod's traffic: what is not given of it is assumed.
-    Assumed {
-        /// Whether the pod has IPv6 beside IPv4.
-        dual_stack: bool,
-    },
-    /// For checks of what the pod gives: it may get any addresses and servers, and its image knows groups by
-    /// names that are unknown before it starts.
-    Open,
-}
-
-impl RemoteHost {
-    /// The assumed host of a pod with these settings.
-    pub fn host(raw: &Raw) -> Box<dyn Host> {
-        Box::new(Self::Assumed { dual_stack: raw.is_on(Setting::DualStack) })
-    }
-}
-
-impl Host for RemoteHost {
-    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        Ok(match self {
-            Self::Open if name == PROXY_USER => Uid::new(PROXY_ID),
-            Self::Open | Self::Assumed { .. } => None,
-        })
-    }
-
-    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        /// `nogroup`, in the place of any.
-        const SOME: u32 = 65534;
-        Ok(match self {
-            Self::Open if name == PROXY_USER => Gid::new(PROXY_ID),
-            Self::Open if is_name(name) => Gid::new(SOME),
-            Self::Open | Self::Assumed { .. } => None,
-        })
-    }
-
-    fn knows_addresses(&self) -> bool {
-        false
-    }
-
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let ipv6 = IpAddr::V6(STAND_IN.1);
-        Ok(match self {
-            Self::Assumed { dual_stack } => {
-                let ipv6 = dual_stack.then_some(ipv6);
-                [IpAddr::V4(STAND_IN.0)].into_iter().chain(ipv6).collect()
-            }
-            // IPv4 is captured in any case.
-            Self::Open => vec![ipv6],
-        })
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        match self {
-            Self::Assumed { .. } => Err(io::Error::other("it is the pod's, which does not run here")),
-            Self::Open => Ok(vec![IpAddr::V6(STAND_IN.1)]),
-        }
-    }
-}
-
-/// Whether a text has the form of a group's name, and not of a number.
-fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-$".contains(&byte))
-}
-
 /// The DNS servers of resolv.conf in the order of the file, read as libc reads them (`res_init.c` of glibc, `resolvconf.c` of musl):
 /// other lines, and what is not an address, are skipped. libc uses only the first three; other resolvers may use more.
 pub fn name_servers(text: &[u8]) -> Vec<IpAddr> {
@@ -180,41 +109,6 @@ fn server(line: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{Given, Source};
-
-    #[test]
-    fn a_pod_that_is_not_there_may_know_any_group() {
-        let check = |name: &str, open: Option<u32>| {
-            let number = |host: RemoteHost| host.group(name).expect("no error").map(Gid::number);
-            assert_eq!(number(RemoteHost::Open), open, "{name:?}");
-            assert_eq!(number(RemoteHost::Assumed { dual_stack: true }), None, "{name:?}");
-        };
-        check("istio-proxy", Some(PROXY_ID));
-        check("root", Some(65534));
-        for bad in ["", "-1", "4294967296", "a b", "a:b", "1a"] {
-            check(bad, None);
-        }
-    }
-
-    #[test]
-    fn of_a_pod_that_is_not_there_addresses_are_placeholders() {
-        let (v4, v6): (IpAddr, IpAddr) = (STAND_IN.0.into(), STAND_IN.1.into());
-        let assumed = |value: &str| {
-            let given = Given { value: value.to_owned(), source: Source::Flag("dual-stack") };
-            RemoteHost::host(&Raw::of([(Setting::DualStack, given)]))
-        };
-        assert_eq!(assumed("true").addresses().expect("no error"), [v4, v6]);
-        assert_eq!(assumed("false").addresses().expect("no error"), [v4]);
-        assert_eq!(RemoteHost::Open.addresses().expect("no error"), [v6]);
-        assert!(!assumed("true").knows_addresses() && !RemoteHost::Open.knows_addresses());
-        let error = assumed("true").name_servers().expect_err("unknown");
-        assert_eq!(error.to_string(), "it is the pod's, which does not run here");
-        assert_eq!(RemoteHost::Open.name_servers().expect("no error"), [v6]);
-        let user = |host: &dyn Host, name| host.user(name).expect("no error").map(Uid::number);
-        assert_eq!(user(&RemoteHost::Open, "istio-proxy"), Some(PROXY_ID));
-        assert_eq!(user(&RemoteHost::Open, "root"), None);
-        assert_eq!(user(&*assumed("true"), "istio-proxy"), None);
-    }
 
     #[test]
     fn what_is_not_understood_hides_no_server() {

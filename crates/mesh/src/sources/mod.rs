@@ -7,8 +7,10 @@ mod host;
 pub mod pflag;
 mod raw;
 mod reader;
+mod remote;
 
 pub use dialect::Dialect;
-pub use host::{Host, NullHost, RemoteHost, STAND_IN, name_servers};
+pub use host::{Host, NullHost, STAND_IN, name_servers};
 pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{SettingReader, Wildcard};
+pub use remote::RemoteHost;
