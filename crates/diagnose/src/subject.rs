@@ -4,7 +4,7 @@ use crate::basis::Basis;
 use crate::explain::PodContext;
 use crate::picture::{self, Picture};
 use mesh::pod::{self, Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Skip};
-use mesh::settings::{Setting, counterpart::counterparts};
+use mesh::settings::{Setting, counterparts};
 use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost};
 use mesh::{Capture, InputProblem, Mesh, Problems};
 use rules::finding::Finding;

@@ -50,10 +50,7 @@ impl<'a> DocumentReader<'a> {
 
     pub(crate) fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
         let name = format!("{}: {path}", self.name);
-        self.problems.push(match item {
-            Some(item) => InputProblem::with_item(&name, item, text),
-            None => InputProblem::of(&name, text),
-        });
+        self.problems.push(InputProblem::about(&name, item, text));
     }
 
     /// Reports the value at a path, which is of the wrong type or out of range.

@@ -1,58 +1,16 @@
 //! The calls of kubectl that the plugin makes, each with the rights that it needs in the cluster.
 
-use crate::workload::PodWorkload;
+use crate::pod::PodWorkload;
 use injection::cluster_lint::NeededResource;
-use std::fmt;
 
-/// A verb on a resource, in the words of a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClusterRight {
-    pub(crate) group: &'static str,
-    pub(crate) resource: &'static str,
-    pub(crate) verb: &'static str,
-}
-
-impl ClusterRight {
-    const fn new(group: &'static str, resource: &'static str, verb: &'static str) -> Self {
-        Self { group, resource, verb }
-    }
-}
-
-impl fmt::Display for ClusterRight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)
-    }
-}
-
-/// The role of `docker/kubectl/clusterrole.yaml` that grants a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CaptureRole {
-    /// ClusterRole `sidecar-capture`: reads pods and Services.
-    Read,
-    /// Role `sidecar-capture-agent` in the agents' namespace.
-    Agent,
-    /// ClusterRole `sidecar-capture-debug`: adds ephemeral containers.
-    Debug,
-    /// ClusterRole `sidecar-capture-lint`: reads what lint is based on.
-    Lint,
-}
-
-impl CaptureRole {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Read => "sidecar-capture",
-            Self::Agent => "sidecar-capture-agent",
-            Self::Debug => "sidecar-capture-debug",
-            Self::Lint => "sidecar-capture-lint",
-        }
-    }
-}
+/// A group, a resource in it and a verb, in the words of a role.
+pub(crate) type ClusterRight = [&'static str; 3];
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     GetPod,
-    GetWorkload(PodWorkload),
+    GetWorkload(&'static PodWorkload),
     ListPods,
     GetService,
     ListEndpointSlices,
@@ -63,73 +21,41 @@ pub(crate) enum CallKind {
     GetConfigMap,
 }
 
-const GET_PODS: ClusterRight = ClusterRight::new("", "pods", "get");
-const LIST_PODS: ClusterRight = ClusterRight::new("", "pods", "list");
+const GET_PODS: ClusterRight = ["", "pods", "get"];
+const LIST_PODS: ClusterRight = ["", "pods", "list"];
+/// The roles of `docker/kubectl/clusterrole.yaml`: to read pods and Services, to run programs in agents, to add ephemeral containers,
+/// and to read what lint is based on.
+const ROLES: [&str; 4] =
+    ["sidecar-capture", "sidecar-capture-agent", "sidecar-capture-debug", "sidecar-capture-lint"];
 
 impl CallKind {
-    pub(crate) fn role(self) -> CaptureRole {
+    /// What the API server checks, and the role that grants it. kubectl reads a pod before it starts something in it. A session over
+    /// WebSocket was a `get` until Kubernetes 1.35, and is a `create` since, as one over SPDY.
+    pub(crate) fn rights(self) -> (&'static str, Vec<ClusterRight>) {
+        let [read, agent, debug, lint] = ROLES;
         match self {
-            Self::GetPod
-            | Self::GetWorkload(_)
-            | Self::ListPods
-            | Self::GetService
-            | Self::ListEndpointSlices => CaptureRole::Read,
-            Self::ListAgents | Self::ExecInAgent => CaptureRole::Agent,
-            Self::DebugPod => CaptureRole::Debug,
-            Self::ListForLint(_) | Self::GetConfigMap => CaptureRole::Lint,
-        }
-    }
-
-    /// What the API server checks. kubectl reads a pod before it starts something in it. A session over WebSocket was a
-    /// `get` until Kubernetes 1.35, and is a `create` since, as one over SPDY.
-    pub(crate) fn rights(self) -> Vec<ClusterRight> {
-        match self {
-            Self::GetPod => vec![GET_PODS],
-            Self::GetWorkload(workload) => vec![ClusterRight::new("apps", workload.plural(), "get")],
-            Self::ListPods | Self::ListAgents => vec![LIST_PODS],
-            Self::GetService => vec![ClusterRight::new("", "services", "get")],
-            Self::ListForLint(resource) => {
-                let (name, group) = resource.name.split_once('.').unwrap_or((resource.name, ""));
-                vec![ClusterRight::new(group, name, "list")]
-            }
-            Self::GetConfigMap => vec![ClusterRight::new("", "configmaps", "get")],
-            Self::ListEndpointSlices => {
-                vec![ClusterRight::new("discovery.k8s.io", "endpointslices", "list")]
-            }
+            Self::GetPod => (read, vec![GET_PODS]),
+            Self::GetWorkload(workload) => (read, vec![["apps", workload.plural, "get"]]),
+            Self::ListPods => (read, vec![LIST_PODS]),
+            Self::GetService => (read, vec![["", "services", "get"]]),
+            Self::ListEndpointSlices => (read, vec![["discovery.k8s.io", "endpointslices", "list"]]),
+            Self::ListAgents => (agent, vec![LIST_PODS]),
             Self::ExecInAgent => {
-                vec![
-                    GET_PODS,
-                    ClusterRight::new("", "pods/exec", "create"),
-                    ClusterRight::new("", "pods/exec", "get"),
-                ]
+                (agent, vec![GET_PODS, ["", "pods/exec", "create"], ["", "pods/exec", "get"]])
             }
             // It waits until the container runs, attaches to it, and reads its log where it has ended before.
-            Self::DebugPod => vec![
-                GET_PODS,
-                LIST_PODS,
-                ClusterRight::new("", "pods", "watch"),
-                ClusterRight::new("", "pods/ephemeralcontainers", "patch"),
-                ClusterRight::new("", "pods/attach", "create"),
-                ClusterRight::new("", "pods/attach", "get"),
-                ClusterRight::new("", "pods/log", "get"),
-            ],
+            Self::DebugPod => {
+                let within = [("pods/ephemeralcontainers", "patch"), ("pods/attach", "create")];
+                let within = within.into_iter().chain([("pods/attach", "get"), ("pods/log", "get")]);
+                let within = within.map(|(resource, verb)| ["", resource, verb]);
+                (debug, [GET_PODS, LIST_PODS, ["", "pods", "watch"]].into_iter().chain(within).collect())
+            }
+            Self::ListForLint(resource) => {
+                let (name, group) = resource.name.split_once('.').unwrap_or((resource.name, ""));
+                (lint, vec![[group, name, "list"]])
+            }
+            Self::GetConfigMap => (lint, vec![["", "configmaps", "get"]]),
         }
-    }
-
-    #[cfg(test)]
-    fn all() -> impl Iterator<Item = Self> {
-        let others = [
-            Self::GetPod,
-            Self::ListPods,
-            Self::GetService,
-            Self::ListEndpointSlices,
-            Self::ListAgents,
-            Self::ExecInAgent,
-            Self::DebugPod,
-            Self::GetConfigMap,
-        ];
-        let listed = injection::cluster_lint::RESOURCES.iter().map(Self::ListForLint);
-        PodWorkload::ALL.into_iter().map(Self::GetWorkload).chain(listed).chain(others)
     }
 }
 
@@ -155,17 +81,21 @@ impl KubectlCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::WORKLOADS;
     use std::collections::BTreeSet;
     use testkit::cluster::{Rule, granted};
 
     #[test]
     fn roles_grant_what_the_calls_need_and_no_more() {
-        let needed: BTreeSet<(String, Rule)> = CallKind::all()
-            .flat_map(|kind| kind.rights().into_iter().map(move |right| (kind.role(), right)))
-            .map(|(role, right)| {
-                let rule = [right.group, right.resource, right.verb].map(str::to_owned);
-                (role.name().to_owned(), rule.into())
-            })
+        use CallKind::{DebugPod, ExecInAgent, GetConfigMap, GetPod, GetService};
+        use CallKind::{GetWorkload, ListAgents, ListEndpointSlices, ListForLint, ListPods};
+        let others = [GetPod, ListPods, GetService, ListEndpointSlices, ListAgents, ExecInAgent, DebugPod];
+        let listed = injection::cluster_lint::RESOURCES.iter().map(ListForLint);
+        let all = WORKLOADS.iter().map(GetWorkload).chain(listed).chain(others).chain([GetConfigMap]);
+        let needed: BTreeSet<(String, Rule)> = all
+            .map(CallKind::rights)
+            .flat_map(|(role, rights)| rights.into_iter().map(move |right| (role, right)))
+            .map(|(role, right)| (role.to_owned(), right.map(str::to_owned).into()))
             .collect();
         assert_eq!(granted("kubectl/clusterrole.yaml"), needed);
     }

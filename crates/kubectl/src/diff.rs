@@ -2,13 +2,13 @@
 //!
 //! The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
 
+use crate::CommandOutcome;
 use crate::arguments::PodArguments;
-use crate::error::CaptureFailure;
-use crate::kernel::{PodKernel, RemoteDocument};
+use crate::failure::CaptureFailure;
+use crate::kernel::PodKernel;
 use crate::kubectl::Kubectl;
-use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
-use crate::print::{print_answer, remark};
+use crate::print::print_answer;
 use diagnose::compare::DiffReport;
 use serde_json::Value;
 
@@ -18,9 +18,7 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
     let manifest = manifest(&pod);
-    let RemoteDocument::<DiffReport> { document, answer, remarks } =
-        kernel.document(&kubectl, "diff", &[], Some(&manifest))?;
-    remarks.iter().for_each(|text| remark(text));
+    let (document, answer) = kernel.document::<DiffReport>(&kubectl, "diff", &[], Some(&manifest))?;
     let basis = format!("{}, against its manifest", kernel.basis());
     print_answer(&basis, &pod, &document, *output, |width| answer.text(width, true))?;
     Ok(if answer.equal { CommandOutcome::Done } else { CommandOutcome::Different })

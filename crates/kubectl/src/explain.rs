@@ -1,19 +1,18 @@
 //! `kubectl capture explain`: what becomes of packets, by the kernel and by the manifest.
 
 use crate::CommandOutcome;
-use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm};
-use crate::error::CaptureFailure;
-use crate::failure::{CallCause, visible_lines};
-use crate::kernel::{PodKernel, Reached, RemoteDocument, read, versioned};
+use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm, PacketArguments};
+use crate::failure::{CallCause, CaptureFailure};
+use crate::kernel::{PodKernel, Reached, read, versioned};
 use crate::kubectl::Kubectl;
-use crate::manifest::{self, ManifestAnswer};
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
 use command_line::columns;
-use diagnose::explain::{ApplicationUser, PacketReport, VerdictKind};
-use diagnose::{Style, TextLine, painted};
-use mesh::{InputProblem, Problems};
+use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, RuleView, VerdictKind};
+use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted, subject};
+use mesh::sources::RemoteHost;
+use mesh::{InputProblem, Problems, visible_lines};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -28,9 +27,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
         true => Err("--manifest is given".to_owned()),
         false => PodKernel::find(&kubectl, kernel, &pod)?,
     };
-    let by_manifest = manifest::explained(&pod, packet, &addresses);
+    let described = by_manifest(&pod, packet, &addresses);
     let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
-    let (mut packets, problems): (Vec<AnsweredPacket<'_>>, _) = match by_manifest {
+    let (mut packets, problems): (Vec<AnsweredPacket<'_>>, _) = match described {
         Err(problems) if reached.is_err() => return Err(problems.into()),
         Err(problems) => ((0..targets.len()).map(|at| of((at, None))).collect(), problems.0),
         Ok(answers) => {
@@ -90,9 +89,7 @@ fn answers(
     words: &[String],
     count: usize,
 ) -> Result<Vec<KernelAnswer>, CaptureFailure> {
-    let RemoteDocument::<Value> { document, remarks, .. } =
-        kernel.document(kubectl, "explain", words, None)?;
-    remarks.iter().for_each(|text| remark(text));
+    let (document, _) = kernel.document::<Value>(kubectl, "explain", words, None)?;
     let failed = |cause| CaptureFailure::from(kubectl.failure(&kernel.call("explain", words, None), cause));
     let documents: Vec<Value> = match document["answers"].as_array() {
         Some(answers) => answers.iter().map(|one| one["answer"].clone()).collect(),
@@ -242,4 +239,50 @@ fn compared(kernel: &PacketReport, manifest: &PacketReport) -> Vec<TextLine> {
     }
     let line = line.styled(Style::Dropped, "the manifest disagrees").plain(format!(": {sentence}"));
     vec![line, TextLine::hanging(2).plain("kubectl capture diff shows the rules that differ")]
+}
+
+/// The answer by the manifest about a packet.
+struct ManifestAnswer {
+    question: PacketQuery,
+    /// The application's user, if it sends the packet.
+    user: Option<ApplicationUser>,
+    report: PacketReport,
+    warnings: Vec<String>,
+}
+
+/// The answers by the manifest: for each destination one, or one for each user of the pod's containers.
+///
+/// # Errors
+/// What is wrong with the settings of the pod.
+fn by_manifest(
+    pod: &TargetPod,
+    packet: &PacketArguments,
+    destinations: &[String],
+) -> Result<Vec<(SubjectPacket, ManifestAnswer)>, Problems> {
+    let (text, name) = (pod.object.to_string(), format!("pod/{}", pod.name));
+    let raw = packet.settings(&destinations[0]);
+    let subjects = Subject::of_manifest(&raw, &[], &name, &text, RemoteHost::host)?;
+    let [subject] = &subjects[..] else {
+        // A pod is one.
+        return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
+    };
+    let requested = SubjectPacket::all(subject, destinations);
+    let answers = subject::each(&requested, by_manifest_of)?;
+    let of_form = subject.warnings_of_form().iter().map(|warning| warning.text.as_str());
+    let of_settings = answers[0].warnings.iter().map(String::as_str);
+    of_form.chain(of_settings).for_each(|text| remark(&visible_lines(text)));
+    Ok(SubjectPacket::distinct(requested.into_iter().zip(answers).collect(), |answer| {
+        Some(&answer.question.packet)
+    }))
+}
+
+fn by_manifest_of(SubjectPacket { subject, user, .. }: &SubjectPacket) -> Result<ManifestAnswer, Problems> {
+    let Prepared { capture, pod, packet, warnings } = Prepared::of(subject, user.as_ref(), true)?;
+    let question = packet.expect("a question that could not be read is a problem");
+    let rule_view = RuleView::of_config(&*capture, question.packet.family(), &pod);
+    let explained = subject.explain(&rule_view, &question).report();
+    let basis = subject.described().unwrap_or(Basis::Flags);
+    let report = PacketReport::new(&basis, &question, question.no_route.clone(), explained);
+    let user = user.clone().filter(|_| question.is_apps);
+    Ok(ManifestAnswer { question, user, report, warnings })
 }

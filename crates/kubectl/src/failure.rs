@@ -1,8 +1,36 @@
-//! Why a call of kubectl failed, as a sentence with its remedy.
+//! Why a command has no answer: of a call of kubectl that failed, as a sentence with its remedy.
 
 use crate::call::{CallKind, KubectlCall};
-pub(crate) use mesh::{visible, visible_lines};
+use mesh::{InputProblem, Problems, visible};
 use std::{fmt, io, time::Duration};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaptureFailure {
+    /// Nothing was run that changes anything.
+    #[error("{0}")]
+    Input(#[from] Problems),
+    #[error("{0}")]
+    Call(#[from] CallFailure),
+    /// The workload has no pod.
+    #[error(
+        "{kind} {name} has no pod in namespace {namespace}; see kubectl get pods -n {namespace} -l '{selector}'"
+    )]
+    NoPod { kind: &'static str, name: String, namespace: String, selector: String },
+    /// `sidecar-init` in the cluster could not answer.
+    #[error("sidecar-init in pod {pod}: {}", visible(.message))]
+    Remote { pod: String, message: String },
+    /// There is no route to the kernel, and the question is about nothing else.
+    #[error("the kernel of pod {pod} can't be reached: {reason}{remedy}")]
+    NoKernel { pod: String, reason: String, remedy: &'static str },
+    #[error("can't be printed: {0}")]
+    Print(#[from] io::Error),
+}
+
+impl CaptureFailure {
+    pub(crate) fn input(name: &str, item: Option<&str>, text: impl Into<String>) -> Self {
+        Self::Input(Problems(vec![InputProblem::about(name, item, text)]))
+    }
+}
 
 /// A failed call.
 #[derive(Debug)]
@@ -57,82 +85,78 @@ impl CallFailure {
     }
 
     fn remedy(&self) -> Option<String> {
-        let stderr = match &self.cause {
-            CallCause::Start(_) => {
-                return Some(
-                    "install kubectl, or name it with --kubectl FILE or the variable KUBECTL".to_owned(),
-                );
-            }
-            CallCause::Late(_) => return Some("check the connection, or raise --timeout".to_owned()),
-            CallCause::TooMuch(_) if self.lists_all_namespaces => {
-                return Some("lint one namespace at a time (-n)".to_owned());
-            }
-            CallCause::TooMuch(_) if self.kind == CallKind::ListPods => {
-                return Some("name one of its pods: pod/NAME".to_owned());
-            }
+        let remedy = match &self.cause {
+            CallCause::Start(_) => "install kubectl, or name it with --kubectl FILE or the variable KUBECTL",
+            CallCause::Late(_) => "check the connection, or raise --timeout",
+            CallCause::TooMuch(_) if self.lists_all_namespaces => "lint one namespace at a time (-n)",
+            CallCause::TooMuch(_) if self.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
             CallCause::TooMuch(_) => return None,
-            CallCause::Unread { .. } => return self.remedy_of_output(),
-            CallCause::Newer { .. } => return Some("update kubectl-capture".to_owned()),
-            CallCause::Ended { stderr, .. } => stderr,
+            CallCause::Unread { .. } => self.remedy_of_output(),
+            CallCause::Newer { .. } => "update kubectl-capture",
+            CallCause::Ended { stderr, .. } => return self.remedy_of_error(stderr),
         };
-        let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
-        let is_remote = matches!(self.kind, CallKind::ExecInAgent | CallKind::DebugPod);
-        if says(&["(NotFound)"]) {
-            Some("check the name, and the namespace (-n)".to_owned())
-        } else if says(&["violates PodSecurity", "denied the request", "denied request"]) {
-            // Admission control refuses it, whatever the rights.
-            (self.kind == CallKind::DebugPod).then(|| {
-                "install the node agents, or let the namespace's admission policies accept NET_ADMIN \
-                 (pod-security.kubernetes.io/enforce: privileged)"
-                    .to_owned()
-            })
-        } else if says(&["(Forbidden)", "is forbidden"]) {
-            let rights: Vec<String> = self.kind.rights().iter().map(ToString::to_string).collect();
-            Some(format!(
-                "grant your user {}, as role {} of docker/kubectl/clusterrole.yaml does",
-                rights.join(", "),
-                self.kind.role().name()
-            ))
-        } else if says(&["(Unauthorized)", "must be logged in", "getting credentials"]) {
-            Some("log in to the cluster, or select another --context or --user".to_owned())
-        } else if is_remote && says(&["executable file not found", "no such file or directory"]) {
-            self.remedy_of_output()
-        } else if says(&["context was not found", "does not exist", "stat ", "invalid configuration"]) {
-            Some(
-                "check --context, --cluster, --user and --kubeconfig (kubectl config get-contexts)"
-                    .to_owned(),
-            )
-        } else if says(&["Unable to connect", "was refused", "i/o timeout", "no such host", "Client.Timeout"])
-        {
-            Some("check the connection to the cluster and the --context (kubectl cluster-info)".to_owned())
-        } else if self.kind == CallKind::DebugPod && says(&["unknown flag", "unknown profile"]) {
-            Some(
-                "kubectl debug --profile=netadmin needs kubectl 1.27 or newer; name it with --kubectl"
-                    .to_owned(),
-            )
-        } else {
-            None
-        }
+        Some(remedy.to_owned())
     }
 
-    fn remedy_of_output(&self) -> Option<String> {
-        match self.kind {
-            CallKind::ExecInAgent => Some(
-                "update the node agents: their image holds sidecar-init since docker/cni/repair/Dockerfile copies it"
-                    .to_owned(),
+    fn remedy_of_error(&self, stderr: &str) -> Option<String> {
+        let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
+        let is_debug = self.kind == CallKind::DebugPod;
+        let is_remote = is_debug || self.kind == CallKind::ExecInAgent;
+        let (role, rights) = self.kind.rights();
+        let rights: Vec<String> =
+            rights.iter().map(|[_, resource, verb]| format!("{verb} {resource}")).collect();
+        let rights = rights.join(", ");
+        let grant =
+            format!("grant your user {rights}, as role {role} of docker/kubectl/clusterrole.yaml does");
+        let only = |applies: bool, words: &'static [&str]| if applies { words } else { &[] };
+        // The first whose words are said counts.
+        let remedies = [
+            (&["(NotFound)"][..], "check the name, and the namespace (-n)"),
+            (
+                ADMISSION,
+                "install the node agents, or let the namespace's admission policies accept NET_ADMIN \
+                 (pod-security.kubernetes.io/enforce: privileged)",
             ),
-            CallKind::DebugPod => Some("give an --image that holds /usr/local/bin/sidecar-init".to_owned()),
-            CallKind::GetPod
-            | CallKind::GetWorkload(_)
-            | CallKind::ListPods
-            | CallKind::GetService
-            | CallKind::ListEndpointSlices
-            | CallKind::ListForLint(_)
-            | CallKind::GetConfigMap
-            | CallKind::ListAgents => Some("check that --kubectl is a kubectl".to_owned()),
+            (&["(Forbidden)", "is forbidden"], &grant),
+            (
+                &["(Unauthorized)", "must be logged in", "getting credentials"],
+                "log in to the cluster, or select another --context or --user",
+            ),
+            (
+                only(is_remote, &["executable file not found", "no such file or directory"]),
+                self.remedy_of_output(),
+            ),
+            (
+                &["context was not found", "does not exist", "stat ", "invalid configuration"],
+                "check --context, --cluster, --user and --kubeconfig (kubectl config get-contexts)",
+            ),
+            (
+                &["Unable to connect", "was refused", "i/o timeout", "no such host", "Client.Timeout"],
+                "check the connection to the cluster and the --context (kubectl cluster-info)",
+            ),
+            (
+                only(is_debug, &["unknown flag", "unknown profile"]),
+                "kubectl debug --profile=netadmin needs kubectl 1.27 or newer; name it with --kubectl",
+            ),
+        ];
+        let (words, remedy) = remedies.into_iter().find(|(words, _)| says(words))?;
+        // Of other calls, admission control refuses none for what they ask.
+        (is_debug || words != ADMISSION).then(|| remedy.to_owned())
+    }
+
+    fn remedy_of_output(&self) -> &'static str {
+        if self.kind == CallKind::ExecInAgent {
+            return "update the node agents: their image holds sidecar-init since docker/cni/repair/Dockerfile copies it";
+        }
+        match self.kind == CallKind::DebugPod {
+            true => "give an --image that holds /usr/local/bin/sidecar-init",
+            false => "check that --kubectl is a kubectl",
         }
     }
 }
+
+/// Words of admission control, which refuses a pod whatever the rights.
+const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
 impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

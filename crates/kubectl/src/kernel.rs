@@ -3,10 +3,11 @@
 
 use crate::arguments::KernelAccess;
 use crate::call::{CallKind, KubectlCall};
-use crate::error::CaptureFailure;
-use crate::failure::{CallCause, visible};
+use crate::failure::{CallCause, CaptureFailure};
 use crate::kubectl::{CallOutput, Kubectl, ended};
 use crate::pod::TargetPod;
+use crate::print::remark;
+use mesh::visible;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
@@ -34,25 +35,19 @@ const PULL: Duration = Duration::from_secs(120);
 pub(crate) struct PodKernel {
     pod: String,
     node: String,
+    /// The pod in which `sidecar-init` runs: its namespace and its name.
+    within: [String; 2],
     route: KernelRoute,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum KernelRoute {
-    Agent { namespace: String, name: String, container_id: String },
-    Ephemeral { namespace: String, pod: String, image: String, target: String },
+    Agent { container_id: String },
+    Ephemeral { image: String, target: String },
 }
 
 /// The kernel, or why there is no route to it.
 pub(crate) type Reached = Result<PodKernel, String>;
-
-/// A document of `sidecar-init`, the answer that it holds, and its remarks on standard error.
-#[derive(Debug)]
-pub(crate) struct RemoteDocument<T> {
-    pub(crate) document: Value,
-    pub(crate) answer: T,
-    pub(crate) remarks: Vec<String>,
-}
 
 impl PodKernel {
     /// Finds the route. An ephemeral container is confirmed, but not added yet.
@@ -68,11 +63,14 @@ impl PodKernel {
         let Some(container) = &pod.container else {
             return Ok(Err("none of its containers runs".to_owned()));
         };
-        let made = |route| Self { pod: pod.title(), node: node.clone(), route };
+        let made = |namespace: &String, name: &String, route| {
+            let within = [namespace.clone(), name.clone()];
+            Self { pod: pod.title(), node: node.clone(), within, route }
+        };
         let KernelAccess { agent_namespace, image, .. } = access;
         if let Some(name) = agent(kubectl, agent_namespace, node)? {
-            let (namespace, container_id) = (agent_namespace.clone(), container.id.clone());
-            return Ok(Ok(made(KernelRoute::Agent { namespace, name, container_id })));
+            let route = KernelRoute::Agent { container_id: container.id.clone() };
+            return Ok(Ok(made(agent_namespace, &name, route)));
         }
         let none =
             format!("no node agent runs on node {node} (pods {AGENT_LABEL} in namespace {agent_namespace})");
@@ -80,12 +78,8 @@ impl PodKernel {
         if !is_confirmed(access, pod, image)? {
             return Ok(Err(format!("{none}, and an ephemeral container was declined")));
         }
-        Ok(Ok(made(KernelRoute::Ephemeral {
-            namespace: pod.namespace.clone(),
-            pod: pod.name.clone(),
-            image: image.clone(),
-            target: container.name.clone(),
-        })))
+        let route = KernelRoute::Ephemeral { image: image.clone(), target: container.name.clone() };
+        Ok(Ok(made(&pod.namespace, &pod.name, route)))
     }
 
     /// Finds the route for a question that only the kernel answers.
@@ -103,9 +97,9 @@ impl PodKernel {
 
     /// What an answer is based on.
     pub(crate) fn basis(&self) -> String {
-        let Self { pod, node, route } = self;
+        let Self { pod, node, within, route } = self;
         let through = match route {
-            KernelRoute::Agent { namespace, name, .. } => format!("agent {namespace}/{name}"),
+            KernelRoute::Agent { .. } => format!("agent {}", within.join("/")),
             KernelRoute::Ephemeral { image, .. } => format!("an ephemeral container of {image}"),
         };
         format!("by the kernel of pod {pod} on node {node}, through {through}")
@@ -114,18 +108,19 @@ impl PodKernel {
     /// The call that runs a command of `sidecar-init` in the pod's network namespace. A manifest is its input where
     /// that has an end: `kubectl debug` adds containers without `stdinOnce`, whose input stays open.
     pub(crate) fn call(&self, command: &str, arguments: &[String], manifest: Option<&Value>) -> KubectlCall {
+        let [namespace, name] = &self.within;
         let (kind, mut words, namespace) = match &self.route {
-            KernelRoute::Agent { namespace, name, container_id } => {
+            KernelRoute::Agent { container_id } => {
                 let mut words = vec!["exec", "-n", namespace, name, "-c", AGENT_CONTAINER];
                 words.extend(manifest.is_some().then_some("-i"));
                 (CallKind::ExecInAgent, words.into_iter().map(str::to_owned).collect(), Some(container_id))
             }
-            KernelRoute::Ephemeral { namespace, pod, image, target } => {
-                let name = format!("--container={}", container_name());
+            KernelRoute::Ephemeral { image, target } => {
+                let container = format!("--container={}", container_name());
                 let (image, target) = (format!("--image={image}"), format!("--target={target}"));
-                let words = ["debug", "-n", namespace, pod, "--profile=netadmin", "--quiet", "--attach"];
+                let words = ["debug", "-n", namespace, name, "--profile=netadmin", "--quiet", "--attach"];
                 let words: Vec<String> =
-                    words.into_iter().map(str::to_owned).chain([name, image, target]).collect();
+                    words.into_iter().map(str::to_owned).chain([container, image, target]).collect();
                 (CallKind::DebugPod, words, None)
             }
         };
@@ -147,14 +142,14 @@ impl PodKernel {
         KubectlCall { kind, words, input }
     }
 
-    /// The document that a command prints.
+    /// The document that a command prints, and the answer that it holds. Remarks of the command are printed.
     pub(crate) fn document<T: DeserializeOwned>(
         &self,
         kubectl: &Kubectl,
         command: &str,
         arguments: &[String],
         manifest: Option<&Value>,
-    ) -> Result<RemoteDocument<T>, CaptureFailure> {
+    ) -> Result<(Value, T), CaptureFailure> {
         let call = self.call(command, arguments, manifest);
         if let (KernelRoute::Ephemeral { image, .. }, Some(longest)) = (
             &self.route,
@@ -190,7 +185,8 @@ impl PodKernel {
             Err(cause) => return Err(kubectl.failure(&call, cause).into()),
         };
         let answer = read(&document).map_err(|cause| kubectl.failure(&call, cause))?;
-        Ok(RemoteDocument { document, answer, remarks: remarks(&output.stderr) })
+        remarks(&output.stderr).for_each(|text| remark(&text));
+        Ok((document, answer))
     }
 
     /// How much longer a call may take than others.
@@ -209,13 +205,7 @@ impl PodKernel {
         output: &CallOutput,
     ) -> CaptureFailure {
         match remote_error(&output.stderr) {
-            Some(message) => {
-                let pod = match &self.route {
-                    KernelRoute::Agent { namespace, name, .. } => format!("{namespace}/{name}"),
-                    KernelRoute::Ephemeral { .. } => self.pod.clone(),
-                };
-                CaptureFailure::Remote { pod, message }
-            }
+            Some(message) => CaptureFailure::Remote { pod: self.within.join("/"), message },
             None => kubectl.failure(call, ended(output)).into(),
         }
     }
@@ -319,7 +309,7 @@ fn remote_error(stderr: &str) -> Option<String> {
 }
 
 /// What `sidecar-init` remarked on standard error. kubectl's own lines are about the session.
-fn remarks(stderr: &str) -> Vec<String> {
+fn remarks(stderr: &str) -> impl Iterator<Item = String> {
     const OF_KUBECTL: [&str; 5] = [
         "command terminated with",
         "Defaulted container",
@@ -328,5 +318,5 @@ fn remarks(stderr: &str) -> Vec<String> {
         "If you don't see",
     ];
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.filter(|line| !OF_KUBECTL.iter().any(|start| line.starts_with(start))).map(visible).collect()
+    lines.filter(|line| !OF_KUBECTL.iter().any(|start| line.starts_with(start))).map(visible)
 }

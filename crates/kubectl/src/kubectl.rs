@@ -2,8 +2,7 @@
 
 use crate::arguments::KubectlConnection;
 use crate::call::KubectlCall;
-use crate::error::CaptureFailure;
-use crate::failure::{CallCause, CallFailure};
+use crate::failure::{CallCause, CallFailure, CaptureFailure};
 use serde_json::Value;
 use std::{
     ffi::OsString,

@@ -1,10 +1,10 @@
 //! `kubectl capture lint`: what is suspicious about the pods, Services and webhooks of a cluster, or of a namespace.
 
+use crate::CommandOutcome;
 use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
-use crate::error::CaptureFailure;
+use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
-use crate::outcome::CommandOutcome;
 use crate::print::print;
 use command_line::columns;
 use injection::Namespaces;

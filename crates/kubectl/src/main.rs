@@ -6,29 +6,34 @@
 mod arguments;
 mod call;
 mod diff;
-mod error;
 mod explain;
 mod failure;
 mod kernel;
 mod kubectl;
 mod lint;
-mod manifest;
-mod outcome;
 mod packet;
 mod pod;
 mod print;
 mod service;
 mod status;
 mod trace;
-mod workload;
 
 use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
 use command_line::program;
-use error::CaptureFailure;
-use outcome::CommandOutcome;
+use failure::CaptureFailure;
 use std::process::ExitCode;
 
 const DIFFERENT: u8 = 3;
+
+/// How a command ends that has an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommandOutcome {
+    Done,
+    /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
+    Different,
+    /// Something in the pod fails.
+    Failing,
+}
 
 fn main() -> ExitCode {
     let CaptureArguments { command } = match program::parse(std::env::args_os(), SECTIONS) {
@@ -48,14 +53,8 @@ fn main() -> ExitCode {
         Ok(CommandOutcome::Failing) => ExitCode::FAILURE,
         Err(error) => {
             print::failure(&error);
-            match error {
-                CaptureFailure::Input(_) => ExitCode::from(program::BAD_INPUT),
-                CaptureFailure::Call(_)
-                | CaptureFailure::NoPod { .. }
-                | CaptureFailure::Remote { .. }
-                | CaptureFailure::NoKernel { .. }
-                | CaptureFailure::Print(_) => ExitCode::FAILURE,
-            }
+            let is_input = matches!(error, CaptureFailure::Input(_));
+            if is_input { ExitCode::from(program::BAD_INPUT) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -1,11 +1,51 @@
-//! The pod of a question, as the API server has it.
+//! The pod of a question: the word that names it, the workloads whose pods the word may mean, and the pod as the API server has it.
 
 use crate::call::{CallKind, KubectlCall};
-use crate::error::CaptureFailure;
+use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
-use crate::workload::{PodWord, PodWorkload};
+use mesh::settings::nearest;
 use serde_json::Value;
 use std::net::IpAddr;
+
+/// A kind of object that makes pods by a selector, by the names that kubectl takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PodWorkload {
+    pub(crate) name: &'static str,
+    pub(crate) plural: &'static str,
+    short: &'static str,
+}
+
+pub(crate) const WORKLOADS: &[PodWorkload] = &[
+    PodWorkload { name: "deployment", plural: "deployments", short: "deploy" },
+    PodWorkload { name: "replicaset", plural: "replicasets", short: "rs" },
+    PodWorkload { name: "statefulset", plural: "statefulsets", short: "sts" },
+    PodWorkload { name: "daemonset", plural: "daemonsets", short: "ds" },
+];
+
+/// Reads `NAME`, `pod/NAME` or `deployment/NAME`: the workload, unless the word names a pod, and the name.
+fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
+    const EXPECTED: &str =
+        "expected NAME, pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or daemonset/NAME";
+    // By the rule of Kubernetes, so that no name is taken for a flag or a path.
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    let is_name = |name: &str| {
+        let ends = [name.chars().next(), name.chars().next_back()];
+        let has_ends = ends.iter().all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()));
+        name.len() <= 253 && name.chars().all(is_inner) && has_ends
+    };
+    let (kind, name) = word.split_once('/').unwrap_or(("pod", word));
+    if !is_name(name) {
+        return Err(format!("is not the name of an object; {EXPECTED}"));
+    }
+    if ["pod", "pods", "po"].contains(&kind) {
+        return Ok((None, name));
+    }
+    let workload = WORKLOADS.iter().find(|one| [one.name, one.plural, one.short].contains(&kind));
+    let known = ["pod"].into_iter().chain(WORKLOADS.iter().map(|one| one.name));
+    let meant = || nearest(kind, known).map(|meant| format!("; did you mean {meant}/{name}?"));
+    let unknown = || format!("does not name a pod{}; {EXPECTED}", meant().unwrap_or_default());
+    workload.map(|workload| (Some(workload), name)).ok_or_else(unknown)
+}
 
 /// A pod with what leads to its kernel.
 #[derive(Clone, Debug)]
@@ -34,24 +74,22 @@ impl TargetPod {
         word: &str,
         namespace: Option<&str>,
     ) -> Result<Self, CaptureFailure> {
-        let parsed = PodWord::parse(word).map_err(|text| CaptureFailure::input("POD", Some(word), text))?;
-        match parsed {
-            PodWord::Pod(name) => {
-                let call = KubectlCall::get(CallKind::GetPod, namespace, &["pod", &name]);
-                let object = kubectl.object(&call)?;
-                Self::read(object, 1).map_err(|why| kubectl.unread(&call, why))
-            }
-            PodWord::OneOf(workload, name) => Self::of_workload(kubectl, workload, &name, namespace),
+        let (workload, name) = named(word).map_err(|text| CaptureFailure::input("POD", Some(word), text))?;
+        if let Some(workload) = workload {
+            return Self::of_workload(kubectl, workload, name, namespace);
         }
+        let call = KubectlCall::get(CallKind::GetPod, namespace, &["pod", name]);
+        let object = kubectl.object(&call)?;
+        Self::read(object, 1).map_err(|why| kubectl.unread(&call, why))
     }
 
     fn of_workload(
         kubectl: &Kubectl,
-        workload: PodWorkload,
+        workload: &'static PodWorkload,
         name: &str,
         namespace: Option<&str>,
     ) -> Result<Self, CaptureFailure> {
-        let call = KubectlCall::get(CallKind::GetWorkload(workload), namespace, &[workload.name(), name]);
+        let call = KubectlCall::get(CallKind::GetWorkload(workload), namespace, &[workload.name, name]);
         let object = kubectl.object(&call)?;
         let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
         let selector = selector(&object["spec"]["selector"]);
@@ -74,7 +112,7 @@ impl TargetPod {
         };
         pods.sort_by_key(|pod| rank(pod));
         let Some(first) = pods.first() else {
-            let (kind, name) = (workload.name(), name.to_owned());
+            let (kind, name) = (workload.name, name.to_owned());
             return Err(CaptureFailure::NoPod { kind, name, namespace, selector });
         };
         // Items of a list lack what a single object has.
@@ -181,6 +219,33 @@ fn selector(selector: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn words_of_kubectl_are_read() {
+        for (word, kind, name) in [
+            ("web-0", "pod", "web-0"),
+            ("pod/web-0", "pod", "web-0"),
+            ("po/web.1", "pod", "web.1"),
+            ("deploy/web", "deployment", "web"),
+            ("statefulsets/web", "statefulset", "web"),
+            ("ds/web", "daemonset", "web"),
+            ("replicaset/web", "replicaset", "web"),
+        ] {
+            let found = named(word).map(|(workload, name)| (workload.map_or("pod", |one| one.name), name));
+            assert_eq!(found, Ok((kind, name)), "{word}");
+        }
+        for (word, part) in [
+            ("-web", "is not the name of an object"),
+            ("pod/", "is not the name of an object"),
+            ("pod/a/b", "is not the name of an object"),
+            ("Web", "expected NAME"),
+            ("deployent/web", "did you mean deployment/web?"),
+            ("node/web", "does not name a pod"),
+        ] {
+            let error = named(word).expect_err(word);
+            assert!(error.contains(part), "{word}: {error}");
+        }
+    }
 
     #[test]
     fn selectors_become_words_of_kubectl() {

@@ -1,10 +1,10 @@
 //! What is printed: answers on standard output, everything else on standard error.
 
 use crate::arguments::OutputForm;
-use crate::failure::visible_lines;
 use crate::pod::TargetPod;
 use command_line::columns;
 use diagnose::{Style, TextLine, fold, painted};
+use mesh::visible_lines;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 //! Names in destinations: Services of the cluster, resolved through the API server.
 
 use crate::call::{CallKind, KubectlCall};
-use crate::error::CaptureFailure;
+use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
 use mesh::InputProblem;

@@ -1,12 +1,12 @@
 //! `kubectl capture status`: what the kernel of a pod captures, from the document of `sidecar-init status`.
 
+use crate::CommandOutcome;
 use crate::arguments::PodArguments;
-use crate::error::CaptureFailure;
-use crate::kernel::{PodKernel, RemoteDocument};
+use crate::failure::CaptureFailure;
+use crate::kernel::PodKernel;
 use crate::kubectl::Kubectl;
-use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
-use crate::print::{print_answer, remark};
+use crate::print::print_answer;
 use diagnose::status::CaptureStatus;
 
 pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
@@ -14,9 +14,7 @@ pub(crate) fn run(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFai
     let kubectl = Kubectl::new(connection);
     let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
     let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
-    let RemoteDocument::<CaptureStatus> { document, answer, remarks } =
-        kernel.document(&kubectl, "status", &[], None)?;
-    remarks.iter().for_each(|text| remark(text));
+    let (document, answer) = kernel.document::<CaptureStatus>(&kubectl, "status", &[], None)?;
     print_answer(&kernel.basis(), &pod, &document, *output, |width| answer.text(width, true))?;
     Ok(match answer.capturing {
         _ if answer.fails() => CommandOutcome::Failing,

@@ -1,11 +1,10 @@
 //! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
 
+use crate::CommandOutcome;
 use crate::arguments::{OutputForm, TraceArguments};
-use crate::error::CaptureFailure;
-use crate::failure::CallCause;
+use crate::failure::{CallCause, CaptureFailure};
 use crate::kernel::{PodKernel, read, versioned};
 use crate::kubectl::{CallOutput, Kubectl};
-use crate::outcome::CommandOutcome;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, print_part};
 use command_line::columns;

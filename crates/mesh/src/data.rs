@@ -1,20 +1,54 @@
-//! Data without types, and how they are written for people.
+//! Data without types: what is written, and where. One tree for what is read of YAML and JSON and for what is written for people.
+//!
+//! `serde_json::Value` has neither positions nor an order of fields. A scalar keeps its text: whether `0755` is a number
+//! depends on the reader.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
-use serde_json::Number;
-use std::fmt;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{collections::BTreeSet, fmt, rc::Rc};
 
+pub(crate) mod reader;
 pub mod yaml;
 
-/// Data without types, whose fields keep their order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Tree {
-    Null,
-    Bool(bool),
-    Number(Number),
-    Text(String),
-    List(Vec<Tree>),
-    Map(Vec<(String, Tree)>),
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextPosition {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl fmt::Display for TextPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// Unknown of what JSON holds.
+    pub place: Option<TextPosition>,
+    pub value: TreeValue,
+}
+
+/// A value, whose fields keep their order. Aliases share theirs.
+#[derive(Clone, Debug)]
+pub enum TreeValue {
+    Scalar { text: String, kind: ScalarKind },
+    List(Vec<Rc<Tree>>),
+    Map(Vec<(String, Rc<Tree>)>),
+}
+
+impl From<TreeValue> for Tree {
+    fn from(value: TreeValue) -> Self {
+        Self { place: None, value }
+    }
+}
+
+/// Nothing.
+impl Default for Tree {
+    fn default() -> Self {
+        Self::scalar("", ScalarKind::Null)
+    }
 }
 
 impl Tree {
@@ -25,63 +59,130 @@ impl Tree {
     pub fn read(json: &str) -> Self {
         serde_json::from_str(json).expect("our own documents are JSON")
     }
+
+    pub fn scalar(text: impl Into<String>, kind: ScalarKind) -> Self {
+        TreeValue::Scalar { text: text.into(), kind }.into()
+    }
+
+    pub fn list(items: impl IntoIterator<Item = Self>) -> Self {
+        TreeValue::List(items.into_iter().map(Rc::new).collect()).into()
+    }
+
+    pub fn map(fields: impl IntoIterator<Item = (String, Self)>) -> Self {
+        TreeValue::Map(fields.into_iter().map(|(key, tree)| (key, Rc::new(tree))).collect()).into()
+    }
+
+    /// The items of a list; none of anything else.
+    pub fn items(&self) -> &[Rc<Self>] {
+        if let TreeValue::List(items) = &self.value { items } else { &[] }
+    }
+
+    /// The fields of a mapping; none of anything else.
+    pub fn fields(&self) -> &[(String, Rc<Self>)] {
+        if let TreeValue::Map(fields) = &self.value { fields } else { &[] }
+    }
+
+    /// The value under a key; `None` where there is none, or it is null.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let (_, tree) = self.fields().iter().find(|(name, _)| name == key)?;
+        (!tree.is_null()).then_some(tree)
+    }
+
+    /// The value at a path of keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |tree, key| tree.get(key))
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, TreeValue::Scalar { kind: ScalarKind::Null, .. })
+    }
+
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            TreeValue::Scalar { text, kind: ScalarKind::Text } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What it is, in words.
+    pub fn noun(&self) -> &'static str {
+        match &self.value {
+            TreeValue::Scalar { kind: ScalarKind::Text, .. } => "a text",
+            TreeValue::Scalar { kind: ScalarKind::Null, .. } => "nothing",
+            TreeValue::Scalar { kind: ScalarKind::Bool(_), .. } => "a boolean",
+            TreeValue::Scalar { kind: ScalarKind::Whole(_) | ScalarKind::Float, .. } => "a number",
+            TreeValue::List(_) => "a list",
+            TreeValue::Map(_) => "a mapping",
+        }
+    }
 }
 
+/// As Kubernetes reads it.
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => serializer.serialize_unit(),
-            Self::Bool(is) => serializer.serialize_bool(*is),
-            Self::Number(number) => number.serialize(serializer),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::List(items) => serializer.collect_seq(items),
-            Self::Map(fields) => {
-                let mut map = serializer.serialize_map(Some(fields.len()))?;
-                fields.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
-                map.end()
+        let (text, kind) = match &self.value {
+            TreeValue::Scalar { text, kind } => (text, *kind),
+            TreeValue::List(items) => return serializer.collect_seq(items.iter().map(Rc::as_ref)),
+            TreeValue::Map(fields) => {
+                return serializer.collect_map(fields.iter().map(|(key, tree)| (key, tree.as_ref())));
             }
+        };
+        match kind {
+            ScalarKind::Text => serializer.serialize_str(text),
+            ScalarKind::Null => serializer.serialize_unit(),
+            ScalarKind::Bool(is) => serializer.serialize_bool(is),
+            ScalarKind::Whole(number) => match (i64::try_from(number), u64::try_from(number)) {
+                (Ok(number), _) => serializer.serialize_i64(number),
+                (Err(_), Ok(number)) => serializer.serialize_u64(number),
+                (Err(_), Err(_)) => serializer.serialize_str(text),
+            },
+            // What JSON has no number for, such as infinity, stays a text.
+            ScalarKind::Float => match text.replace('_', "").parse::<f64>() {
+                Ok(number) if number.is_finite() => serializer.serialize_f64(number),
+                Ok(_) | Err(_) => serializer.serialize_str(text),
+            },
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor)
+        deserializer.deserialize_any(FromJson)
     }
 }
 
-/// Takes whatever JSON may hold.
-struct TreeVisitor;
+/// Takes whatever JSON may hold. Repeated keys are refused, as in YAML.
+struct FromJson;
 
-impl<'de> de::Visitor<'de> for TreeVisitor {
+impl<'de> de::Visitor<'de> for FromJson {
     type Value = Tree;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("data")
+        f.write_str("JSON")
     }
 
     fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Null)
+        Ok(Tree::default())
     }
 
     fn visit_bool<E>(self, is: bool) -> Result<Tree, E> {
-        Ok(Tree::Bool(is))
+        Ok(Tree::scalar(is.to_string(), ScalarKind::Bool(is)))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Tree, E> {
-        Ok(Tree::Number(number.into()))
+        Ok(Tree::scalar(number.to_string(), ScalarKind::Whole(number.into())))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Tree, E> {
-        Ok(Tree::Number(number.into()))
+        Ok(Tree::scalar(number.to_string(), ScalarKind::Whole(number.into())))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Tree, E> {
-        Ok(Number::from_f64(number).map_or(Tree::Null, Tree::Number))
+        Ok(Tree::scalar(number.to_string(), ScalarKind::Float))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Tree, E> {
-        Ok(Tree::Text(text.to_owned()))
+        Ok(Tree::scalar(text, ScalarKind::Text))
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
@@ -89,44 +190,123 @@ impl<'de> de::Visitor<'de> for TreeVisitor {
         while let Some(item) = access.next_element()? {
             items.push(item);
         }
-        Ok(Tree::List(items))
+        Ok(Tree::list(items))
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(field) = access.next_entry()? {
-            fields.push(field);
+        let (mut fields, mut keys) = (Vec::new(), BTreeSet::new());
+        while let Some((key, tree)) = access.next_entry::<String, Tree>()? {
+            if !keys.insert(key.clone()) {
+                return Err(de::Error::custom(format!("the key {key:?} is repeated")));
+            }
+            fields.push((key, tree));
         }
-        Ok(Tree::Map(fields))
+        Ok(Tree::map(fields))
     }
+}
+
+/// What a scalar is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScalarKind {
+    Text,
+    Null,
+    Bool(bool),
+    Whole(i128),
+    Float,
+}
+
+impl ScalarKind {
+    /// What a scalar without quotes is, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
+    /// (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
+    pub fn of_plain(text: &str) -> Self {
+        match text {
+            "" | "~" | "null" | "Null" | "NULL" => Self::Null,
+            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
+                Self::Bool(true)
+            }
+            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
+                Self::Bool(false)
+            }
+            ".nan" | ".NaN" | ".NAN" => Self::Float,
+            _ => Self::of_number(text).unwrap_or(Self::Text),
+        }
+    }
+
+    fn of_number(text: &str) -> Option<Self> {
+        let bare = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if !bare.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            return None;
+        }
+        let digits = bare.replace('_', "");
+        if let Some(whole) = whole(&digits) {
+            return Some(Self::Whole(if text.starts_with('-') { -whole } else { whole }));
+        }
+        // Behind a digit or a point, Rust's numbers are those of YAML.
+        let is_float = digits.parse::<f64>().is_ok() || [".inf", ".Inf", ".INF"].contains(&&*digits);
+        is_float.then_some(Self::Float)
+    }
+}
+
+fn whole(digits: &str) -> Option<i128> {
+    let prefixes = [("0x", 16), ("0X", 16), ("0b", 2), ("0B", 2), ("0o", 8), ("0O", 8), ("0", 8)];
+    let based = prefixes.iter().find_map(|(prefix, base)| {
+        let rest = digits.strip_prefix(prefix).filter(|rest| !rest.starts_with(['-', '+']))?;
+        i128::from_str_radix(rest, *base).ok()
+    });
+    let is_decimal = digits == "0" || !digits.starts_with('0');
+    based.or_else(|| digits.parse().ok().filter(|_| is_decimal))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn whatever_json_holds_becomes_a_tree_and_json_again() {
-        let json = r#"{"b":[null,true,-7,18446744073709551615,1.5,"x"],"a":{}}"#;
-        let number = |text: &str| Tree::Number(text.parse().expect("a number"));
-        let items = vec![
-            Tree::Null,
-            Tree::Bool(true),
-            number("-7"),
-            number("18446744073709551615"),
-            number("1.5"),
-            Tree::Text("x".to_owned()),
-        ];
-        let expected =
-            Tree::Map(vec![("b".to_owned(), Tree::List(items)), ("a".to_owned(), Tree::Map(Vec::new()))]);
-        assert_eq!(Tree::read(json), expected);
-        assert_eq!(serde_json::to_string(&expected).expect("JSON"), json);
+        let json = r#"{"b":[null,true,-7,18446744073709551615,1.5,1e+300,"x"],"a":{}}"#;
+        let tree = Tree::read(json);
+        assert_eq!(serde_json::to_string(&tree).expect("JSON"), json);
+        let nouns = tree.fields()[0].1.items().iter().map(|item| item.noun());
+        let number = "a number";
+        assert!(nouns.eq(["nothing", "a boolean", number, number, number, number, "a text"]));
+        for (refused, expected) in [("{\"a\":1,\"a\":2}", "the key \"a\" is repeated"), ("[", "EOF")] {
+            let error = serde_json::from_str::<Tree>(refused).expect_err(refused).to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 
     #[test]
-    fn what_json_can_not_hold_is_refused() {
-        let bytes = de::value::BytesDeserializer::<de::value::Error>::new(b"x");
-        let error = Tree::deserialize(bytes).expect_err("bytes").to_string();
-        assert!(error.ends_with("expected data"), "{error}");
+    fn plain_scalars_are_what_kubernetes_takes_them_for() {
+        use ScalarKind::{Bool, Float, Null, Text, Whole};
+        let texts = "15090,15021 10.0.0.0/8 * 1.8.9 12:30 0x - + . 1e 0o9 -x é 0x-1 0b2 +x 1.x 1-.5 1.2.3 1ex 1e+ 12a +.inf. inf tRUE";
+        let floats = "089 1.5 1e3 -.inf .5 1. 1.5e-3 +.Inf .NaN 1.e5";
+        for (words, kind) in [
+            (texts, Text),
+            // Without octal digits, YAML 1.1 makes a float of it.
+            (floats, Float),
+            ("15001", Whole(15001)),
+            ("01337 0o1337", Whole(0o1337)),
+            ("0x539 1337 1_337 +1337", Whole(1337)),
+            ("0b11", Whole(3)),
+            ("-0x10", Whole(-16)),
+            ("0", Whole(0)),
+            ("~ null", Null),
+            ("yes True", Bool(true)),
+            ("off", Bool(false)),
+        ] {
+            words.split(' ').for_each(|word| assert_eq!(ScalarKind::of_plain(word), kind, "{word:?}"));
+        }
+        assert_eq!(ScalarKind::of_plain(""), Null);
+    }
+
+    #[test]
+    fn numbers_that_json_has_not_are_texts() {
+        let plain = |text: &str| Tree::scalar(text, ScalarKind::of_plain(text));
+        let words =
+            "9223372036854775807 9223372036854775808 18446744073709551616 -1 1_0.5 .inf -.5e1 .nan 0755";
+        let found = serde_json::to_value(Tree::list(words.split(' ').map(plain))).expect("JSON");
+        let (most, above) = (i64::MAX, 9_223_372_036_854_775_808_u64);
+        assert_eq!(found, json!([most, above, "18446744073709551616", -1, 10.5, ".inf", -5.0, ".nan", 493]));
     }
 }

@@ -17,12 +17,17 @@ pub struct InputProblem {
 impl InputProblem {
     /// A problem with one item of a setting's value.
     pub fn with_item(name: &(impl fmt::Display + ?Sized), item: &str, text: impl Into<String>) -> Self {
-        Self { name: name.to_string(), item: Some(item.to_owned()), text: text.into() }
+        Self::about(name, Some(item), text)
     }
 
     /// A problem that is not about a single item.
     pub fn of(name: &(impl fmt::Display + ?Sized), text: impl Into<String>) -> Self {
-        Self { name: name.to_string(), item: None, text: text.into() }
+        Self::about(name, None, text)
+    }
+
+    /// A problem with an item, or with none.
+    pub fn about(name: &(impl fmt::Display + ?Sized), item: Option<&str>, text: impl Into<String>) -> Self {
+        Self { name: name.to_string(), item: item.map(str::to_owned), text: text.into() }
     }
 }
 

@@ -5,7 +5,6 @@
 //! read, the names in errors, and docs/reference.md, which a test writes.
 //! Meanings and defaults are upstream's unless the help differs.
 
-pub mod counterpart;
 pub mod levels;
 pub mod mapping;
 mod table;
@@ -275,6 +274,45 @@ impl Setting {
     }
 }
 
+/// Features that do not distinguish flags: how lists are written, and that a direction can be left out.
+const COARSE_FEATURES: [Feature; 2] = [Feature::Ranges, Feature::Directions];
+
+/// The flags of `mesh` for a setting of another mesh; none where it has no counterpart.
+pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
+    let mut found = Vec::new();
+    for feature in setting.row().features.iter().filter(|feature| !COARSE_FEATURES.contains(feature)) {
+        let same = mesh.settings().iter().filter(|row| row.features.contains(feature));
+        for option in same.filter(|row| !row.long.is_empty()).map(SettingRow::option) {
+            if !found.contains(&option) {
+                found.push(option);
+            }
+        }
+    }
+    found
+}
+
+/// The remark about a flag that only other meshes have, by its name with the dashes; `None` if none has it.
+pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
+    let is_named = |row: &&SettingRow| match name.strip_prefix("--") {
+        Some(long) => !row.long.is_empty() && row.long == long,
+        None => row.short.is_some_and(|letter| name == format!("-{letter}")),
+    };
+    let of = |other: &Mesh| Some((*other, other.settings().iter().find(is_named)?.setting));
+    let others: Vec<(Mesh, Setting)> =
+        Mesh::ALL.iter().filter(|other| **other != mesh).filter_map(of).collect();
+    let (first, setting) = others.first()?;
+    let names: Vec<&str> = others.iter().map(|(other, _)| other.name()).collect();
+    let whose = format!("is a flag of {}", names.join(" and "));
+    if mesh == Mesh::default() {
+        return Some(format!("{whose}; add --mesh {first}"));
+    }
+    let same = counterparts(*setting, mesh);
+    Some(match same.is_empty() {
+        true => format!("{whose}, and {mesh} has nothing like it; drop it, or give --mesh {first}"),
+        false => format!("{whose}; for {mesh} use {}", same.join(" or ")),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,24 +328,24 @@ mod tests {
 
     #[test]
     fn misspelt_values_are_recognised() {
-        let formats = ["text", "json", "yaml"];
-        for (desired, expected) in [
-            ("jsn", Some("json")),
-            ("JSON", Some("json")),
-            ("yml", Some("yaml")),
-            ("xml", None),
-            ("x", None),
-            ("", None),
+        let (formats, families) = (&["text", "json", "yaml"][..], &["dualstack", "ipv4"][..]);
+        let modes = &["REDIRECT", "TPROXY"];
+        for (desired, values, expected) in [
+            ("jsn", formats, Some("json")),
+            ("JSON", formats, Some("json")),
+            ("yml", formats, Some("yaml")),
+            ("xml", formats, None),
+            ("", formats, None),
+            ("ipv6", families, None),
+            ("ipv4x", families, Some("ipv4")),
+            // Of short words one letter may differ, of those of six and more two.
+            ("jxxn", formats, None),
+            ("tpxxxy", modes, Some("TPROXY")),
+            ("txxxxy", modes, None),
+            ("redirct", modes, Some("REDIRECT")),
         ] {
-            assert_eq!(nearest_value(desired, &formats), expected, "{desired}");
+            assert_eq!(nearest_value(desired, values), expected, "{desired}");
         }
-        assert_eq!(nearest_value("ipv6", &["dualstack", "ipv4"]), None);
-        // Of short words one letter may differ, of those of six and more two.
-        assert_eq!(nearest_value("jxxn", &formats), None);
-        assert_eq!(nearest_value("tpxxxy", &["TPROXY"]), Some("TPROXY"));
-        assert_eq!(nearest_value("txxxxy", &["TPROXY"]), None);
-        assert_eq!(nearest_value("ipv4x", &["dualstack", "ipv4"]), Some("ipv4"));
-        assert_eq!(nearest_value("redirct", &["REDIRECT", "TPROXY"]), Some("REDIRECT"));
     }
 
     #[test]
@@ -320,67 +358,23 @@ mod tests {
     }
 
     #[test]
-    fn each_row_stands_where_its_setting_says() {
+    fn each_row_agrees_with_itself() {
         for row in all() {
-            assert_eq!(row.setting.row().name(), row.name());
-        }
-    }
-
-    #[test]
-    fn the_first_variable_is_the_flag_in_upper_case() {
-        let ours = TABLE.iter().chain(Mesh::Istio.settings());
-        for row in ours.filter(|row| !row.long.is_empty()) {
-            if let Some(first) = row.variables.first() {
+            let name = row.name();
+            assert_eq!(row.setting.row().name(), name);
+            // What all meshes have is not a feature of one.
+            let is_of_one = row.setting.mesh().is_some() && row.topic == Topic::Capture;
+            assert_eq!(!row.features.is_empty(), is_of_one, "{name}");
+            assert_eq!(row.example.is_some(), row.kind != SettingKind::Switch, "{name}");
+            let is_among = |example| row.values.is_empty() || row.values.contains(&example);
+            assert!(row.example.is_none_or(is_among), "{name}");
+            for value in row.values {
+                assert!(row.help.contains(value), "the help of {name} lacks {value}");
+            }
+            let is_ours = row.setting.mesh().is_none_or(|mesh| mesh == Mesh::Istio) && !row.long.is_empty();
+            if let Some(first) = row.variables.first().filter(|_| is_ours) {
                 assert_eq!(*first, row.long.to_uppercase().replace('-', "_"));
             }
-        }
-    }
-
-    #[test]
-    fn every_setting_of_capture_of_a_mesh_has_a_feature() {
-        for row in Mesh::ALL.iter().flat_map(|mesh| mesh.settings()) {
-            assert_eq!(!row.features.is_empty(), row.topic == Topic::Capture, "{}", row.name());
-        }
-        assert!(
-            TABLE.iter().all(|row| row.features.is_empty()),
-            "what all meshes have is not a feature of one"
-        );
-    }
-
-    #[test]
-    fn every_setting_that_takes_a_value_has_an_example() {
-        for row in all() {
-            assert_eq!(row.example.is_some(), row.kind != SettingKind::Switch, "{}", row.name());
-        }
-    }
-
-    #[test]
-    fn examples_are_among_the_values_and_help_names_them_all() {
-        for row in all().filter(|row| !row.values.is_empty()) {
-            assert!(row.example.is_some_and(|example| row.values.contains(&example)), "{}", row.name());
-            for value in row.values {
-                assert!(row.help.contains(value), "the help of {} lacks {value}", row.name());
-            }
-        }
-    }
-
-    #[test]
-    fn settings_of_a_single_command_share_a_heading() {
-        for (topic, heading, is_of_one) in [
-            (Topic::Capture, "Capture", false),
-            (Topic::Operation, "Operation", false),
-            (Topic::Manifest, "Manifest", false),
-            (Topic::Facts, "Facts of the host", false),
-            (Topic::Validation, "Validation", false),
-            (Topic::Logging, "Logging", false),
-            (Topic::Compatibility, "Accepted for compatibility, without effect", false),
-            (Topic::DropIn, "As the program that it replaces", false),
-            (Topic::Packet, "The packet", true),
-            (Topic::Explain, "This command", true),
-            (Topic::Sandbox, "This command", true),
-            (Topic::Generate, "This command", true),
-        ] {
-            assert_eq!((topic.heading(), topic.is_of_one_command()), (heading, is_of_one), "{topic:?}");
         }
     }
 
@@ -419,5 +413,29 @@ mod tests {
         assert_eq!(names[count + 1], "dry-run");
         assert!(Setting::Mesh.is_for(Mesh::Kuma) && Setting::InboundPorts.is_for(Mesh::Istio));
         assert!(!Setting::InboundPorts.is_for(Mesh::Kuma));
+    }
+
+    #[test]
+    fn a_flag_of_another_mesh_is_known() {
+        for (name, mesh, expected) in [
+            (
+                "-i",
+                Mesh::Linkerd,
+                "is a flag of istio, and linkerd has nothing like it; drop it, or give --mesh istio",
+            ),
+            ("-b", Mesh::Linkerd, "is a flag of istio; for linkerd use --ports-to-redirect"),
+            (
+                "--istio-local-exclude-ports",
+                Mesh::Kuma,
+                "is a flag of istio; for kuma use --exclude-inbound-ports",
+            ),
+            ("--inbound-ports-to-ignore", Mesh::Istio, "is a flag of linkerd; add --mesh linkerd"),
+            ("--ipv6", Mesh::Istio, "is a flag of linkerd and ambient; add --mesh linkerd"),
+        ] {
+            assert_eq!(foreign(name, mesh).as_deref(), Some(expected), "{name} for {mesh}");
+        }
+        assert_eq!(foreign("--nope", Mesh::Istio), None);
+        assert_eq!(foreign("--envoy-port", Mesh::Istio), None);
+        assert_eq!(foreign("--", Mesh::Kuma), None);
     }
 }

@@ -6,7 +6,7 @@
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
     Application, Container, EXCLUDED_NAMESPACES, Id, ManifestObject, Pod, Spec, Value, Variable, annotated,
-    configured, objects, objects_in, read, values_of_later_keys,
+    configured, objects, objects_in, read,
 };
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
@@ -216,17 +216,6 @@ fn empty_items_are_named() {
     blamed(networks, "10.0.0.0/8,,fd00::/8", "is an empty item of a list of networks; leave the comma out");
     let interfaces = "traffic.sidecar.istio.io/excludeInterfaces";
     blamed(interfaces, "eth0,,eth1", "is an empty item of a list of interfaces; leave the comma out");
-}
-
-#[test]
-fn of_equal_keys_the_later_counts_where_that_is_asked_for() {
-    let (values, remarks) = values_of_later_keys("file", "a: 1\nb: 2\na: 3\n").expect("YAML");
-    assert_eq!(values, [serde_json::json!({"a": 3, "b": 2})]);
-    let [remark] = &remarks[..] else { panic!("{remarks:?}") };
-    assert!(
-        remark.starts_with("the key \"a\" appears at ") && remark.ends_with("the later one counts"),
-        "{remark}"
-    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::offline::{as_texts, is_reported, workload};
 use crate::pipeline::{Injected, InjectionOutcome, STATUS, inject};
 use crate::webhook::{Webhook, judge, webhooks};
 use diagnose::Style;
-use mesh::pod::{Document, ENFORCE, Holder, Standard, holders};
+use mesh::pod::{Document, ENFORCE, ManifestObject, Standard, holders};
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -177,14 +177,14 @@ fn without_pods((name, documents): &(&str, Vec<Document>)) -> InputProblem {
 
 /// One object, and the context of its admission.
 struct AdmissionSubject<'a> {
-    holder: &'a Holder,
+    holder: &'a ManifestObject,
     admission: AdmissionContext,
     /// Whether anything is known of the labels of its namespace.
     known: bool,
 }
 
 impl<'a> AdmissionSubject<'a> {
-    fn of(question: &InjectionQuestion<'_>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
+    fn of(question: &InjectionQuestion<'_>, namespaces: &Namespaces, holder: &'a ManifestObject) -> Self {
         let namespace = namespaces.of(&holder.namespace);
         let known = namespaces.knows_labels_of(&namespace.name);
         let admission = AdmissionContext {

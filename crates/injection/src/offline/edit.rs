@@ -3,10 +3,10 @@
 //! JSON has no comments to lose, so a changed document is written again, indented as it was, with its keys in their order. YAML is
 //! edited in place: comments, quotes and the style of what does not change stay.
 
-use mesh::data::{Tree, yaml::block};
+use mesh::data::{Tree, TreeValue, yaml::block};
 use mesh::{InputProblem, Problems};
-use serde::Serialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::ser::PrettyFormatter;
 use serde_json::{Map, Serializer, Value};
 use std::collections::BTreeSet;
@@ -163,42 +163,27 @@ pub(super) fn rewritten(text: &str, new: &Value) -> Option<String> {
 /// A value whose keys have the order of an old one. Where there is none, a name comes first: it is what a reader looks for.
 pub(super) fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
-        Value::Null => Tree::Null,
-        Value::Bool(is) => Tree::Bool(*is),
-        Value::Number(number) => Tree::Number(number.clone()),
-        Value::String(text) => Tree::Text(text.clone()),
         Value::Array(items) => {
-            let old = match old {
-                Some(Tree::List(old)) => &old[..],
-                _ => &[],
-            };
+            let old = old.map(Tree::items).unwrap_or_default();
             let of_name = |item: &Value| {
                 let name = item.get("name")?.as_str()?;
-                old.iter().find(|old| field(old, "name") == Some(&Tree::Text(name.to_owned())))
+                old.iter().find(|old| old.get("name").and_then(Tree::text) == Some(name))
             };
-            let items = items.iter().enumerate();
-            Tree::List(items.map(|(at, item)| in_order_of(of_name(item).or(old.get(at)), item)).collect())
+            let old = |(at, item)| of_name(item).or(old.get(at)).map(AsRef::as_ref);
+            Tree::list(items.iter().enumerate().map(|(at, item)| in_order_of(old((at, item)), item)))
         }
         Value::Object(fields) => {
-            let order: Vec<&str> = match old {
-                Some(Tree::Map(old)) => old.iter().map(|(key, _)| key.as_str()).collect(),
+            let order: Vec<&str> = match old.map(|old| &old.value) {
+                Some(TreeValue::Map(old)) => old.iter().map(|(key, _)| key.as_str()).collect(),
                 _ => vec!["name"],
             };
             let mut keys: Vec<&String> = fields.keys().collect();
             keys.sort_by_cached_key(|key| order.iter().position(|known| known == key).unwrap_or(order.len()));
-            let entry = |key: &String| {
-                let old = old.and_then(|old| field(old, key));
-                (key.clone(), in_order_of(old, &fields[key]))
-            };
-            Tree::Map(keys.into_iter().map(entry).collect())
+            let entry =
+                |key: &String| (key.clone(), in_order_of(old.and_then(|old| old.get(key)), &fields[key]));
+            Tree::map(keys.into_iter().map(entry))
         }
-    }
-}
-
-fn field<'a>(tree: &'a Tree, key: &str) -> Option<&'a Tree> {
-    match tree {
-        Tree::Map(fields) => fields.iter().find(|(name, _)| name == key).map(|(_, value)| value),
-        _ => None,
+        scalar => Tree::deserialize(scalar).expect("data is a tree"),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, DecisionReason, InjectionPolicy};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{InjectionOutcome, inject};
-use mesh::pod::{Document, Holder, kinds};
+use mesh::pod::{Document, ManifestObject, kinds};
 use mesh::settings::nearest_value;
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
@@ -249,7 +249,7 @@ pub(crate) fn is_reported(problem: &InputProblem, others: &[InputProblem]) -> bo
 }
 
 /// An object's name, or how it will begin.
-fn called(holder: &Holder) -> String {
+fn called(holder: &ManifestObject) -> String {
     match (holder.name.as_str(), holder.generate_name.as_str()) {
         ("", "") => "(no name)".to_owned(),
         ("", prefix) => format!("{prefix}*"),
@@ -258,7 +258,7 @@ fn called(holder: &Holder) -> String {
 }
 
 /// The workload that a holder of a pod's template is; `None` of a pod.
-pub(crate) fn workload(holder: &Holder, namespace: &str) -> Option<Workload> {
+pub(crate) fn workload(holder: &ManifestObject, namespace: &str) -> Option<Workload> {
     let name = match holder.name.as_str() {
         "" => holder.generate_name.trim_end_matches('-'),
         name => name,

@@ -5,8 +5,8 @@
 //! the containers.
 
 use super::facts::{Pod, STATUS, Value};
+use super::given::GivenSettings;
 use super::mesh;
-use super::proxy_config;
 use crate::settings::mapping::{PROXY, VARIABLES};
 use crate::settings::{self, Setting};
 use crate::sources::boolean;
@@ -31,18 +31,13 @@ pub enum Skip {
     HostNetwork,
     /// Its own init container sets the rules.
     InitContainer,
-    EnvoyDisabled,
     NoProxy,
-    /// The proxy is something else, by its arguments.
-    NotSidecar(String),
-    /// This label or annotation refuses injection.
-    Refused(String),
+    /// The author of the pod has chosen it: by a label or an annotation that refuses injection, by a mode, or by the proxy's container.
+    Chosen(String),
     /// The injector has not seen it.
     NotInjected,
     /// The same of a pod that exists: it is never injected any more.
     Started(Box<Skip>),
-    /// The mode of the annotation of this name is NONE.
-    ModeNone(String),
     /// The reason of another mesh than Istio's sidecar, and whether its injector has yet to see the pod.
     OfMesh {
         text: String,
@@ -69,7 +64,7 @@ impl Skip {
     /// Whether the author of the pod has chosen it, or the pod has nothing of a mesh.
     pub(super) fn is_chosen(&self, pod: &Pod) -> bool {
         match self {
-            Self::Refused(_) | Self::ModeNone(_) | Self::EnvoyDisabled | Self::NotSidecar(_) => true,
+            Self::Chosen(_) => true,
             Self::NamespaceExcluded(_) | Self::HostNetwork => {
                 refused(pod).is_some() || !speaks_istio(pod) && mesh::of(pod).is_none() || mesh::refuses(pod)
             }
@@ -86,14 +81,10 @@ impl fmt::Display for Skip {
             Self::NamespaceExcluded(name) => write!(f, "its namespace {name} is excluded"),
             Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
             Self::InitContainer => write!(f, "its init container {INIT} is to set the rules"),
-            Self::EnvoyDisabled => write!(f, "its container {PROXY} has DISABLE_ENVOY set"),
             Self::NoProxy => write!(f, "it has no container {PROXY}"),
-            Self::NotSidecar(role) => write!(f, "its container {PROXY} is a proxy of another kind: {role}"),
-            Self::Refused(by) => write!(f, "its {by} says no"),
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
             Self::Started(skip) => write!(f, "{skip}, and no pod is injected once it exists"),
-            Self::OfMesh { text, .. } => f.write_str(text),
-            Self::ModeNone(name) => write!(f, "its annotation {name} is NONE"),
+            Self::Chosen(text) | Self::OfMesh { text, .. } => f.write_str(text),
         }
     }
 }
@@ -126,7 +117,7 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
         if !pod.annotations.contains_key(STATUS) {
             return Some(Skip::NotInjected);
         }
-        mode_none(pod).map(Skip::ModeNone)
+        mode_none(pod).map(|name| Skip::Chosen(format!("its annotation {name} is NONE")))
     })
 }
 
@@ -147,10 +138,12 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     if let Some(Value::Text(text)) = proxy.variable(DISABLED)
         && boolean(text) == Some(true)
     {
-        return Some(Skip::EnvoyDisabled);
+        return Some(Skip::Chosen(format!("its container {PROXY} has {DISABLED} set")));
     }
     match &proxy.args[..] {
-        [first, role, ..] if first == "proxy" && role != "sidecar" => Some(Skip::NotSidecar(role.clone())),
+        [first, role, ..] if first == "proxy" && role != "sidecar" => {
+            Some(Skip::Chosen(format!("its container {PROXY} is a proxy of another kind: {role}")))
+        }
         _ => None,
     }
 }
@@ -170,7 +163,7 @@ fn refused(pod: &Pod) -> Option<Skip> {
         None => (pod.annotations.get(INJECT)?, false),
     };
     let kind = if is_label { "label" } else { "annotation" };
-    (boolean(text) == Some(false)).then(|| Skip::Refused(format!("{kind} {INJECT}")))
+    (boolean(text) == Some(false)).then(|| Skip::Chosen(format!("its {kind} {INJECT} says no")))
 }
 
 /// The annotation by which the pod's mode is NONE.
@@ -178,8 +171,12 @@ fn mode_none(pod: &Pod) -> Option<String> {
     let row = Setting::InterceptionMode.row();
     let names = row.annotation().into_iter().chain(row.annotations.iter().map(|name| (*name).to_owned()));
     let mut named = names.filter_map(|name| Some((pod.annotations.get(&name)?.clone(), name)));
-    let configured =
-        || proxy_config::mode(&pod.annotations).map(|given| (given.value, given.source.to_string()));
+    let configured = || {
+        let mut settings = GivenSettings::default();
+        settings.read_proxy_config(&pod.annotations);
+        let mode = settings.raw.get(Setting::InterceptionMode)?;
+        Some((mode.value.clone(), mode.source.to_string()))
+    };
     let (mode, name) = named.next().or_else(configured)?;
     mode.trim().eq_ignore_ascii_case("NONE").then_some(name)
 }
@@ -192,6 +189,10 @@ mod tests {
     fn pod(annotations: &[(&str, &str)]) -> Pod {
         let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         Pod::annotated("web", "shop", annotations.collect())
+    }
+
+    fn chosen(text: &str) -> Skip {
+        Skip::Chosen(format!("its {text}"))
     }
 
     fn check(pod: &Pod, expected: Option<&Skip>) {
@@ -207,10 +208,10 @@ mod tests {
         let native = r#"{"initContainers":["istio-validation","istio-proxy"],"containers":[]}"#;
         check(&pod(&[(STATUS, native)]), None);
         check(&pod(&[]), Some(&Skip::NotInjected));
-        check(&pod(&[injected, (INJECT, "F")]), Some(&Skip::Refused(format!("annotation {INJECT}"))));
+        check(&pod(&[injected, (INJECT, "F")]), Some(&chosen(&format!("annotation {INJECT} says no"))));
         check(&pod(&[injected, (INJECT, "no")]), None);
         let mode = "sidecar.istio.io/interceptionMode";
-        check(&pod(&[injected, (mode, "NONE")]), Some(&Skip::ModeNone(mode.to_owned())));
+        check(&pod(&[injected, (mode, "NONE")]), Some(&chosen(&format!("annotation {mode} is NONE"))));
         check(&pod(&[(STATUS, r#"{"containers":["grpc"]}"#)]), Some(&Skip::NoProxy));
         let both = r#"{"initContainers":["istio-init","istio-proxy"],"containers":null}"#;
         check(&pod(&[(STATUS, both)]), Some(&Skip::InitContainer));
@@ -244,69 +245,17 @@ mod tests {
         spec(&mut pod, |spec| spec.host_network = false);
         check(&pod, Some(&Skip::InitContainer));
         spec(&mut pod, |spec| spec.init_containers.clear());
-        check(&pod, Some(&Skip::EnvoyDisabled));
+        check(&pod, Some(&chosen("container istio-proxy has DISABLE_ENVOY set")));
         spec(&mut pod, |spec| spec.containers[0].env.clear());
-        check(&pod, Some(&Skip::NotSidecar(text("router"))));
+        check(&pod, Some(&chosen("container istio-proxy is a proxy of another kind: router")));
         spec(&mut pod, |spec| spec.containers[0].args[1] = "sidecar".to_owned());
-        check(&pod, Some(&Skip::Refused(format!("label {INJECT}"))));
+        check(&pod, Some(&chosen(&format!("label {INJECT} says no"))));
         pod.labels = None;
         check(&pod, Some(&Skip::NotInjected));
         spec(&mut pod, |spec| spec.init_containers.append(&mut spec.containers));
         check(&pod, Some(&Skip::NotInjected));
         spec(&mut pod, |spec| spec.init_containers.clear());
         check(&pod, Some(&Skip::NoProxy));
-    }
-
-    #[test]
-    fn a_skip_says_what_is_so() {
-        let text = |text: &str| text.to_owned();
-        let of_mesh = |before| Skip::OfMesh { text: text("it was not injected"), before };
-        for (skip, is_before, expected) in [
-            (Skip::Nameless, true, "no pod's name and namespace are given"),
-            (Skip::NamespaceExcluded(text("kube-system")), false, "its namespace kube-system is excluded"),
-            (Skip::HostNetwork, false, "it uses the network of its node (hostNetwork)"),
-            (Skip::InitContainer, false, "its init container istio-init is to set the rules"),
-            (Skip::EnvoyDisabled, false, "its container istio-proxy has DISABLE_ENVOY set"),
-            (Skip::NoProxy, true, "it has no container istio-proxy"),
-            (
-                Skip::NotSidecar(text("router")),
-                false,
-                "its container istio-proxy is a proxy of another kind: router",
-            ),
-            (
-                Skip::Refused(text("label sidecar.istio.io/inject")),
-                false,
-                "its label sidecar.istio.io/inject says no",
-            ),
-            (
-                Skip::Refused(text("annotation sidecar.istio.io/inject")),
-                false,
-                "its annotation sidecar.istio.io/inject says no",
-            ),
-            (
-                Skip::NotInjected,
-                true,
-                "it was not injected: the annotation sidecar.istio.io/status is absent",
-            ),
-            (
-                Skip::Started(Box::new(Skip::NoProxy)),
-                false,
-                "it has no container istio-proxy, and no pod is injected once it exists",
-            ),
-            (of_mesh(true), true, "it was not injected"),
-            (of_mesh(false), false, "it was not injected"),
-            (
-                Skip::ModeNone(text("sidecar.istio.io/interceptionMode")),
-                false,
-                "its annotation sidecar.istio.io/interceptionMode is NONE",
-            ),
-        ] {
-            assert_eq!(
-                (skip.is_before_injection(), skip.to_string()),
-                (is_before, text(expected)),
-                "{skip:?}"
-            );
-        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What is known of a pod, from any source: a manifest, an API server, or a container runtime that hands over
-//! annotations and nothing else.
+//! annotations and nothing else. And how it is read of an object, with everything that has not the form that Kubernetes wants.
 
+use crate::InputProblem;
+use crate::data::{ScalarKind, Tree, TreeValue};
 use crate::settings::mapping::PROXY;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// A pod, or the template of one.
@@ -67,10 +69,18 @@ pub enum Value {
 }
 
 /// What the injector has added to a pod, by its annotation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Status {
+    #[serde(deserialize_with = "names")]
     pub init_containers: Vec<String>,
+    #[serde(deserialize_with = "names")]
     pub containers: Vec<String>,
+}
+
+/// Names, or null for none.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// The annotation that injected pods carry.
@@ -90,19 +100,7 @@ impl Pod {
 
     /// What the injector has added by its own record; `None` if there is none, or it can't be read.
     pub fn status(&self) -> Option<Status> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Added {
-            #[serde(default)]
-            init_containers: Option<Vec<String>>,
-            #[serde(default)]
-            containers: Option<Vec<String>>,
-        }
-        let added: Added = serde_json::from_str(self.annotations.get(STATUS)?).ok()?;
-        Some(Status {
-            init_containers: added.init_containers.unwrap_or_default(),
-            containers: added.containers.unwrap_or_default(),
-        })
+        serde_json::from_str(self.annotations.get(STATUS)?).ok()
     }
 }
 
@@ -110,5 +108,186 @@ impl Container {
     /// A variable's value; `None` if it is not set.
     pub fn variable(&self, name: &str) -> Option<&Value> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
+    }
+}
+
+/// A field of an object: its path, and its value.
+struct PodField<'a> {
+    path: String,
+    tree: &'a Tree,
+}
+
+impl<'a> PodField<'a> {
+    /// A field within it; `None` where it is absent or null.
+    fn get(&self, key: &str) -> Option<Self> {
+        let tree = self.tree.get(key)?;
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        Some(Self { path, tree })
+    }
+
+    fn is(&self, key: &str, text: &str) -> bool {
+        self.tree.get(key).is_some_and(|value| value.text() == Some(text))
+    }
+}
+
+impl Pod {
+    /// A pod by its own tree, or by that of its template, and what is wrong with the tree; `title` is the object's, for problems.
+    pub(super) fn read(
+        title: &str,
+        template: &Tree,
+        name: &str,
+        namespace: &str,
+    ) -> (Self, Vec<InputProblem>) {
+        let mut reader = FieldReader { title, problems: Vec::new() };
+        let template = PodField { path: String::new(), tree: template };
+        let metadata = template.get("metadata");
+        let mut texts = |key: &str| reader.texts(metadata.as_ref().and_then(|metadata| metadata.get(key)));
+        let labels = Some(texts("labels"));
+        let annotations = texts("annotations");
+        let spec = Some(reader.spec(&template));
+        let (name, namespace) = (name.to_owned(), namespace.to_owned());
+        (Self { name, namespace, labels, annotations, spec }, reader.problems)
+    }
+}
+
+/// Reads the fields of one object; collects problems on the way. What is absent is empty.
+struct FieldReader<'a> {
+    title: &'a str,
+    problems: Vec<InputProblem>,
+}
+
+impl FieldReader<'_> {
+    fn spec(&mut self, template: &PodField<'_>) -> Spec {
+        let Some(spec) = template.get("spec") else {
+            let absent = PodField { path: "spec".to_owned(), tree: template.tree };
+            self.problem(&absent, None, "is absent, so that nothing is known of the pod's containers");
+            return Spec::default();
+        };
+        self.expect_mapping(&spec);
+        // With another policy, the cluster's own servers or the node's come first, which no manifest names.
+        let dns = spec.get("dnsConfig").filter(|_| spec.is("dnsPolicy", "None"));
+        Spec {
+            host_network: self.boolean(spec.get("hostNetwork")),
+            runtime_class: self.text(spec.get("runtimeClassName")).unwrap_or_default(),
+            run_as_user: self.id(&spec, "runAsUser"),
+            run_as_group: self.id(&spec, "runAsGroup"),
+            init_containers: self.each(spec.get("initContainers"), Self::container),
+            containers: self.each(spec.get("containers"), Self::container),
+            addresses: self.addresses(template.get("status")),
+            dns_servers: dns.map(|config| self.each(config.get("nameservers"), Self::item)),
+        }
+    }
+
+    fn addresses(&mut self, status: Option<PodField<'_>>) -> Vec<String> {
+        let Some(status) = status else { return Vec::new() };
+        let all =
+            self.each(status.get("podIPs"), |reader, one| reader.text(one.get("ip")).unwrap_or_default());
+        if all.is_empty() { self.text(status.get("podIP")).into_iter().collect() } else { all }
+    }
+
+    fn container(&mut self, container: &PodField<'_>) -> Container {
+        self.expect_mapping(container);
+        Container {
+            name: self.text(container.get("name")).unwrap_or_default(),
+            command: self.each(container.get("command"), Self::item),
+            args: self.each(container.get("args"), Self::item),
+            env: self.each(container.get("env"), Self::variable),
+            has_foreign_env: container.get("envFrom").is_some_and(|from| !from.tree.items().is_empty()),
+            run_as_user: self.id(container, "runAsUser"),
+            run_as_group: self.id(container, "runAsGroup"),
+            always_restarts: container.is("restartPolicy", "Always"),
+        }
+    }
+
+    fn variable(&mut self, variable: &PodField<'_>) -> Variable {
+        self.expect_mapping(variable);
+        let name = self.text(variable.get("name")).unwrap_or_default();
+        let value = match variable.get("valueFrom") {
+            Some(_) => Value::Unknowable,
+            None => Value::Text(self.text(variable.get("value")).unwrap_or_default()),
+        };
+        Variable { name, value }
+    }
+
+    /// The number of a user or a group in the security context of a pod or a container.
+    fn id(&mut self, of: &PodField<'_>, key: &str) -> Option<String> {
+        let field = of.get("securityContext")?.get(key)?;
+        let item = match &field.tree.value {
+            TreeValue::Scalar { kind: ScalarKind::Whole(number), .. } => return Some(number.to_string()),
+            TreeValue::Scalar { text, .. } => Some(text.as_str()),
+            TreeValue::List(_) | TreeValue::Map(_) => None,
+        };
+        self.expected("a whole number", &field, item);
+        None
+    }
+
+    /// The items of a list, each read on its own.
+    fn each<T>(
+        &mut self,
+        list: Option<PodField<'_>>,
+        read: impl Fn(&mut Self, &PodField<'_>) -> T,
+    ) -> Vec<T> {
+        let Some(list) = list else { return Vec::new() };
+        if !matches!(list.tree.value, TreeValue::List(_)) {
+            self.expected("a list", &list, None);
+        }
+        let field = |(at, item)| PodField { path: format!("{}[{at}]", list.path), tree: item };
+        let items = list.tree.items().iter().map(AsRef::as_ref).enumerate().map(field);
+        items.map(|item| read(self, &item)).collect()
+    }
+
+    fn item(&mut self, item: &PodField<'_>) -> String {
+        self.text(Some(PodField { path: item.path.clone(), tree: item.tree })).unwrap_or_default()
+    }
+
+    fn texts(&mut self, mapping: Option<PodField<'_>>) -> BTreeMap<String, String> {
+        let Some(mapping) = mapping else { return BTreeMap::new() };
+        self.expect_mapping(&mapping);
+        let read = |(key, tree): &(String, _)| {
+            let field = PodField { path: format!("{}.{key}", mapping.path), tree: AsRef::as_ref(tree) };
+            Some((key.clone(), self.text(Some(field))?))
+        };
+        mapping.tree.fields().iter().filter_map(read).collect()
+    }
+
+    /// A text, or nothing. Kubernetes refuses numbers and booleans in their place.
+    fn text(&mut self, field: Option<PodField<'_>>) -> Option<String> {
+        let field = field?;
+        match &field.tree.value {
+            TreeValue::Scalar { text, kind: ScalarKind::Text } => return Some(text.clone()),
+            TreeValue::Scalar { kind: ScalarKind::Null, .. } => return Some(String::new()),
+            TreeValue::Scalar { text, .. } => {
+                let noun = field.tree.noun();
+                let what = format!("is {noun} here, where Kubernetes takes a text; write it in quotes");
+                self.problem(&field, Some(text), &what);
+            }
+            TreeValue::List(_) | TreeValue::Map(_) => self.expected("a text", &field, None),
+        }
+        None
+    }
+
+    fn boolean(&mut self, field: Option<PodField<'_>>) -> bool {
+        let Some(field) = field else { return false };
+        if let TreeValue::Scalar { kind: ScalarKind::Bool(is), .. } = field.tree.value {
+            return is;
+        }
+        self.expected("true or false", &field, field.tree.text());
+        false
+    }
+
+    fn expect_mapping(&mut self, field: &PodField<'_>) {
+        if !matches!(field.tree.value, TreeValue::Map(_)) {
+            self.expected("a mapping", field, None);
+        }
+    }
+
+    fn expected(&mut self, form: &str, field: &PodField<'_>, item: Option<&str>) {
+        self.problem(field, item, &format!("is {}; expected {form}", field.tree.noun()));
+    }
+
+    fn problem(&mut self, field: &PodField<'_>, item: Option<&str>, text: &str) {
+        let place = field.tree.place.map(|place| format!("{place}: ")).unwrap_or_default();
+        let name = format!("{}: {place}{}", self.title, field.path);
+        self.problems.push(InputProblem::about(&name, item, text));
     }
 }

@@ -1,8 +1,13 @@
 //! The settings of a pod, and what is wrong with their form before they are understood.
 
+use crate::data::reader::values;
+use crate::istio::annotations::PROXY_CONFIG;
 use crate::settings::Setting;
+use crate::settings::mapping::VARIABLES;
 use crate::sources::{Given, Raw, Source};
 use crate::{InputProblem, Problems};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Settings that were given, and what is wrong with how they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,12 +78,37 @@ impl GivenSettings {
     pub fn problems(&self) -> Vec<InputProblem> {
         let problem = |fault: &SettingFault| {
             let name = self.raw.named(&fault.source);
-            match &fault.item {
-                Some(item) => InputProblem::with_item(&name, item, &fault.text),
-                None => InputProblem::of(&name, &fault.text),
-            }
+            InputProblem::about(&name, fault.item.as_deref(), &fault.text)
         };
         Problems::first(self.before.iter().cloned().chain(self.faults.iter().map(problem)))
+    }
+
+    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture: the mode of interception, and variables that
+    /// the injector gives the proxy. What else is wrong with it is the injector's to report. Fields have their names of JSON or of
+    /// the definition, as Protocol Buffers reads them.
+    pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
+        let Some(text) = annotations.get(PROXY_CONFIG) else { return };
+        let config = match values(PROXY_CONFIG, text) {
+            Ok(documents) => documents.into_iter().next().unwrap_or_default(),
+            Err(problems) => return self.add_problems(problems.0),
+        };
+        let field = |json: &str, name: &str| config.get(json).or_else(|| config.get(name));
+        let mode = field("interceptionMode", "interception_mode");
+        let mode = mode.map(|mode| (Setting::InterceptionMode, "interceptionMode", mode));
+        let variables = field("proxyMetadata", "proxy_metadata");
+        let variable =
+            |(name, setting): &(&'static str, Setting)| Some((*setting, *name, variables?.get(*name)?));
+        for (setting, name, value) in mode.into_iter().chain(VARIABLES.iter().filter_map(variable)) {
+            let source = Source::Field(format!("{PROXY_CONFIG}: {name}"));
+            match value {
+                Value::Null => {}
+                Value::String(text) => self.set(setting, text, source),
+                other => {
+                    let text = "is not a text, so that Istio refuses the ProxyConfig; write it in quotes";
+                    self.fault(Some(setting), source, Some(&other.to_string()), text);
+                }
+            }
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The settings of an init container: its arguments and its environment, as the drop-in reads them.
 
-use super::expand::{Environment, Expanded};
 use super::facts::{Container, Pod, Value};
 use super::given::GivenSettings;
 use super::mesh::{Argument, Form};
 use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingRow, Topic};
 use crate::sources::pflag::{self, Flags, PflagWord};
-use crate::sources::{Source, boolean};
+use crate::sources::{Given, Source, boolean};
+use std::collections::BTreeMap;
 
 /// The container that only validates what a plugin has set.
 pub const VALIDATION: &str = "istio-validation";
@@ -41,19 +41,24 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
     });
     let words = script.as_ref().map_or(words, |script| script.iter().collect());
     let flags_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
-    let (dialect, start) = spoken(container, &words, flags_at)?;
-    let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
+    let (mesh, form, start) = spoken(container, &words, flags_at)?;
+    let is_run = |row: &&SettingRow| {
+        !row.topic.is_of_one_command() && row.topic != Topic::DropIn && row.setting != Setting::Filename
+    };
+    let rows: Vec<&SettingRow> = match form {
+        Some(_) => mesh.settings().iter().collect(),
+        None => settings::of(mesh).filter(is_run).collect(),
+    };
     let mut reader = Arguments {
-        dialect,
-        flags,
+        form,
+        flags: Flags::of(rows.iter().copied().filter(|row| !row.long.is_empty())),
+        rows,
         container,
         pod,
-        title,
         settings: GivenSettings::by(title),
         every: Vec::new(),
         unread: Vec::new(),
     };
-    let (ContainerDialect::Of(mesh, _) | ContainerDialect::Ours(mesh)) = dialect;
     if mesh != Mesh::default() {
         let source = reader.source("its program");
         reader.settings.set(Setting::Mesh, mesh.name(), source);
@@ -79,33 +84,13 @@ fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     words.get(at + 1).copied()
 }
 
-/// The program in whose words a container speaks.
-#[derive(Clone, Copy)]
-enum ContainerDialect {
-    /// Istio's, or ours.
-    Ours(Mesh),
-    /// That of another mesh.
-    Of(Mesh, &'static Form),
-}
-
-impl ContainerDialect {
-    fn rows(self) -> Box<dyn Iterator<Item = &'static SettingRow>> {
-        match self {
-            Self::Ours(mesh) => {
-                let is_run = |row: &&SettingRow| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
-                Box::new(settings::of(mesh).filter(is_run).filter(|row| row.setting != Setting::Filename))
-            }
-            Self::Of(mesh, _) => Box::new(mesh.settings().iter()),
-        }
-    }
-}
-
-/// The mesh whose flags a container has, and where its arguments start, if its program shows it.
+/// The mesh whose flags a container has, the form of its pods where the program is that mesh's own and neither Istio's nor ours, and
+/// where the arguments start, if the program shows it.
 fn spoken(
     container: &Container,
     words: &[&String],
     flags_at: usize,
-) -> Option<(ContainerDialect, Option<usize>)> {
+) -> Option<(Mesh, Option<&'static Form>, Option<usize>)> {
     let last = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let start = words.iter().position(|word| COMMANDS.contains(&&*last(word))).map(|at| at + 1);
     // Of other programs' `apply` nothing is known.
@@ -115,26 +100,29 @@ fn spoken(
         let command = words[..flags_at].iter().rposition(|word| form.commands.contains(&&*last(word)));
         let named = form.init_containers.contains(&&*container.name) && !(ours && start.is_some());
         if named || command.is_some() {
-            return Some((ContainerDialect::Of(mesh, form), command.map(|at| at + 1)));
+            return Some((mesh, Some(form), command.map(|at| at + 1)));
         }
     }
     let known = NAMES.contains(&container.name.as_str());
-    (known || (start.is_some() && ours))
-        .then(|| (ContainerDialect::Ours(pflag::mesh_of(words).unwrap_or_default()), start))
+    let mesh = || pflag::mesh_of(words).unwrap_or_default();
+    (known || (start.is_some() && ours)).then(|| (mesh(), None, start))
 }
 
 /// What the binary calls itself.
 const OWN: &str = "sidecar-init";
 
 struct Arguments<'a> {
-    dialect: ContainerDialect,
+    /// How pods of the mesh give settings whose own program it is.
+    form: Option<&'static Form>,
+    /// The settings that the program takes, and its flags.
+    rows: Vec<&'static SettingRow>,
     flags: Flags,
     container: &'a Container,
     pod: &'a Pod,
-    title: &'a str,
+    /// What is found beside that, and what is wrong.
     settings: GivenSettings,
     /// All settings that were given, those of how to run included.
-    every: Vec<(Setting, String)>,
+    every: Vec<(Setting, Given)>,
     unread: Vec<String>,
 }
 
@@ -215,34 +203,31 @@ impl Arguments<'_> {
         self.settings.fault(setting, source, None, text);
     }
 
+    fn given(&self, setting: Setting) -> Option<&Given> {
+        self.every.iter().find(|(other, _)| *other == setting).map(|(_, given)| given)
+    }
+
     fn say(&mut self, row: &'static SettingRow, value: String) {
-        let before = self.every.iter().find(|(setting, _)| *setting == row.setting);
-        let value = match (before, row.separator) {
-            (Some((_, before)), Some(separator)) => format!("{before}{separator}{value}"),
+        let value = match (self.given(row.setting), row.separator) {
+            (Some(before), Some(separator)) => format!("{}{separator}{value}", before.value),
             _ => value,
         };
         self.every.retain(|(setting, _)| *setting != row.setting);
-        self.every.push((row.setting, value.clone()));
-        if is_of_pod(row) {
-            let source = self.source(&row.option());
-            self.settings.set(row.setting, value, source);
-        }
+        let source = self.source(&row.option());
+        self.every.push((row.setting, Given { value, source }));
     }
 
     /// The variables, for settings without a flag. One that is set to nothing counts as not set, but where it is all there is.
     fn variables(&mut self, environment: &Environment<'_>) {
-        for row in self.dialect.rows() {
-            if self.every.iter().any(|(setting, _)| *setting == row.setting) {
+        for row in self.rows.clone() {
+            if self.given(row.setting).is_some() {
                 continue;
             }
             for name in row.variables {
-                let source = self.source(name);
-                match environment.get(name) {
+                match environment.variables.get(name) {
                     Some(Value::Text(value)) if row.long.is_empty() || !value.is_empty() => {
-                        self.every.push((row.setting, value.clone()));
-                        if is_of_pod(row) {
-                            self.settings.set(row.setting, value, source);
-                        }
+                        let given = Given { value: value.clone(), source: self.source(name) };
+                        self.every.push((row.setting, given));
                         break;
                     }
                     Some(Value::Unknowable) if is_of_pod(row) => {
@@ -257,9 +242,8 @@ impl Arguments<'_> {
 
     /// The program's values for settings that are not given.
     fn unsaid(&mut self) {
-        let ContainerDialect::Of(_, form) = self.dialect else { return };
-        for (setting, value) in form.unsaid {
-            if self.every.iter().all(|(given, _)| given != setting) {
+        for (setting, value) in self.form.map(|form| form.unsaid).unwrap_or_default() {
+            if self.given(*setting).is_none() {
                 let source = self.source(&setting.row().option());
                 self.settings.set(*setting, *value, source);
             }
@@ -268,19 +252,18 @@ impl Arguments<'_> {
 
     /// Adds what arguments hold beside settings, below what the settings are given.
     fn held(&mut self) {
-        let ContainerDialect::Of(_, form) = self.dialect else { return };
+        let Some(form) = self.form else { return };
         let mut left = std::mem::take(&mut self.every);
-        while let Some((setting, value)) = left.pop() {
-            let option = setting.row().option();
-            match (form.argument)(self.pod, setting, &value, &|key| self.source(&format!("{option}: {key}")))
-            {
+        while let Some((setting, argument)) = left.pop() {
+            let (option, value) = (setting.row().option(), &argument.value);
+            match (form.argument)(self.pod, setting, value, &|key| self.source(&format!("{option}: {key}"))) {
                 Some(Argument::Settings(given, problems)) => {
                     for (setting, given) in given {
                         let is_given = self.every.iter().chain(&left).any(|(other, _)| *other == setting);
                         match is_of_pod(setting.row()) {
                             _ if is_given => {}
                             true => self.settings.set(setting, given.value, given.source),
-                            false => left.push((setting, given.value)),
+                            false => left.push((setting, given)),
                         }
                     }
                     self.settings.add_problems(problems);
@@ -288,16 +271,14 @@ impl Arguments<'_> {
                 Some(Argument::Unread(why)) => self.unread.push(format!("{option}: {value:?} {why}")),
                 None => {}
             }
-            self.every.push((setting, value));
+            self.every.push((setting, argument));
         }
     }
 
     fn finish(mut self) -> Init {
         self.held();
-        let is_on = |setting: Setting| {
-            let given = self.every.iter().find(|(given, _)| *given == setting);
-            given.and_then(|(_, value)| boolean(value)).unwrap_or(false)
-        };
+        let is_on =
+            |setting: Setting| self.given(setting).and_then(|given| boolean(&given.value)) == Some(true);
         let ours = [
             (
                 Setting::SkipRuleApply,
@@ -306,18 +287,132 @@ impl Arguments<'_> {
             (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
             (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
         ];
-        let (idle, reads_annotations) = match self.dialect {
-            ContainerDialect::Ours(_) => (&ours[..], false),
-            ContainerDialect::Of(_, form) => (form.idle, form.init_reads_annotations),
-        };
+        let of_form = |form: &Form| (form.idle, form.init_reads_annotations);
+        let (idle, reads_annotations) = self.form.map_or((&ours[..], false), of_form);
         let idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
         let is_open = |row: &'static SettingRow| {
-            let is_given = self.every.iter().any(|(given, _)| *given == row.setting);
-            is_of_pod(row) && !row.variables.is_empty() && !is_given
+            is_of_pod(row) && !row.variables.is_empty() && self.given(row.setting).is_none()
         };
-        let may_have_more = self.container.has_foreign_env && self.dialect.rows().any(is_open);
-        debug_assert!(self.settings.problems().iter().all(|problem| problem.name.starts_with(self.title)));
+        let may_have_more = self.container.has_foreign_env && self.rows.iter().copied().any(is_open);
+        for (setting, given) in self.every.into_iter().filter(|(setting, _)| is_of_pod(setting.row())) {
+            self.settings.set(setting, given.value, given.source);
+        }
         let name = self.container.name.clone();
         Init { name, idle, reads_annotations, may_have_more, settings: self.settings, unread: self.unread }
+    }
+}
+
+/// The variables of a container, each with those before it filled in. Arguments refer to them, as Kubernetes expands them: `$(NAME)`
+/// is replaced by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
+struct Environment<'a> {
+    variables: BTreeMap<&'a str, Value>,
+    /// Whether other objects set variables too.
+    has_foreign_env: bool,
+}
+
+/// A word after expansion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Expanded {
+    Text(String),
+    /// It needs this variable, whose value is unknown before the container starts.
+    Unknowable(String),
+}
+
+impl<'a> Environment<'a> {
+    fn of(container: &'a Container) -> Self {
+        let mut environment = Self { variables: BTreeMap::new(), has_foreign_env: container.has_foreign_env };
+        for variable in &container.env {
+            let value = match &variable.value {
+                Value::Text(text) => match environment.expand(text) {
+                    Expanded::Text(text) => Value::Text(text),
+                    Expanded::Unknowable(_) => Value::Unknowable,
+                },
+                Value::Unknowable => Value::Unknowable,
+            };
+            environment.variables.insert(&variable.name, value);
+        }
+        environment
+    }
+
+    /// Fills in the variables that a text refers to. One that is not set stays as it was written.
+    fn expand(&self, text: &str) -> Expanded {
+        let mut expanded = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            expanded.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            if let Some(tail) = rest.strip_prefix('$') {
+                expanded.push('$');
+                rest = tail;
+                continue;
+            }
+            let reference = rest.strip_prefix('(').and_then(|inner| inner.split_once(')'));
+            let Some((name, tail)) = reference else {
+                expanded.push('$');
+                continue;
+            };
+            match self.variables.get(name) {
+                Some(Value::Text(value)) => expanded.push_str(value),
+                Some(Value::Unknowable) => return Expanded::Unknowable(name.to_owned()),
+                None if self.has_foreign_env || is_of_service(name) => {
+                    return Expanded::Unknowable(name.to_owned());
+                }
+                None => expanded.push_str(&format!("$({name})")),
+            }
+            rest = tail;
+        }
+        expanded.push_str(rest);
+        Expanded::Text(expanded)
+    }
+}
+
+/// Whether the kubelet may set a variable for a Service of the namespace, which `enableServiceLinks` switches off for all but
+/// `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
+fn is_of_service(name: &str) -> bool {
+    let has = |part: &str| name.find(part).is_some_and(|at| at > 0);
+    let is_of_port = |part: &str| {
+        name.split_once(part).is_some_and(|(service, port)| {
+            !service.is_empty()
+                && (port.is_empty() || port.starts_with(|c: char| c == '_' || c.is_ascii_digit()))
+        })
+    };
+    has("_SERVICE_HOST") || is_of_port("_SERVICE_PORT") || is_of_port("_PORT_") || name.ends_with("_PORT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Variable;
+    use super::*;
+
+    #[test]
+    fn references_are_filled_in_as_kubernetes_does() {
+        let text = |name: &str, value: &str| Variable {
+            name: name.to_owned(),
+            value: Value::Text(value.to_owned()),
+        };
+        let secret = Variable { name: "SECRET".to_owned(), value: Value::Unknowable };
+        let env = vec![text("A", "1"), text("B", "$(A)2$(C)"), secret, text("D", "$(SECRET)")];
+        let mut container = Container { env, ..Container::default() };
+        let check = |container: &Container, word: &str, expected: &str| {
+            let expanded = match Environment::of(container).expand(word) {
+                Expanded::Text(text) => text,
+                Expanded::Unknowable(name) => format!("unknowable {name}"),
+            };
+            assert_eq!(expanded, expected, "{word:?}");
+        };
+        check(&container, "$(A),$(B)", "1,12$(C)");
+        check(&container, "$$(A) $$$(A) $A $ $(A", "$(A) $1 $A $ $(A");
+        check(&container, "$(none)", "$(none)");
+        check(&container, "x$(SECRET)", "unknowable SECRET");
+        check(&container, "$(D)", "unknowable D");
+        check(&container, "$()é$(A)", "$()é1");
+        for of_service in
+            ["KUBERNETES_SERVICE_HOST", "DB_SERVICE_PORT", "DB_SERVICE_PORT_HTTP", "DB_PORT_80_TCP_ADDR"]
+        {
+            check(&container, &format!("x$({of_service})"), &format!("unknowable {of_service}"));
+        }
+        check(&container, "$(_SERVICE_HOST) $(DB_PORTS)", "$(_SERVICE_HOST) $(DB_PORTS)");
+        container.has_foreign_env = true;
+        check(&container, "$(none)", "unknowable none");
     }
 }

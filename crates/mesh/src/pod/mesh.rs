@@ -69,7 +69,7 @@ impl Form {
         if let Some((name, values)) = self.refusal(pod) {
             return Some(match values {
                 [] => Skip::OfMesh { text: format!("it has {name}"), before: false },
-                _ => Skip::Refused((*name).to_owned()),
+                _ => Skip::Chosen(format!("its {name} says no")),
             });
         }
         let Some(spec) = &pod.spec else {
@@ -229,52 +229,36 @@ mod tests {
 
     #[test]
     fn a_pod_or_its_namespace_shows_its_meshes() {
-        let check = |pod: &Pod, labels: &[(&str, &str)], annotations: &[(&str, &str)], expected: &[&str]| {
+        let check = |pod: &Pod, labels: &[(&str, &str)], annotations: &[(&str, &str)], expected: &str| {
             let found = signs(pod, &words_of(labels), &words_of(annotations));
             let text = |sign: &MeshSign| format!("{} {} {}", sign.mesh, sign.is_present, sign.text);
-            assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected, "{pod:?}");
+            assert_eq!(found.iter().map(text).collect::<Vec<_>>().join("; "), expected, "{pod:?}");
         };
-        check(&pod(&[], &["app"]), &[], &[], &[]);
-        check(&pod(&[], &["app", "istio-proxy"]), &[], &[], &["istio true its container istio-proxy"]);
-        let status = (STATUS, "{}");
-        check(&pod(&[status], &[]), &[], &[], &["istio true its annotation sidecar.istio.io/status"]);
-        check(
-            &pod(&[("kuma.io/sidecar-injected", "true")], &["linkerd-proxy"]),
-            &[],
-            &[],
-            &["linkerd true its container linkerd-proxy", "kuma true its kuma.io/sidecar-injected"],
-        );
-        let native = Container { name: "kuma-sidecar".to_owned(), ..Container::default() };
-        let native = Spec { init_containers: vec![native], ..Spec::default() };
-        check(
-            &Pod { spec: Some(native), ..pod(&[], &[]) },
-            &[],
-            &[],
-            &["kuma true its container kuma-sidecar"],
-        );
-        check(
-            &pod(&[("linkerd.io/inject", " enabled ")], &[]),
-            &[],
-            &[],
-            &["linkerd false its linkerd.io/inject"],
-        );
+        let own = |annotations: &[(&str, &str)], containers: &[&str], expected: &str| {
+            check(&pod(annotations, containers), &[], &[], expected);
+        };
+        own(&[], &["app"], "");
+        own(&[], &["app", "istio-proxy"], "istio true its container istio-proxy");
+        own(&[(STATUS, "{}")], &[], "istio true its annotation sidecar.istio.io/status");
+        let both = "linkerd true its container linkerd-proxy; kuma true its kuma.io/sidecar-injected";
+        own(&[("kuma.io/sidecar-injected", "true")], &["linkerd-proxy"], both);
+        let mut native = pod(&[], &["kuma-sidecar"]);
+        let spec = native.spec.as_mut().expect("a spec");
+        spec.init_containers = std::mem::take(&mut spec.containers);
+        check(&native, &[], &[], "kuma true its container kuma-sidecar");
+        own(&[("linkerd.io/inject", " enabled ")], &[], "linkerd false its linkerd.io/inject");
         // The pod's own word counts before that of the namespace, and a label there before an annotation.
         let enabled = ("linkerd.io/inject", "enabled");
-        check(&pod(&[("linkerd.io/inject", "disabled")], &[]), &[enabled], &[enabled], &[]);
-        check(&pod(&[], &[]), &[("linkerd.io/inject", "disabled")], &[enabled], &[]);
-        check(&pod(&[], &[]), &[], &[enabled], &["linkerd false its namespace's linkerd.io/inject"]);
+        check(&pod(&[("linkerd.io/inject", "disabled")], &[]), &[enabled], &[enabled], "");
+        check(&pod(&[], &[]), &[("linkerd.io/inject", "disabled")], &[enabled], "");
+        check(&pod(&[], &[]), &[], &[enabled], "linkerd false its namespace's linkerd.io/inject");
         let ambient = ("istio.io/dataplane-mode", "ambient");
-        check(&pod(&[], &[]), &[ambient], &[], &["ambient false its namespace's istio.io/dataplane-mode"]);
+        check(&pod(&[], &[]), &[ambient], &[], "ambient false its namespace's istio.io/dataplane-mode");
         // Of a configuration, any value counts.
-        let configuration = ("traffic.kuma.io/transparent-proxy-config", "whatever");
-        check(
-            &pod(&[configuration], &[]),
-            &[],
-            &[],
-            &["kuma false its traffic.kuma.io/transparent-proxy-config"],
-        );
+        let name = "traffic.kuma.io/transparent-proxy-config";
+        own(&[(name, "whatever")], &[], &format!("kuma false its {name}"));
         let labels = Some(words_of(&[("kuma.io/sidecar-injection", "true")]));
-        check(&Pod { labels, ..pod(&[], &[]) }, &[], &[], &["kuma false its kuma.io/sidecar-injection"]);
+        check(&Pod { labels, ..pod(&[], &[]) }, &[], &[], "kuma false its kuma.io/sidecar-injection");
     }
 
     #[test]

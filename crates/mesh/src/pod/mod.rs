@@ -36,46 +36,28 @@
 //!
 //! [`Raw`]: crate::sources::Raw
 
+pub use crate::data::reader::{values, values_of_later_keys};
 pub use crate::settings::mapping;
 
 mod annotations;
-mod applications;
 mod decision;
-mod expand;
 mod facts;
-mod form;
 mod given;
-mod holders;
 mod init;
-mod known;
-mod lifecycle;
-mod malformed;
-mod manifest;
 pub(crate) mod mesh;
-mod misplaced;
-mod networks;
-mod node;
-mod proxy_config;
+mod objects;
 mod reading;
-mod resolve;
-mod scalar;
-mod shape;
-mod standard;
-mod values;
-mod walk;
-mod yaml;
+mod unread;
 
 pub use annotations::{annotated, configured};
-pub use applications::{Application, Id};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_unnamed};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use given::GivenSettings;
-pub use holders::{Document, Holder, holders};
 pub use init::VALIDATION;
-pub use known::{nearest_annotation, unknown, unknown_among};
-pub use manifest::{ManifestObject, objects, objects_in};
 pub use mesh::{MeshSign, signs};
-pub use reading::{CaptureMethod, Reading, read};
-pub use standard::{ENFORCE, Standard};
-pub use values::{Located, located, values, values_of_later_keys};
-pub use walk::{kinds, template_of};
+pub use objects::{
+    Document, ENFORCE, Located, ManifestObject, Standard, holders, kinds, located, objects, objects_in,
+    template_of,
+};
+pub use reading::{Application, CaptureMethod, Id, Reading, read};
+pub use unread::{nearest_annotation, unknown, unknown_among};

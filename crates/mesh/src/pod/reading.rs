@@ -5,19 +5,20 @@
 //! it captures the pod at all.
 
 use super::annotations::annotated;
-use super::applications::{Application, applications};
 use super::decision::{Skip, skip_unnamed};
+use super::facts::{Container, Pod, Spec};
 use super::given::GivenSettings;
-use super::init::{self, Init};
-use super::known::unknown_among;
-use super::manifest::ManifestObject;
-use super::{lifecycle, networks};
+use super::init::{self, Init, VALIDATION};
+use super::objects::ManifestObject;
+use super::unread::unknown_among;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
+use crate::settings::mapping::PROXY;
 use crate::settings::{Setting, SettingKind};
 use crate::sources::{Given, Raw, Source, boolean};
 use rules::finding::{Code, Finding, Level};
-use std::collections::BTreeSet;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who sets a pod's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,9 +85,9 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     }
     reading.settings = facts(object, title).over(reading.settings).after(&object.problems);
     reading.applications = applications(pod);
-    reading.early = lifecycle::early(pod, &reading, &inits);
-    reading.interfaces = networks::interfaces(&pod.annotations);
-    reading.warnings.extend(lifecycle::remarks(object, &reading));
+    reading.early = early(pod, &reading, &inits);
+    reading.interfaces = interfaces(&pod.annotations);
+    reading.warnings.extend(remarks_of_containers(object, &reading));
     reading.warnings.extend(object.remarks.iter().cloned());
     let remark = |text: String| Finding::plain(Level::Warning, Code::UnknownAnnotation, text);
     reading.warnings.extend(unknown_among(pod.annotations.keys()).into_iter().map(remark));
@@ -117,11 +118,8 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
         )));
     }
     // One that reads annotations itself contradicts only those whose settings its arguments have too.
-    let counts = |setting| !setter.reads_annotations || setter.settings.raw.get(setting).is_some();
-    let contrary = annotations.raw.iter().filter(|(setting, _)| counts(*setting));
-    let contrary = Raw::of(contrary.map(|(setting, given)| (setting, given.clone())));
-    let differing = disagreements(&setter.settings.raw, &contrary, "the init container's counts");
-    warnings.extend(differing.into_iter().map(of_form));
+    let counts = "the init container's counts";
+    warnings.extend(disagreements(setter, &annotations.raw, setter.reads_annotations, counts));
     Reading {
         way: CaptureMethod::InitContainer(name.clone()),
         settings: match setter.reads_annotations {
@@ -159,16 +157,13 @@ fn by_plugin(
         }
         None => {}
     }
-    for Init { name, idle, settings: of_init, .. } in inits {
+    for init @ Init { name, idle, .. } in inits {
         let idle = idle.unwrap_or("it sets no rules");
         if name != init::VALIDATION {
             warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
         // It sets nothing, so that what it leaves open does not matter.
-        let overlapping = settings.raw.iter().filter(|(setting, _)| of_init.raw.get(*setting).is_some());
-        let overlapping = Raw::of(overlapping.map(|(setting, given)| (setting, given.clone())));
-        let differing = disagreements(&of_init.raw, &overlapping, "a plugin asks the pod's annotations");
-        warnings.extend(differing.into_iter().map(of_form));
+        warnings.extend(disagreements(init, &settings.raw, true, "a plugin asks the pod's annotations"));
     }
     Reading { settings, skip, warnings, ..Reading::default() }
 }
@@ -190,18 +185,20 @@ fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     settings
 }
 
-/// Where an init container contradicts annotations, or fields of the proxy's container. `counts` says which of them counts.
-fn disagreements(init: &Raw, annotations: &Raw, counts: &str) -> Vec<String> {
+/// Where an init container contradicts annotations, or fields of the proxy's container; with `overlapping`, only of settings that it
+/// gives itself. `counts` says which of them counts.
+fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str) -> Vec<Finding> {
     let contrary = annotations.iter().filter(|(_, given)| says_itself(&given.source));
     let differing = contrary.filter_map(|(setting, given)| {
-        let other = init.get(setting);
+        let other = init.settings.raw.get(setting);
         let value = other.map_or("", |given| given.value.as_str());
         let said_by = match other {
             Some(Given { source, .. }) => format!("{source} {value:?}"),
+            None if overlapping => return None,
             None => format!("the init container has no {}", setting.row().option()),
         };
         let differs = items(setting, value) != items(setting, &given.value);
-        differs.then(|| format!("{} is {:?}, but {said_by}; {counts}", given.source, given.value))
+        differs.then(|| of_form(format!("{} is {:?}, but {said_by}; {counts}", given.source, given.value)))
     });
     differing.collect()
 }
@@ -228,6 +225,154 @@ fn items(setting: Setting, value: &str) -> BTreeSet<String> {
         (_, value) => value.to_owned(),
     };
     value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+}
+
+/// A container that is not a proxy, with its user and its group where the manifest has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    pub container: String,
+    pub user: Option<Id>,
+    pub group: Option<Id>,
+}
+
+/// The number of a user or of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id {
+    pub number: u32,
+    /// Whether the pod's security context has it, and not the container's.
+    pub is_of_pod: bool,
+}
+
+/// The containers of a pod that run beside its proxy.
+fn applications(pod: &Pod) -> Vec<Application> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let sidecars = spec.init_containers.iter().filter(|container| container.always_restarts);
+    let running = spec.containers.iter().chain(sidecars);
+    let injected = injected(pod);
+    let others = running.filter(|container| !injected.contains(&container.name));
+    others.map(|container| application(spec, container)).collect()
+}
+
+/// The names of proxies, and of the containers that the injector has added by its own record: a template may name them.
+fn injected(pod: &Pod) -> BTreeSet<String> {
+    let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
+    let added = pod.status().into_iter().flat_map(|status| [status.containers, status.init_containers]);
+    proxies.chain(added.flatten()).collect()
+}
+
+/// A container with the ids that it runs as.
+fn application(spec: &Spec, container: &Container) -> Application {
+    let id = |own: &Option<String>, of_pod: &Option<String>| {
+        let id = own.as_ref().or(of_pod.as_ref())?;
+        Some(Id { number: id.parse().ok()?, is_of_pod: own.is_none() })
+    };
+    Application {
+        container: container.name.clone(),
+        user: id(&container.run_as_user, &spec.run_as_user),
+        group: id(&container.run_as_group, &spec.run_as_group),
+    }
+}
+
+/// Init containers of injectors that test the rules of a plugin.
+const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
+/// The annotation of Istio that asks for a native sidecar, or refuses one.
+const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
+
+/// The annotation of Kuma that names a ConfigMap with settings, which its injector writes into the pod.
+const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
+
+/// The init containers that end before the proxy starts, and run when the rules are set: behind the init container that sets
+/// them, or any where a plugin does.
+fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
+    let mesh = reading.settings.raw.mesh();
+    let has_proxy = mesh.pods().is_none_or(|form| form.proxy.is_some());
+    let Some(spec) = pod.spec.as_ref().filter(|_| reading.skip.is_none() && has_proxy) else {
+        return Vec::new();
+    };
+    let is_setter =
+        |one: &Container| matches!(&reading.way, CaptureMethod::InitContainer(name) if *name == one.name);
+    let start = spec.init_containers.iter().position(is_setter).map_or(0, |at| at + 1);
+    let injected = injected(pod);
+    let is_proxy = |one: &&Container| one.always_restarts && injected.contains(&one.name);
+    let before_proxy = spec.init_containers[start..].iter().take_while(|one| !is_proxy(one));
+    let setters: BTreeSet<&str> = inits.iter().map(|init| init.name.as_str()).chain(VALIDATORS).collect();
+    let is_of_mesh = |name: &String| setters.contains(name.as_str()) || injected.contains(name);
+    let others = before_proxy.filter(|one| !one.always_restarts && !is_of_mesh(&one.name));
+    others.map(|container| application(spec, container)).collect()
+}
+
+/// Remarks about a proxy that keeps a Job alive, about settings that only an injector reads, and about a runtime class in which
+/// the rules have no effect.
+fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Finding> {
+    let Some(spec) = &object.pod.spec else { return Vec::new() };
+    let mut remarks = Vec::new();
+    let is_job = ["Job", "CronJob"].contains(&object.kind.as_str())
+        || object.pod.labels.as_ref().is_some_and(|labels| labels.contains_key("job-name"));
+    let mut words = spec.containers.iter().flat_map(|one| one.command.iter().chain(&one.args));
+    let is_ended = words.any(|word| word.contains("quitquitquit") || word.contains("shutdown"));
+    // Kuma's control plane ends its proxies when the other containers have ended (`pod_status_controller.go`).
+    let staying = [Some(PROXY), Mesh::Linkerd.pods().and_then(|form| form.proxy)];
+    let proxy =
+        spec.containers.iter().map(|one| one.name.as_str()).find(|name| staying.contains(&Some(name)));
+    let refuses_native = object.pod.annotations.get(NATIVE).is_some_and(|value| value == "false");
+    let is_before = reading.skip.as_ref().is_some_and(|skip| skip.is_before_injection());
+    let proxy = proxy.or_else(|| (is_before && refuses_native).then_some(PROXY));
+    if let Some(proxy) = proxy.filter(|_| is_job && !is_ended) {
+        let text = format!(
+            "container {proxy} runs on when the others have ended, so that the Job never completes; use a native sidecar, or \
+             end the proxy with the last command of the Job"
+        );
+        remarks.push(Finding::plain(Level::Warning, Code::JobKeptAlive, text));
+    }
+    if let Some(map) = object.pod.annotations.get(CONFIG_MAP).filter(|_| is_before) {
+        let text = format!(
+            "{CONFIG_MAP} is {map:?}, a ConfigMap that is not read, so that its settings are missing here; give them as flags, or \
+             show the injected pod"
+        );
+        remarks.push(Finding::plain(Level::Warning, Code::AmbiguousManifest, text));
+    }
+    let class = spec.runtime_class.to_lowercase();
+    let has_own_stack = ["kata", "gvisor", "runsc"].iter().any(|name| class.contains(name));
+    let is_by_plugin = reading.way == CaptureMethod::Annotations && (is_before || reading.skip.is_none());
+    if has_own_stack && is_by_plugin {
+        let level = if is_before { Level::Note } else { Level::Warning };
+        let text = format!(
+            "runtimeClassName {} gives the pod a network stack in which rules of a CNI plugin have no effect; set the rules in \
+             an init container, or exclude the pod from the mesh",
+            spec.runtime_class
+        );
+        remarks.push(Finding::plain(level, Code::OwnNetworkStack, text));
+    }
+    remarks
+}
+
+/// The annotation of the Network Plumbing Working Group's specification.
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+
+/// Networks by which Multus calls the plugin of a mesh: they have no interface.
+const PLUGINS: [&str; 4] = ["istio-cni", "linkerd-cni", "kuma-cni", "sidecar-cni"];
+
+#[derive(Deserialize)]
+struct MultusNetwork {
+    name: String,
+    interface: Option<String>,
+}
+
+/// The interfaces that the networks add to the pod. Multus numbers those without a name by their place in the list.
+fn interfaces(annotations: &BTreeMap<String, String>) -> Vec<String> {
+    let Some(text) = annotations.get(NETWORKS) else { return Vec::new() };
+    let short = |item: &str| {
+        let (name, interface) = item.split_once('@').map_or((item, None), |(name, own)| (name, Some(own)));
+        MultusNetwork { name: name.to_owned(), interface: interface.map(str::to_owned) }
+    };
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let networks = match text.trim_start().starts_with('[') {
+        true => serde_json::from_str(text).unwrap_or_default(),
+        false => items.map(short).collect::<Vec<_>>(),
+    };
+    let numbered = networks.into_iter().zip(1..);
+    let others = numbered.filter(|(network, _)| !PLUGINS.iter().any(|plugin| network.name.contains(plugin)));
+    others.map(|(network, at)| network.interface.unwrap_or_else(|| format!("net{at}"))).collect()
 }
 
 #[cfg(test)]

@@ -8,11 +8,9 @@ pub mod pflag;
 mod raw;
 mod reader;
 mod remote;
-mod resolv;
 
 pub use dialect::Dialect;
-pub use host::{Host, NullHost, STAND_IN};
+pub use host::{Host, NullHost, STAND_IN, name_servers};
 pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{SettingReader, Wildcard};
 pub use remote::RemoteHost;
-pub use resolv::name_servers;

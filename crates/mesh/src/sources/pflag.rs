@@ -6,7 +6,7 @@
 
 use super::raw::text;
 use crate::mesh::Mesh;
-use crate::settings::{Setting, SettingKind, SettingRow, counterpart, nearest};
+use crate::settings::{Setting, SettingKind, SettingRow, foreign, nearest};
 use std::ffi::OsStr;
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub const UNKNOWN: &str = "unknown flag";
 pub fn unknown(name: &str, flags: &Flags) -> String {
     let takes_mesh = flags.rows().any(|row| row.setting == Setting::Mesh);
     let mesh = flags.rows().find_map(|row| row.setting.mesh()).filter(|_| takes_mesh);
-    if let Some(text) = mesh.and_then(|mesh| counterpart::foreign(name, mesh)) {
+    if let Some(text) = mesh.and_then(|mesh| foreign(name, mesh)) {
         return text;
     }
     let similar =

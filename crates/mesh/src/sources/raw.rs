@@ -223,24 +223,6 @@ mod tests {
         assert_eq!(of_pod.named(&Source::Flag("mesh")), "--mesh");
     }
 
-    #[test]
-    fn sources_are_named_as_their_authors_know_them() {
-        let text = |text: &str| text.to_owned();
-        let container = Source::Container { name: text("istio-init"), word: text("-p") };
-        for (source, is_of_pod, expected) in [
-            (Source::Flag("mesh"), false, "--mesh"),
-            (Source::Variable("DRY_RUN"), false, "DRY_RUN"),
-            (Source::Annotation(text("a/b")), true, "a/b"),
-            (Source::Preset(text("a/b")), true, "a/b (default)"),
-            (container, true, "container istio-init: -p"),
-            (Source::Field(text("spec.x")), true, "spec.x"),
-            (Source::Key(text("capture.x")), false, "capture.x"),
-            (Source::Default(Setting::PodIps), false, "--pod-ips"),
-        ] {
-            assert_eq!((source.is_of_pod(), source.to_string()), (is_of_pod, text(expected)));
-        }
-    }
-
     fn raw(given: &[(Setting, &str, Source)]) -> Raw {
         let given = given.iter().map(|(setting, value, source)| {
             (*setting, Given { value: (*value).to_owned(), source: source.clone() })

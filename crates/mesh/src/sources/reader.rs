@@ -334,14 +334,21 @@ fn is_no_text(value: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Values of flags.
+    fn flags(given: &[(Setting, &str)]) -> Raw {
+        Raw::of(given.iter().map(|(setting, value)| {
+            (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
+        }))
+    }
+
+    fn problems(reader: SettingReader<'_>) -> Vec<String> {
+        reader.finish().expect_err("problems").0.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn words_and_durations_are_read_or_refused() {
-        let given = |value: &str, name| Given { value: value.to_owned(), source: Source::Flag(name) };
-        let raw = Raw::of([
-            (Setting::Format, given("jso", "format")),
-            (Setting::Timeout, given(" 1m30s ", "timeout")),
-            (Setting::ProbeTimeout, given("5", "probe-timeout")),
-        ]);
+        let raw =
+            flags(&[(Setting::Format, "jso"), (Setting::Timeout, " 1m30s "), (Setting::ProbeTimeout, "5")]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         let json = |text: &str| (text == "json").then_some(7);
         assert_eq!(reader.one_of(Setting::Format, "a format; expected text or json", json), None);
@@ -351,60 +358,39 @@ mod tests {
         assert_eq!(reader.duration(Setting::ProbeTimeout, second), second);
         assert_eq!(reader.duration(Setting::StatusInterval, second), second);
         reader.whole(&Source::Flag("mesh"), "is missing; give {--mesh}");
-        let problems = reader.finish().expect_err("problems").0;
+        // One complaint about an item is enough.
+        for (flag, item) in [("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")] {
+            reader.problem(&Source::Flag(flag), item, "is wrong");
+        }
         assert_eq!(
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            problems(reader),
             [
                 "--format: \"jso\" is not a format; did you mean json? expected text or json",
                 "--probe-timeout: \"5\" is not a duration; expected numbers with units, such as 5s, 250ms or 1m30s",
                 "--mesh: is missing; give --mesh",
+                "--a: \"x\" is wrong",
+                "--a: \"y\" is wrong",
+                "--b: \"x\" is wrong",
             ]
         );
-        let fine = Raw::of([(Setting::Format, given("json", "format"))]);
+        let fine = flags(&[(Setting::Format, "json")]);
         assert_eq!(SettingReader::new(&fine, Vec::new()).one_of(Setting::Format, "a format", json), Some(7));
     }
 
     #[test]
-    fn one_complaint_about_an_item_is_enough() {
-        let raw = Raw::default();
-        let mut reader = SettingReader::new(&raw, Vec::new());
-        for (flag, item) in [("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")] {
-            reader.problem(&Source::Flag(flag), item, "is wrong");
-        }
-        let problems = reader.finish().expect_err("problems").0;
-        assert_eq!(
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["--a: \"x\" is wrong", "--a: \"y\" is wrong", "--b: \"x\" is wrong"]
-        );
-    }
-
-    #[test]
-    fn of_many_wrong_items_the_first_are_reported() {
-        let value = (0..100_000).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
-        let given = |name| Given { value: value.clone(), source: Source::Flag(name) };
-        let raw = Raw::of([
-            (Setting::InboundPorts, given("istio-inbound-ports")),
-            (Setting::OutboundPorts, given("istio-outbound-ports")),
-        ]);
+    fn of_many_items_the_first_are_reported() {
+        let wrong = (0..100_000).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
+        let raw = flags(&[(Setting::InboundPorts, &wrong), (Setting::OutboundPorts, &wrong)]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item);
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
-        let Problems(found) = reader.finish().expect_err("problems");
+        let found = problems(reader);
         // The 33rd of each list says that the others were not checked.
-        assert_eq!(found.len(), 2 * (Problems::MAX_ITEMS + 1));
-        assert_eq!(
-            found[Problems::MAX_ITEMS].to_string(),
-            r#"--istio-inbound-ports: "x32" and what follows it were not checked"#
-        );
-    }
+        let last = r#"--istio-inbound-ports: "x32" and what follows it were not checked"#;
+        assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (2 * (Problems::MAX_ITEMS + 1), last));
 
-    #[test]
-    fn of_many_items_to_warn_of_the_first_are_reported() {
-        let given = |item: &str, name| Given { value: item.repeat(100_000), source: Source::Flag(name) };
-        let raw = Raw::of([
-            (Setting::InboundPorts, given("0,", "istio-inbound-ports")),
-            (Setting::ServiceCidr, given("10.0.0.1/8,", "istio-service-cidr")),
-        ]);
+        let [ports, networks] = ["0,", "10.0.0.1/8,"].map(|item| item.repeat(100_000));
+        let raw = flags(&[(Setting::InboundPorts, &ports), (Setting::ServiceCidr, &networks)]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero);
         let networks = reader.list(Setting::ServiceCidr, SettingReader::cidr_item);
@@ -412,30 +398,17 @@ mod tests {
     }
 
     #[test]
-    fn json_may_have_several_lines() {
-        let count = |value: &str| {
-            let given = Given { value: value.to_owned(), source: Source::Flag("entry") };
-            SettingReader::new(&Raw::of([(Setting::PluginEntry, given)]), Vec::new()).problem_count()
-        };
-        assert_eq!(count("{\r\n  \"timeout\": \"5s\"\n}"), 0);
-        assert_eq!(count("{\u{7}}"), 1);
-    }
-
-    #[test]
     fn of_a_value_that_is_no_text_nothing_else_is_told() {
-        let given = Given { value: "80\n81,\t82".to_owned(), source: Source::Flag("istio-inbound-ports") };
-        let tab = Given { value: "\t80".to_owned(), source: Source::Flag("envoy-port") };
-        let raw = Raw::of([(Setting::InboundPorts, given), (Setting::EnvoyPort, tab)]);
+        let raw = flags(&[(Setting::InboundPorts, "80\n81,\t82"), (Setting::EnvoyPort, "\t80")]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.list(Setting::InboundPorts, SettingReader::port_item);
         assert_eq!(reader.port(Setting::EnvoyPort, crate::facts::port(1)), crate::facts::port(80));
-        let problems = reader.finish().expect_err("problems").0;
-        assert_eq!(
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            [
-                "--istio-inbound-ports: \"80\\n81,\\t82\" contains a line break, a control character or bytes that are not UTF-8; \
-              remove them"
-            ]
-        );
+        let expected = "contains a line break, a control character or bytes that are not UTF-8; remove them";
+        assert_eq!(problems(reader), [format!("--istio-inbound-ports: \"80\\n81,\\t82\" {expected}")]);
+        // An object of JSON may have several lines.
+        for (entry, count) in [("{\r\n  \"timeout\": \"5s\"\n}", 0), ("{\u{7}}", 1)] {
+            let raw = flags(&[(Setting::PluginEntry, entry)]);
+            assert_eq!(SettingReader::new(&raw, Vec::new()).problem_count(), count, "{entry:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::template::go::data::{self, fields_in_order, json_fields};
 use crate::template::go::standin;
 use data_encoding::{BASE32, BASE64, Encoding, HEXLOWER};
 use gtmpl_ng::Value;
-use mesh::data::{Tree, yaml};
+use mesh::data::{ScalarKind, Tree, yaml};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 use std::fmt::Write;
@@ -91,13 +91,13 @@ pub(super) fn yaml(value: &Value) -> String {
 
 fn tree(value: &Value) -> Tree {
     match value {
-        Value::NoValue | Value::Nil | Value::Function(_) => Tree::Null,
-        Value::Bool(is) => Tree::Bool(*is),
-        Value::Number(number) => serde_json::from_str(&number.to_string()).map_or(Tree::Null, Tree::Number),
-        Value::String(text) => Tree::Text(text.clone()),
-        Value::Array(items) => Tree::List(items.iter().map(tree).collect()),
+        Value::NoValue | Value::Nil | Value::Function(_) => Tree::default(),
+        Value::Bool(is) => Tree::scalar(is.to_string(), ScalarKind::Bool(*is)),
+        Value::Number(number) => serde_json::from_str(&number.to_string()).unwrap_or_default(),
+        Value::String(text) => Tree::scalar(text, ScalarKind::Text),
+        Value::Array(items) => Tree::list(items.iter().map(tree)),
         Value::Map(fields) | Value::Object(fields) => {
-            Tree::Map(json_fields(fields).into_iter().map(|(key, value)| (key, tree(value))).collect())
+            Tree::map(json_fields(fields).into_iter().map(|(key, value)| (key, tree(value))))
         }
     }
 }

@@ -1,0 +1,465 @@
+//! YAML and JSON into trees, one a document: the events of a parser, put together so that no input can hurt.
+//!
+//! Repeated keys are refused, as Kubernetes refuses them, unless the caller takes the later one, as programs do that
+//! read what they have written themselves. Aliases share their values, and all of those are counted and bounded, so that a few
+//! lines can't become a billion. The parser reports what it did not find; authors want to know what to change, so the faults that
+//! people make get a remedy.
+
+use super::{ScalarKind, TextPosition, Tree, TreeValue};
+use crate::{InputProblem, Problems};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag, options};
+use serde_json::Value;
+use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
+
+/// The largest text that is read: etcd holds objects of 1.5 MiB, and a file holds some of them.
+const MAX_BYTES: usize = 64 << 20;
+/// The most values in a document, those of aliases included.
+const MAX_VALUES: usize = 4_000_000;
+/// A text counts as one value more for each so many bytes: aliases share it in the tree, but data holds a copy for each.
+const BYTES_OF_VALUE: usize = 64;
+/// How deep values may lie in each other.
+const DEEPEST: usize = 100;
+/// The key by which YAML 1.1 brings the entries of other mappings in.
+const MERGE: &str = "<<";
+
+/// The documents of a text, YAML or JSON; empty ones are null. `name` is that of the file, for problems.
+///
+/// Where `repeated` is given, the later of two equal keys counts, and it gets a remark for each of them. In JSON objects that follow
+/// each other without `---`, they are refused all the same.
+pub(crate) fn documents(
+    name: &str,
+    text: &str,
+    repeated: Option<&mut Vec<String>>,
+) -> Result<Vec<Rc<Tree>>, Problems> {
+    let problem =
+        |text: String| Problems(vec![InputProblem::of(name, format!("is not YAML or JSON: {text}"))]);
+    if text.len() > MAX_BYTES {
+        return Err(problem(format!("has more than {} MiB", MAX_BYTES >> 20)));
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    yaml(text, repeated).or_else(|malformed| {
+        // What of JSON is not YAML: several objects without anything between them.
+        let json =
+            || serde_json::Deserializer::from_str(text).into_iter().map(|tree| tree.map(Rc::new)).collect();
+        let trees: Option<Result<_, _>> = text.trim_start().starts_with('{').then(json);
+        let trees = trees.and_then(Result::ok);
+        trees.ok_or_else(|| problem(malformed.0))
+    })
+}
+
+/// The documents of a text, YAML or JSON, each as data. `name` is that of the file, for problems.
+///
+/// # Errors
+/// When it is neither.
+pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
+    Ok(documents(name, text, None)?.iter().map(|tree| data(tree)).collect())
+}
+
+/// The same where the later of two equal keys counts, with a remark for each repeated key.
+///
+/// # Errors
+/// When it is neither.
+pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<String>), Problems> {
+    let mut remarks = Vec::new();
+    let documents = documents(name, text, Some(&mut remarks))?;
+    Ok((documents.iter().map(|tree| data(tree)).collect(), remarks))
+}
+
+/// A tree as data.
+pub(crate) fn data(tree: &Tree) -> Value {
+    serde_json::to_value(tree).expect("a tree has text keys and finite numbers")
+}
+
+fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Rc<Tree>>, Malformed> {
+    let options = options! { flow_nesting_limit: DEEPEST, block_nesting_limit: DEEPEST };
+    let events = Parser::new_from_str_with_options(text, options);
+    let mut loader = Loader { events, at: Marker::default(), anchors: BTreeMap::new(), repeated };
+    let mut documents = Vec::new();
+    while let Some((event, span)) = loader.next()? {
+        documents.push(loader.tree(event, &span, 0)?.0);
+    }
+    Ok(documents)
+}
+
+/// Why a text is not YAML that we take: where, what is wrong, and what to write instead.
+struct Malformed(String);
+
+impl Malformed {
+    fn at(marker: &Marker, text: impl std::fmt::Display) -> Self {
+        Self(format!("{}: {text}", place(marker)))
+    }
+
+    fn too_deep(marker: &Marker) -> Self {
+        Self::at(marker, format_args!("more than {DEEPEST} lists and mappings lie in each other"))
+    }
+
+    fn unknown_tag(tag: &Tag, span: &Span) -> Self {
+        // A value begins after its tag.
+        let start = span.tag_start().unwrap_or(span.start);
+        Self::at(&start, format_args!("the tag {}{} is not known; leave it out", tag.handle(), tag.suffix()))
+    }
+}
+
+impl From<ScanError> for Malformed {
+    fn from(error: ScanError) -> Self {
+        let fault = error.info();
+        match remedy(error.kind()) {
+            _ if *error.kind() == ErrorKind::RecursionLimitExceeded => Self::too_deep(error.marker()),
+            Some(remedy) => Self::at(error.marker(), format_args!("{fault}; {remedy}")),
+            None => Self::at(error.marker(), fault),
+        }
+    }
+}
+
+fn place(marker: &Marker) -> TextPosition {
+    TextPosition { line: marker.line(), column: marker.col() + 1 }
+}
+
+/// A tree, and how many values it holds, those of aliases included.
+type CountedTree = (Rc<Tree>, usize);
+
+struct Loader<'t, 'r> {
+    events: Parser<'t, StrInput<'t>>,
+    /// Where the last event begins.
+    at: Marker,
+    anchors: BTreeMap<usize, CountedTree>,
+    /// Collects remarks about repeated keys; `None` where they are refused.
+    repeated: Option<&'r mut Vec<String>>,
+}
+
+impl<'t> Loader<'t, '_> {
+    /// The next event that begins a value; `None` at the end of a list, of a mapping or of all.
+    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Malformed> {
+        while let Some((event, span)) = self.events.next().transpose()? {
+            self.at = span.start;
+            match event {
+                Event::DocumentStart(..) => self.anchors.clear(),
+                Event::SequenceEnd | Event::MappingEnd => return Ok(None),
+                Event::Alias(..) | Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) => {
+                    return Ok(Some((event, span)));
+                }
+                // Begin and end of the stream, the end of a document, and comments.
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The tree that an event begins, within so many lists and mappings.
+    fn tree(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<CountedTree, Malformed> {
+        let (anchor, value, size) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                // Where there is nothing, the parser reports ~.
+                let text = if span.is_empty() { Cow::Borrowed("") } else { text };
+                let kind = kind(&text, style, tag.as_deref(), span)?;
+                let size = 1 + text.len() / BYTES_OF_VALUE;
+                (anchor, TreeValue::Scalar { text: text.into_owned(), kind }, size)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                enter(tag.as_deref(), span, depth)?;
+                let (mut items, mut size) = (Vec::new(), 1);
+                while let Some((event, span)) = self.next()? {
+                    items.push(self.within(event, &span, depth, &mut size)?);
+                }
+                (anchor, TreeValue::List(items), size)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                enter(tag.as_deref(), span, depth)?;
+                let (fields, size) = self.fields(place(&span.start), depth)?;
+                (anchor, fields, size)
+            }
+            Event::Alias(anchor) => {
+                let text = "the alias refers to a value that contains it";
+                return self.anchors.get(&anchor).cloned().ok_or_else(|| Malformed::at(&span.start, text));
+            }
+            _ => return Err(Malformed::at(&span.start, "no value begins here")),
+        };
+        let tree = Rc::new(Tree { place: Some(place(&span.start)), value });
+        if anchor != 0 {
+            self.anchors.insert(anchor, (Rc::clone(&tree), size));
+        }
+        Ok((tree, size))
+    }
+
+    /// The same within a list or a mapping, which has become so much larger.
+    fn within(
+        &mut self,
+        event: Event<'t>,
+        span: &Span,
+        depth: usize,
+        size: &mut usize,
+    ) -> Result<Rc<Tree>, Malformed> {
+        let (tree, more) = self.tree(event, span, depth + 1)?;
+        *size = size.saturating_add(more);
+        if *size > MAX_VALUES {
+            let text = format!(
+                "there are more than {MAX_VALUES} values, aliases included; a long text counts as several"
+            );
+            return Err(Malformed::at(&self.at, text));
+        }
+        Ok(tree)
+    }
+
+    /// The fields of a mapping that begins at a place, and how many values there are.
+    fn fields(&mut self, start: TextPosition, depth: usize) -> Result<(TreeValue, usize), Malformed> {
+        let (mut fields, mut size) = (Vec::new(), 1);
+        // What `<<` brings in, beneath what is written.
+        let (mut places, mut merged) = (BTreeMap::new(), Vec::new());
+        while let Some((event, span)) = self.next()? {
+            if matches!(event, Event::SequenceStart(..) | Event::MappingStart(..)) {
+                // An unquoted {{ of a template gets here, too.
+                let text = "a list or a mapping can't be a key; write a text that begins with [ or { in quotes, \
+                            and fill templates in before";
+                return Err(Malformed::at(&span.start, text));
+            }
+            let key = self.within(event, &span, depth, &mut size)?;
+            let TreeValue::Scalar { text, kind } = &key.value else {
+                return Err(Malformed::at(&self.at, "a list or a mapping can't be a key"));
+            };
+            // As in sigs.k8s.io/yaml: `yes` becomes the key "true", and 0x10 the key "16".
+            let key = match kind {
+                ScalarKind::Bool(value) => value.to_string(),
+                ScalarKind::Whole(number) => number.to_string(),
+                ScalarKind::Text | ScalarKind::Null | ScalarKind::Float => text.clone(),
+            };
+            let again = place(&self.at);
+            if let Some(first) = places.insert(key.clone(), again) {
+                let Some(repeated) = &mut self.repeated else {
+                    let text = format!("the key {key:?} is repeated; the first is at {first}");
+                    return Err(Malformed::at(&self.at, text));
+                };
+                repeated
+                    .push(format!("the key {key:?} appears at {first} and at {again}; the later one counts"));
+            }
+            let Some((event, span)) = self.next()? else { break };
+            let value = self.within(event, &span, depth, &mut size)?;
+            match key == MERGE {
+                true => merged.extend(
+                    mappings(value)
+                        .ok_or_else(|| Malformed::at(&self.at, "<< takes a mapping, or a list of them"))?,
+                ),
+                // A later one of the same key counts where the tree becomes data.
+                false => fields.push((key, value)),
+            }
+        }
+        for (key, tree) in merged.iter().flat_map(|tree| tree.fields()) {
+            if !places.contains_key(key) {
+                places.insert(key.clone(), start);
+                fields.push((key.clone(), Rc::clone(tree)));
+            }
+        }
+        Ok((TreeValue::Map(fields), size))
+    }
+}
+
+/// Whether a list or a mapping may begin.
+fn enter(tag: Option<&Tag>, span: &Span, depth: usize) -> Result<(), Malformed> {
+    match tag.filter(|tag| !tag.is_yaml_core_schema()) {
+        Some(tag) => Err(Malformed::unknown_tag(tag, span)),
+        None if depth == DEEPEST => Err(Malformed::too_deep(&span.start)),
+        None => Ok(()),
+    }
+}
+
+/// A mapping, or the items of a list of nothing else.
+fn mappings(tree: Rc<Tree>) -> Option<Vec<Rc<Tree>>> {
+    let trees = if let TreeValue::List(items) = &tree.value { items.clone() } else { vec![tree] };
+    trees.iter().all(|tree| matches!(tree.value, TreeValue::Map(_))).then_some(trees)
+}
+
+fn kind(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Result<ScalarKind, Malformed> {
+    match tag {
+        None if style == ScalarStyle::Plain => Ok(ScalarKind::of_plain(text)),
+        None => Ok(ScalarKind::Text),
+        Some(tag) if tag.is_yaml_core_schema() => match tag.suffix() {
+            "str" => Ok(ScalarKind::Text),
+            "int" | "float" | "bool" | "null" => Ok(ScalarKind::of_plain(text)),
+            _ => Err(Malformed::unknown_tag(tag, span)),
+        },
+        // `!` alone marks a string.
+        Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(ScalarKind::Text),
+        Some(tag) => Err(Malformed::unknown_tag(tag, span)),
+    }
+}
+
+/// What to write instead. The parser has more kinds of faults than anybody makes.
+fn remedy(kind: &ErrorKind) -> Option<String> {
+    let remedy = match kind {
+        ErrorKind::TabInIndentation
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabAtBlockScalarStart
+        | ErrorKind::TabNotAllowed
+        | ErrorKind::InvalidBlockEntryWhitespace
+        | ErrorKind::InvalidMappingValueWhitespace => "indent with spaces instead of tabs",
+        // Its place is where the text begins.
+        ErrorKind::TabInPlainScalar => "indent the lines behind it with spaces instead of tabs",
+        ErrorKind::InvalidIndentation
+        | ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::ExpectedBlockSequenceEntry => {
+            "begin what is of one level in one column, and write nothing behind a bracket that closes"
+        }
+        ErrorKind::ExpectedFlowSequenceSeparator
+        | ErrorKind::ExpectedFlowMappingSeparator
+        | ErrorKind::UnexpectedEofFlowSequence
+        | ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnexpectedEofImplicitFlowMapping
+        | ErrorKind::InvalidColonPlacement => {
+            "put one comma between what is in brackets, and close each bracket"
+        }
+        ErrorKind::UnclosedFlowCollection { open } => {
+            return Some(format!("close it with {}", if *open == '{' { '}' } else { ']' }));
+        }
+        ErrorKind::MismatchedFlowCollectionEnd { .. } | ErrorKind::MisplacedFlowCollectionEnd => {
+            "close brackets in the order in which they open"
+        }
+        ErrorKind::BlockEntryInFlowCollection | ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
+            "in brackets, write items without dashes, and a text that is a dash in quotes; {{- begins a template: fill \
+             templates in before"
+        }
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
+            "end the text with the quote that it begins with"
+        }
+        ErrorKind::InvalidTrailingSingleQuotedScalar => {
+            "write a quote within single quotes twice, and nothing behind the last"
+        }
+        ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+            "write a quote within double quotes as \\\", and nothing behind the last"
+        }
+        ErrorKind::UnknownQuotedScalarEscape => {
+            "write the backslash twice, or the text in single quotes, which know no escapes"
+        }
+        ErrorKind::MappingValueNotAllowed => {
+            "begin keys of one level in one column, with a space behind the colon; write a text that has a colon and a \
+             space in it in quotes"
+        }
+        ErrorKind::SimpleKeyExpected => "write a space behind a dash, and a colon and a space behind a key",
+        ErrorKind::ExpectedDocumentStart => "write --- between documents, and a space behind a key's colon",
+        ErrorKind::BlockSequenceEntryNotAllowed => "begin the list on a new line",
+        ErrorKind::UnexpectedCharacter { character } if character.is_control() => {
+            "leave it out, or write its escape within double quotes"
+        }
+        ErrorKind::UnexpectedCharacter { character } => {
+            return Some(format!("write a text that begins with {} in quotes", character.escape_default()));
+        }
+        ErrorKind::CommentNotSeparated => "write a space before the #",
+        ErrorKind::CommentInterceptedScalar => {
+            "write the comment before the text or behind it, or the text behind | or >"
+        }
+        ErrorKind::InvalidBlockScalarHeader => {
+            "begin the text on the line below; write a text that begins with | or > in quotes"
+        }
+        ErrorKind::InvalidBlockScalarIndent => "take the spaces out of the empty lines that begin the text",
+        ErrorKind::MissingAnchorOrAliasName => {
+            "write a text that begins with * or & in quotes, such as \"*\""
+        }
+        ErrorKind::UnknownAnchor => {
+            "set the anchor (&name) before it is used, in the same document; write a text that begins with * in quotes"
+        }
+        ErrorKind::BomInsideDocument => "save the file without a byte order mark",
+        _ => return None,
+    };
+    Some(remedy.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fault(text: &str) -> String {
+        yaml(text, None).map_or_else(|malformed| malformed.0, |_| "nothing wrong".to_owned())
+    }
+
+    #[test]
+    fn what_is_refused_is_told_with_its_place() {
+        let check = |text: &str, expected: &str| assert_eq!(fault(text), expected, "{text:?}");
+        check(
+            "a: 1\nb: 2\na: 3\n",
+            "line 3, column 1: the key \"a\" is repeated; the first is at line 1, column 1",
+        );
+        check("a: &x [*x]\n", "line 1, column 8: the alias refers to a value that contains it");
+        check("a: !secret b\n", "line 1, column 4: the tag !secret is not known; leave it out");
+        check("a: !<x> b\n", "line 1, column 4: the tag x is not known; leave it out");
+        check("a: !str b\n", "line 1, column 4: the tag !str is not known; leave it out");
+        check("a: !x [b]\n", "line 1, column 4: the tag !x is not known; leave it out");
+        check(
+            "[a]: b\n",
+            "line 1, column 1: a list or a mapping can't be a key; write a text that begins with [ or { in quotes, and fill \
+             templates in before",
+        );
+        check("a: &x [b]\n*x : c\n", "line 2, column 1: a list or a mapping can't be a key");
+        check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
+        let deep = "more than 100 lists and mappings lie in each other";
+        check(&"[".repeat(100_000), &format!("line 1, column 101: {deep}"));
+        check(&"- ".repeat(100_000), &format!("line 1, column 201: {deep}"));
+        check(&"a: [".repeat(101), &format!("line 1, column 201: {deep}"));
+        assert!(fault("a: [1").starts_with("line"), "{}", fault("a: [1"));
+        assert!(fault("{\"a\": 1, \"a\": 2}").contains("is repeated"));
+    }
+
+    #[test]
+    fn aliases_share_and_are_counted() {
+        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for level in 1..10 {
+            let items = vec![format!("*a{}", level - 1); 10].join(",");
+            bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
+        }
+        assert!(fault(&bomb).contains("more than 4000000 values"), "{}", fault(&bomb));
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 16), "*a,".repeat(4000));
+        assert!(fault(&long).contains("a long text counts as several"), "{}", fault(&long));
+        let shared = documents("file", "a: &x {b: 1}\nc: {<<: *x, d: 2}\n", None).expect("YAML");
+        assert_eq!(shared[0].at(&["c", "b"]).map(Tree::noun), Some("a number"));
+    }
+
+    /// A list in a list, ten times as long on each level, so that there are exactly as many as are taken; and one more.
+    #[test]
+    fn as_many_values_are_taken_as_may_be() {
+        let mut list = format!("&l0 [{}]", ["x"; 10].join(","));
+        for level in 1..6 {
+            let again = vec![format!("*l{}", level - 1); 9].join(",");
+            list = format!("&l{level} [{list},{again}]");
+        }
+        // 1 + 3 * 1111111 + 6 * 111111
+        let most = format!("{list},*l5,*l5,*l4,*l4,*l4,*l4,*l4,*l4");
+        assert_eq!(fault(&format!("[{most}]")), "nothing wrong");
+        assert!(fault(&format!("[{most},x]")).contains("more than 4000000 values"));
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_its_greatest_length() {
+        let of_length = |length: usize| format!("[}}{}", " ".repeat(length - 2));
+        assert!(fault(&of_length(64 << 20)).starts_with("line 1, column 1: "));
+        let error = documents("file", &of_length((64 << 20) + 1), None).expect_err("too long").joined();
+        assert_eq!(error, "file: is not YAML or JSON: has more than 64 MiB");
+    }
+
+    #[test]
+    fn documents_become_data() {
+        let check =
+            |text: &str, expected: Vec<Value>| assert_eq!(values("file", text), Ok(expected), "{text}");
+        let second = json!({"c": {"d": "x"}});
+        check(
+            "a: 1\nb: [yes, 'yes', ~, 1.5, 0755]\n---\n{\"c\": {\"d\": \"x\"}}\n",
+            vec![json!({"a": 1, "b": [true, "yes", null, 1.5, 493]}), second],
+        );
+        // Keys are the texts that Kubernetes makes of them.
+        let keys = json!({"true": 1, "false": 2, "16": 3, "10": 4, "no": 5, "1.5": 6});
+        check("{yes: 1, OFF: 2, 0x10: 3, 1_0: 4, 'no': 5, 1.5: 6}", vec![keys]);
+        let remark =
+            "the key \"a\" appears at line 1, column 1 and at line 3, column 1; the later one counts";
+        let later = values_of_later_keys("file", "a: 1\nb: 2\na: 3\n");
+        assert_eq!(later, Ok((vec![json!({"a": 3, "b": 2})], vec![remark.to_owned()])));
+    }
+
+    #[test]
+    fn documents_are_told_apart() {
+        let check = |text: &str, expected: usize| {
+            assert_eq!(documents("", text, None).map(|found| found.len()), Ok(expected), "{text:?}");
+        };
+        check("", 0);
+        check("---\n---\na: 1\n...\n", 2);
+        check("\u{feff}a: 1\r\nb: 2\r\n", 1);
+        check("{\"a\": 1}\n{\"b\": \"\\ud83d\\ude00\"}\n", 2);
+        assert!(documents("", "a: &x 1\n---\nb: *x\n", None).is_err(), "an anchor of another");
+    }
+}
