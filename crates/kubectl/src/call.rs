@@ -1,10 +1,24 @@
 //! The calls of kubectl that the plugin makes, each with the rights that it needs in the cluster.
 
-use crate::pod::PodWorkload;
 use injection::cluster_lint::NeededResource;
 
 /// A group, a resource in it and a verb, in the words of a role.
 pub(crate) type ClusterRight = [&'static str; 3];
+
+/// A kind of object that makes pods by a selector, by the names that kubectl takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PodWorkload {
+    pub(crate) name: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) short: &'static str,
+}
+
+pub(crate) const WORKLOADS: &[PodWorkload] = &[
+    PodWorkload { name: "deployment", plural: "deployments", short: "deploy" },
+    PodWorkload { name: "replicaset", plural: "replicasets", short: "rs" },
+    PodWorkload { name: "statefulset", plural: "statefulsets", short: "sts" },
+    PodWorkload { name: "daemonset", plural: "daemonsets", short: "ds" },
+];
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +95,6 @@ impl KubectlCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod::WORKLOADS;
     use std::collections::BTreeSet;
     use testkit::cluster::{Rule, granted};
 

@@ -1,7 +1,7 @@
 //! `kubectl capture explain`: what becomes of packets, by the kernel and by the manifest.
 
-use crate::CommandOutcome;
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm, PacketArguments};
+use crate::failure::CommandOutcome;
 use crate::failure::{CallCause, CaptureFailure};
 use crate::kernel::{PodKernel, Reached, read, versioned};
 use crate::kubectl::Kubectl;

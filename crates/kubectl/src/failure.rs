@@ -1,8 +1,18 @@
-//! Why a command has no answer: of a call of kubectl that failed, as a sentence with its remedy.
+//! How a command ends, and why it has no answer: of a call of kubectl that failed, as a sentence with its remedy.
 
 use crate::call::{CallKind, KubectlCall};
 use mesh::{InputProblem, Problems, visible};
 use std::{fmt, io, time::Duration};
+
+/// How a command ends that has an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandOutcome {
+    Done,
+    /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
+    Different,
+    /// Something in the pod fails.
+    Failing,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaptureFailure {

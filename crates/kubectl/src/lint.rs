@@ -1,9 +1,9 @@
 //! `kubectl capture lint`: what is suspicious about the pods, Services and webhooks of a cluster, or of a namespace.
 
-use crate::CommandOutcome;
 use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
 use crate::failure::CaptureFailure;
+use crate::failure::CommandOutcome;
 use crate::kubectl::Kubectl;
 use crate::print::print;
 use command_line::columns;

@@ -20,20 +20,10 @@ mod trace;
 
 use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
 use command_line::program;
-use failure::CaptureFailure;
+use failure::{CaptureFailure, CommandOutcome};
 use std::process::ExitCode;
 
 const DIFFERENT: u8 = 3;
-
-/// How a command ends that has an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CommandOutcome {
-    Done,
-    /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
-    Different,
-    /// Something in the pod fails.
-    Failing,
-}
 
 fn main() -> ExitCode {
     let CaptureArguments { command } = match program::parse(std::env::args_os(), SECTIONS) {

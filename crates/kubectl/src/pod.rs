@@ -1,26 +1,11 @@
 //! The pod of a question: the word that names it, the workloads whose pods the word may mean, and the pod as the API server has it.
 
-use crate::call::{CallKind, KubectlCall};
+use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS};
 use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
 use mesh::settings::nearest;
 use serde_json::Value;
 use std::net::IpAddr;
-
-/// A kind of object that makes pods by a selector, by the names that kubectl takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PodWorkload {
-    pub(crate) name: &'static str,
-    pub(crate) plural: &'static str,
-    short: &'static str,
-}
-
-pub(crate) const WORKLOADS: &[PodWorkload] = &[
-    PodWorkload { name: "deployment", plural: "deployments", short: "deploy" },
-    PodWorkload { name: "replicaset", plural: "replicasets", short: "rs" },
-    PodWorkload { name: "statefulset", plural: "statefulsets", short: "sts" },
-    PodWorkload { name: "daemonset", plural: "daemonsets", short: "ds" },
-];
 
 /// Reads `NAME`, `pod/NAME` or `deployment/NAME`: the workload, unless the word names a pod, and the name.
 fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {

@@ -1,7 +1,7 @@
 //! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
 
-use crate::CommandOutcome;
 use crate::arguments::{OutputForm, TraceArguments};
+use crate::failure::CommandOutcome;
 use crate::failure::{CallCause, CaptureFailure};
 use crate::kernel::{PodKernel, read, versioned};
 use crate::kubectl::{CallOutput, Kubectl};
