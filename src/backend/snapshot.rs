@@ -369,7 +369,7 @@ pub fn of_iptables(family: Family, table: Table) -> String {
 pub struct UnlistableTable {
     /// The program that can't list it.
     pub program: String,
-    /// Why it can't.
+    /// The reason that it can't.
     pub why: String,
     /// The names of all chains.
     pub chains: Vec<String>,
@@ -377,7 +377,7 @@ pub struct UnlistableTable {
     pub rules: Vec<UnlistableRule>,
 }
 
-/// What identifies the owner of a rule.
+/// The identity of a rule's owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistableRule {
     /// The chain that it is in.
@@ -400,7 +400,7 @@ impl UnlistableTable {
         !self.is_chain_of(owner, &rule.chain) && (leads || has_comment)
     }
 
-    /// Whether anything of the owner's is in it.
+    /// True where anything of the owner's is in it.
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {
         self.evidence_of(owner).is_some()
     }

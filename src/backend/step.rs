@@ -216,7 +216,7 @@ impl fmt::Display for Variant {
     }
 }
 
-/// What holds rules.
+/// A holder of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendName {
     /// The programs of a variant of iptables.

@@ -179,7 +179,7 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     }
 }
 
-/// How a call ends.
+/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
     Done = 0,

@@ -19,8 +19,6 @@ pub(super) struct KernelRoutes {
     addresses: Vec<(IpAddr, String)>,
     /// Packets of these marks are delivered here, as the walk knows.
     local_marks: Vec<(Family, Mark)>,
-    /// The source ports at which policy rules may choose another route.
-    source_ports: Vec<u16>,
 }
 
 impl KernelRoutes {
@@ -29,11 +27,7 @@ impl KernelRoutes {
         let marks = rule_views.iter().flat_map(|rule_view| {
             rule_view.routing.local_marks.iter().map(move |mark| (rule_view.family, *mark))
         });
-        Self {
-            addresses: address::by_interface().unwrap_or_default(),
-            local_marks: marks.collect(),
-            source_ports: route_lookup::source_port_bounds().unwrap_or_default(),
-        }
+        Self { addresses: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
     }
 
     /// The interface that has an address.
@@ -44,9 +38,10 @@ impl KernelRoutes {
     /// The interfaces by which a packet leaves by its source port, where routing depends on that.
     fn by_source_ports(&self, flow: &RouteQuery<'_>) -> Vec<String> {
         let (first, last) = self.local_ports();
-        let within = self.source_ports.iter().copied().filter(|port| (first..=last).contains(port));
-        let ports = if self.source_ports.is_empty() { Vec::new() } else { vec![SOURCE_PORT, first] };
-        let by_rules = ports.into_iter().chain(within).filter_map(|port| {
+        let bounds = route_lookup::source_port_bounds().unwrap_or_default();
+        let always = if bounds.is_empty() { Vec::new() } else { vec![SOURCE_PORT, first] };
+        let within = bounds.into_iter().filter(|port| (first..=last).contains(port));
+        let by_rules = always.into_iter().chain(within).filter_map(|port| {
             let route = route_lookup::of(&RouteQuery { source_port: Some(port), ..*flow }).ok()?;
             Some(route.interface)
         });
@@ -181,7 +176,7 @@ fn is_up(interface: &str) -> Result<(), String> {
     }
 }
 
-/// Whether packets to an address that arrive at an interface are forwarded, as far as that is known.
+/// True where packets to an address that arrive at an interface are forwarded, or where that is not known.
 fn forwards(to: IpAddr, interface: &str) -> bool {
     let (version, of) = if to.is_ipv4() { ("ipv4", interface) } else { ("ipv6", "all") };
     let given = fs::read_to_string(format!("/proc/sys/net/{version}/conf/{of}/forwarding"));

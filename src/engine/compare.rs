@@ -126,7 +126,7 @@ impl fmt::Display for Differences {
     }
 }
 
-/// What a namespace has to contain after a change.
+/// The contents that a namespace should have after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredState {
     pub owner: Ownership,
@@ -170,7 +170,7 @@ impl DesiredState {
         Self { owner: *owner, contents, routes }
     }
 
-    /// What a backend should hold; `None` where another one should, or none.
+    /// The contents that a backend should hold; `None` where another one should, or none.
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
         self.contents.as_ref().filter(|contents| contents.backend() == backend)
     }

@@ -116,7 +116,7 @@ pub(super) fn dormant_targets<'a>(
     before.blocked_tables.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
 }
 
-/// Whether a table is dormant and has rules of an owner's.
+/// True for a dormant table with rules of an owner's.
 pub(super) fn disables(blocked: &BlockedTable, snapshot: &Snapshot, owner: &Ownership) -> bool {
     let holds = || {
         let own = |one: Ownership| blocked.table == format!("inet {}", one.table);

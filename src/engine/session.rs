@@ -95,7 +95,7 @@ pub enum Choice {
     Iptables(Option<Variant>),
 }
 
-/// What to use where nothing of the owner's is there.
+/// The backend to use where nothing of the owner's is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
     Nftables,

@@ -30,7 +30,7 @@ pub struct SnatChange {
 pub struct SnatSummary {
     /// Whether anything was written.
     pub changed: bool,
-    /// What the table holds.
+    /// The content of the table.
     pub content: Snat,
 }
 

@@ -52,7 +52,7 @@ pub enum DecisionReason {
 pub struct Decision {
     pub inject: bool,
     pub reason: DecisionReason,
-    /// What the pod says by the label or the annotation, if that is neither true nor false.
+    /// The value of the pod's label or annotation, if that is neither true nor false.
     pub unclear: Option<String>,
 }
 

@@ -92,7 +92,7 @@ fn object(
     Ok(onto)
 }
 
-/// What a field is after the merge; `None` where it is removed.
+/// The value of a field after the merge; `None` where it is removed.
 fn value(
     onto: Option<Value>,
     field: &str,
@@ -224,7 +224,7 @@ impl SchemaKind {
     }
 }
 
-/// Where each key of a list occurs first. Lists may have 100,000 items, so none is searched for each item of another.
+/// The first place of each key of a list. Lists may have 100,000 items, so none is searched for each item of another.
 type KeyPlaces<'a> = HashMap<Option<Cow<'a, Value>>, usize>;
 
 fn merge_items(
@@ -283,7 +283,7 @@ fn order_items(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
     *items = ordered(std::mem::take(items), &in_patch, &places(before.into_iter()), key);
 }
 
-/// What identifies an item: its field `key`, or the scalar itself where there is no such field.
+/// The identity of an item: its field `key`, or the scalar itself where there is no such field.
 fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
     match key {
         Some(key) => identity(item, key),

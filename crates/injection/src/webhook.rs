@@ -173,7 +173,7 @@ fn values(requirement: &LabelRequirement) -> impl Iterator<Item = &str> {
     values.iter().map(String::as_str)
 }
 
-/// What a webhook calls.
+/// The recipient of a webhook's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookClient {
     Service { namespace: String, name: String },
@@ -192,10 +192,10 @@ impl WebhookClient {
     }
 }
 
-/// Where Istio is, the default for a webhook that calls a URL.
+/// The namespace of Istio, the default for a webhook that calls a URL.
 const ISTIO: &str = "istio-system";
 
-/// What identifies an injector, and names its ConfigMaps: its Service's namespace and name, and its revision.
+/// The identity of an injector, which names its ConfigMaps: its Service's namespace and name, and its revision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InjectorIdentity {
     pub namespace: String,

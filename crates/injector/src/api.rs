@@ -5,7 +5,7 @@ use hyper::Request;
 use kube::Client;
 use serde_json::Value;
 
-/// Where webhook configurations are.
+/// The path of webhook configurations.
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 /// An API server, as a user reaches it.
@@ -13,7 +13,7 @@ pub(crate) struct ApiServer {
     client: Client,
 }
 
-/// Why a request has no answer.
+/// The failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoAnswer {
     pub(crate) status: Option<u16>,
@@ -25,7 +25,7 @@ impl ApiServer {
         Self { client }
     }
 
-    /// What is at a path; `None` where nothing is.
+    /// The object at a path; `None` where there is none.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>, NoAnswer> {
         match self.send(Request::get(path).body(Vec::new())).await {
             Err(error) if error.status == Some(404) => Ok(None),

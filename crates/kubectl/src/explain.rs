@@ -253,7 +253,7 @@ struct ManifestAnswer {
 /// The answers by the manifest: for each destination one, or one for each user of the pod's containers.
 ///
 /// # Errors
-/// What is wrong with the settings of the pod.
+/// The problems of the pod's settings.
 fn by_manifest(
     pod: &TargetPod,
     packet: &PacketArguments,

@@ -1,10 +1,10 @@
-//! How a command ends, and why it has no answer: of a call of kubectl that failed, as a sentence with its remedy.
+//! The outcome of a command, and the failures that leave it without an answer, each a sentence with its remedy.
 
 use crate::call::{CallKind, KubectlCall};
 use mesh::{InputProblem, Problems, visible};
 use std::{fmt, io, time::Duration};
 
-/// How a command ends that has an answer.
+/// The outcome of a command that has an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
     Done,

@@ -104,7 +104,7 @@ impl Tree {
         }
     }
 
-    /// What it is, in words.
+    /// Its kind, in words.
     pub fn noun(&self) -> &'static str {
         match &self.value {
             TreeValue::Scalar { kind: ScalarKind::Text, .. } => "a text",
@@ -205,7 +205,7 @@ impl<'de> de::Visitor<'de> for FromJson {
     }
 }
 
-/// What a scalar is.
+/// The type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScalarKind {
     Text,
@@ -216,7 +216,7 @@ pub enum ScalarKind {
 }
 
 impl ScalarKind {
-    /// What a scalar without quotes is, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
+    /// The type of a scalar without quotes, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
     /// (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
     pub fn of_plain(text: &str) -> Self {
         match text {

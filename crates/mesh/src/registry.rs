@@ -27,7 +27,7 @@ pub struct MeshEntry {
     pub settings: &'static [SettingRow],
     /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
     pub injector_defaults: &'static [(Setting, &'static str, &'static [Setting])],
-    /// How its pods are recognized and read; `None` for those of the default, which are all others.
+    /// The form by which its pods are recognized and read; `None` for those of the default, which are all others.
     pub(crate) pods: Option<&'static Form>,
     /// The annotations of its pods beside those of its settings.
     pub(crate) annotations: &'static [AnnotationGroup],
@@ -41,9 +41,9 @@ pub struct MeshEntry {
     pub chains: &'static [(&'static str, Role)],
     /// The component that answers captured DNS queries.
     pub resolver: &'static str,
-    /// What its rules do, or leave undone, though people expect otherwise.
+    /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
-    /// What to know of settings that work as they are given.
+    /// Cautions about settings that work as they are given.
     pub cautions: &'static [Caution],
     /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
     pub remedy_of_gap: ByFamily<&'static str>,
@@ -56,7 +56,7 @@ pub(crate) struct Recognition {
     pub(crate) reason: fn(&RuleContext<'_>) -> Option<RuleReason>,
     /// Of several settings that make such rules, the one that this rule shows.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
-    /// Whether a rule of a base chain is the mesh's, of those that lead to no chain of it and carry no comment of it.
+    /// True for a rule of the mesh's in a base chain that leads to no chain of it and carries no comment of it.
     pub(crate) owns: fn(&RuleContext<'_>) -> bool,
     /// Mends the reasons of rules by what all together show.
     pub(crate) refine: fn(&mut [RecognizedRule<'_>]),

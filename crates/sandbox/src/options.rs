@@ -46,7 +46,7 @@ pub trait Frontend {
 /// The exit code of a failure.
 pub(super) const FAILED: u8 = 1;
 
-/// Why a sandbox can't be made, or has ended.
+/// The failure of a sandbox: it can't be made, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxFailure {
     #[error(

@@ -231,7 +231,7 @@ pub fn destination_or_own(stream: &TcpStream) -> io::Result<SocketAddr> {
     original_destination(stream).map_or_else(|| stream.local_addr(), Ok)
 }
 
-/// How a connection is made.
+/// The properties of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallSource {
     /// From which address; port 0 leaves the port to the kernel.

@@ -246,7 +246,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
 /// As much as a program may print to each of its streams.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// Why a program was not waited for.
+/// The failure to wait for a program.
 #[derive(Debug)]
 enum Interruption {
     /// It took longer than it may.

@@ -13,7 +13,7 @@ use rules::Family;
 use std::os::fd::{AsFd, AsRawFd};
 use std::{fs, io, net::IpAddr};
 
-/// What a request for something new says: it must not be there.
+/// The flags of a request for something new, which must not be there.
 const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
 
 /// The links of a network namespace.
@@ -88,7 +88,7 @@ impl NamespaceLinks {
     }
 }
 
-/// Whether an interface is there and down. One of unknown state counts as up.
+/// True for an interface that is there and down. One of unknown state counts as up.
 pub fn is_down(name: &str) -> bool {
     let mut links = getifaddrs().into_iter().flatten();
     links.any(|link| link.interface_name == name && !link.flags.contains(InterfaceFlags::IFF_UP))

@@ -40,7 +40,7 @@ pub struct ResolvedRoute {
     pub source: Option<IpAddr>,
     /// Whether it is delivered here.
     pub is_local: bool,
-    /// Whether the address is one of broadcast or multicast.
+    /// True for addresses of broadcast and multicast.
     pub is_group: bool,
 }
 

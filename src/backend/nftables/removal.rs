@@ -117,7 +117,7 @@ fn jobs<'a, 's>(
 /// The tables of iptables in which chains of ours may have stood.
 const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 
-/// What can go.
+/// The objects that can go.
 #[derive(Debug, PartialEq, Eq)]
 struct Leftover {
     /// `NFPROTO_*`.
@@ -211,7 +211,7 @@ impl Nftables {
 }
 
 impl Nftables {
-    /// Whose rules are in a table of iptables.
+    /// The owners of rules in a table of iptables.
     pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
         let outside =
             TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
@@ -262,7 +262,7 @@ impl Nftables {
     }
 }
 
-/// What identifies the owner of a rule.
+/// The identity of a rule's owner.
 fn unlistable_rule(chain: &str, rule: &bytecode::EncodedRule) -> UnlistableRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),

@@ -14,7 +14,7 @@ use std::{fmt, io};
 /// is deleted, and a trace refers to it.
 pub type RuleHandles = BTreeMap<(u8, String, String), Vec<u64>>;
 
-/// How many rules each chain has, by table and chain.
+/// The number of rules of each chain, by table and chain.
 pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// What the kernel says of a table without its content.
@@ -179,7 +179,7 @@ impl Nftables {
         Ok(handles)
     }
 
-    /// How many rules each chain in the tables of a family has.
+    /// The number of rules of each chain in the tables of a family.
     pub fn counts(&mut self, family: Family) -> io::Result<Counts> {
         let family = nfproto(family);
         let chains = self.list(NFT_MSG_GETCHAIN, family, |_, chain| {

@@ -14,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, io, net::SocketAddr, time::Duration};
 
-/// Where the runtime looks.
+/// The folders of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Folders {
     /// For network configurations.
@@ -23,7 +23,7 @@ pub(crate) struct Folders {
     pub(crate) programs: PathBuf,
 }
 
-/// What is to be installed, and how.
+/// The files to install, and the options of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniInstallOptions {
     pub(crate) folders: Folders,
@@ -31,7 +31,7 @@ pub(crate) struct CniInstallOptions {
     pub(crate) entry: String,
     /// Keep running, and restore what is lost.
     pub(crate) watch: Option<WatchOptions>,
-    /// How long to wait for a network configuration.
+    /// The time to wait for a network configuration.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct CniInstallOptions {
 pub(crate) struct WatchOptions {
     /// A file that is there while all is installed.
     pub(crate) ready_file: Option<PathBuf>,
-    /// Where readiness and metrics are served.
+    /// The address of readiness and metrics.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Uninstall at the end.
     pub(crate) uninstall: bool,

@@ -167,9 +167,9 @@ pub(super) struct Installer {
     /// The state in words.
     pub(super) state: String,
     pub(super) warnings: Vec<InstallWarning>,
-    /// How often a program was put into the folder of plugins.
+    /// The number of programs that were put into the folder of plugins.
     pub(super) programs: u64,
-    /// How often our entry was put into a network configuration.
+    /// The number of times that our entry was put into a network configuration.
     pub(super) entries: u64,
 }
 

@@ -119,7 +119,7 @@ pub(crate) enum CniErrorCode {
     Drift = 101,
 }
 
-/// Why a call fails.
+/// The failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniError {
     pub(crate) code: CniErrorCode,

@@ -120,7 +120,7 @@ impl<'a> Flows<'a> {
         Self { conntrack: Conntrack::open().ok(), zones }
     }
 
-    /// Where a connection really goes; `None` where conntrack does not know it, or refuses to answer.
+    /// The real destination of a connection; `None` where conntrack does not know it, or refuses to answer.
     pub(super) fn goes_to(
         &mut self,
         protocol: Protocol,

@@ -9,12 +9,12 @@ impl Explanation<'_> {
     /// The end of the packet that is shown, whatever becomes of others that the question may be about.
     pub fn end(&self) -> PacketEnd {
         let (verdict, ports) = VerdictKind::of(self.outcome.verdict);
-        let last = ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number());
+        let (port, last_port) = VerdictKind::bounds(ports);
         PacketEnd {
             verdict,
             transparent: ports.map(|_| matches!(self.outcome.verdict, Verdict::Tproxy(_))),
-            port: ports.map(|ports| ports.first().number()),
-            last_port: last,
+            port,
+            last_port,
             translated: self.outcome.translated.map(|to| to.to_string()),
             summary: self.summary(),
             reason: self.reason(),

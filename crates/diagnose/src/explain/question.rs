@@ -136,9 +136,12 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         ConnState::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(text))
     });
     let from = reader.one_of(Setting::PacketSource, "an address, or ADDRESS:PORT", |text| {
-        let given = text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))?;
-        Some(SocketAddr::new(given.ip().to_canonical(), given.port()))
+        let whole = text.parse::<SocketAddr>().map(|given| (given.ip(), Some(given.port())));
+        let (address, port) = whole.ok().or_else(|| Some((text.parse().ok()?, None)))?;
+        Some((address.to_canonical(), port))
     });
+    let source_port = from.and_then(|(_, port)| port);
+    let from = from.map(|(address, port)| SocketAddr::new(address, port.unwrap_or(SOURCE_PORT)));
     let owner = owner(reader, context.pod, sender, inbound);
     let given_interface = given_interface(reader, inbound);
     let destination = destination?;
@@ -150,12 +153,10 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     if reader.problem_count() != before {
         return None;
     }
-    let is_port_open =
-        reader.raw.get(Setting::PacketSource).is_none_or(|given| given.value.parse::<SocketAddr>().is_err());
     let question = Question {
         to,
         from,
-        source_port: from.map(|from| from.port()).filter(|_| !is_port_open),
+        source_port,
         given_interface,
         owner,
         protocol: protocol.unwrap_or(Protocol::Tcp),
@@ -183,7 +184,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
     let is_open = OpenFields {
         source: from.is_none() && inbound,
-        source_port: is_port_open,
+        source_port: source_port.is_none(),
         interfaces: others,
         user: is_apps && !context.pod.is_user_known,
     };
@@ -228,7 +229,7 @@ impl OpenFields {
                 false => without_owners(set, uids, &[]),
             };
         }
-        if let Direction::Outbound { interface, .. } = &packet.direction {
+        if let (Direction::Outbound { interface, .. }, [_, ..]) = (&packet.direction, &self.interfaces[..]) {
             let names = self.interfaces.iter().chain([interface]);
             let values = names.map(|name| Interval::one(interface_number(name))).collect();
             set = set.with_any(Field::OutInterface).with(Field::OutInterface, &values);
@@ -274,7 +275,7 @@ struct PacketRoute {
     direction: Direction,
     /// Its source, with a name where the address is a placeholder for one that is not known.
     source: (SocketAddr, Option<&'static str>),
-    /// Why there is no route for it.
+    /// The reason, as a clause, where it has no route.
     no_route: Option<String>,
     /// Other interfaces by which it leaves with other source ports.
     others: Vec<String>,

@@ -184,6 +184,12 @@ impl VerdictKind {
         }
     }
 
+    /// The listeners' first port, and the last one where they share a range.
+    pub(crate) fn bounds(ports: Option<PortRange>) -> (Option<u16>, Option<u16>) {
+        let last = ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number());
+        (ports.map(|ports| ports.first().number()), last)
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Self::Captured => "captured",

@@ -36,7 +36,7 @@ pub struct Route {
     pub source: Option<IpAddr>,
     /// Other interfaces by which it leaves with other source ports.
     pub others: Vec<String>,
-    /// Whether it goes to several hosts.
+    /// True for addresses of broadcast and multicast.
     pub is_group: bool,
 }
 

@@ -94,6 +94,7 @@ impl Picture {
         let panel = &self.panels[panel];
         let flow = &panel.flows[at];
         let (verdict, ports) = flow.end();
+        let (port, last_port) = VerdictKind::bounds(ports);
         let part = match panel.part {
             TrafficPart::Inbound => "inbound",
             TrafficPart::Machines => "machines",
@@ -104,8 +105,8 @@ impl Picture {
             part: part.into(),
             text: flow.label.text(|text| text.len() <= MAX_LABEL),
             verdict,
-            port: ports.map(|ports| ports.first().number()),
-            last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
+            port,
+            last_port,
             option: flow.option.clone(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::claims::{Claim, claim};
 use super::observation::Observation;
+use crate::explain::VerdictKind;
 use mesh::Mesh;
 use mesh::reason::{Meaning, MeaningRow, Phrase};
 use mesh::recognition::RecognizedRule;
@@ -154,14 +155,13 @@ fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Phrase) -
 }
 
 fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> StatusPart {
-    let port = claim.listener.map(|listener| listener.ports.first().number());
-    let last_port = claim.listener.map(|listener| listener.ports.last().number());
+    let (port, last_port) = VerdictKind::bounds(claim.listener.map(|listener| listener.ports));
     StatusPart {
         items: claim.items.clone(),
         option: claim.setting.map(|setting| setting.row().short_option()),
         reason: Some(claim.reason.name().into()),
         port,
-        last_port: last_port.filter(|last| Some(*last) != port),
+        last_port,
         is_transparent: claim.listener.map(|listener| listener.is_transparent),
         ..part(mesh, family, claim.meaning.row().direction, claim.sentence)
     }

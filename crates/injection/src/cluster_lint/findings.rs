@@ -20,7 +20,7 @@ pub struct ClusterLintReport {
     pub version: u32,
     /// The findings, worst first; notes are among them with `--notes` alone.
     pub findings: Vec<ClusterItem>,
-    /// What the input was not enough to judge, and why.
+    /// Subjects that the input was not enough to judge, each with the reason.
     pub not_judged: Vec<String>,
     /// The number of pods in the input.
     pub pod_count: usize,

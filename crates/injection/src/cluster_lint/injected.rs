@@ -213,7 +213,7 @@ pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, grou
     groups.about(Finding::warning(Code::TwoMeshes, "", text, remedy), pod);
 }
 
-/// What a mesh puts into pods, in a sentence.
+/// The parts that a mesh puts into pods, in a sentence.
 fn title(mesh: Mesh) -> &'static str {
     match mesh {
         Mesh::Istio => "Istio's sidecar",

@@ -163,7 +163,7 @@ pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups
     rivals(inventory, injectors, groups);
 }
 
-/// Whether a Service does not exist.
+/// True for a Service that does not exist.
 fn is_missing(namespace: &str, name: &str, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
     let services = inventory.services.get(namespace);
     if services.is_none() && !inventory.is_whole {

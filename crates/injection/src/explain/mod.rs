@@ -70,10 +70,10 @@ pub struct Explained {
     pub warnings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// What was taken for granted.
+    /// The assumptions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
-    /// What would have it injected, each on its own.
+    /// Changes of which each would have it injected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,
     #[serde(skip)]
@@ -98,12 +98,12 @@ pub struct WebhookMatch {
     pub name: String,
     /// False for all where the API server can't read the pod.
     pub called: bool,
-    /// What it asks that isn't so.
+    /// The conditions of it that do not hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub misses: Vec<String>,
 }
 
-/// What a webhook decides about the pod, and why.
+/// The decision of a webhook about the pod, with its reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedDecision {
     pub inject: bool,

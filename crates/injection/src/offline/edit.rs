@@ -95,7 +95,7 @@ pub(super) fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
     by_objects(text).filter(|objects| objects.len() == expected)
 }
 
-/// Whether a line is this marker. At the start of a line, YAML allows it nowhere else, not even within a scalar.
+/// True for a line that is this marker. At the start of a line, YAML allows it nowhere else, not even within a scalar.
 pub(super) fn is_marker(line: &str, marker: &str) -> bool {
     let line = line.trim_start_matches(BYTE_ORDER_MARK);
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
@@ -190,7 +190,7 @@ pub(super) fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
 /// A list or a mapping in brackets is broken into lines before it becomes longer than this.
 const MAX_WIDTH: usize = 100;
 
-/// How often a document is edited at most. What an anchor stands for changes with it, also where its aliases stand: the
+/// The most edits of a document. What an anchor stands for changes with it, also where its aliases stand: the
 /// second time, those get separate values.
 const TIMES: usize = 2;
 
@@ -282,7 +282,7 @@ fn inside(node: &YamlNode, old: &Value, new: &Value, in_flow: bool) -> bool {
     }
 }
 
-/// What an item is recognized by: its name, or all of it.
+/// The identity of an item: its name, or all of it.
 fn identity(item: &Value) -> String {
     let name = item.get("name").filter(|name| name.is_string());
     name.unwrap_or(item).to_string()

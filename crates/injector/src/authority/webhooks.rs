@@ -23,7 +23,7 @@ pub(crate) struct WebhookService {
 }
 
 impl WebhookService {
-    /// Whether a webhook calls the server.
+    /// True where a webhook calls the server.
     pub(crate) fn is_called_by(&self, webhook: &Value) -> bool {
         match WebhookClient::of(webhook) {
             Some(WebhookClient::Service { namespace, name }) => {
@@ -103,7 +103,7 @@ fn host(url: &str) -> Option<&str> {
     }
 }
 
-/// Whether two hosts are one, however their letters and addresses are written.
+/// Compares two hosts, however their letters and addresses are written.
 fn is_same(one: &str, other: &str) -> bool {
     match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
         (Ok(one), Ok(other)) => one == other,
@@ -117,9 +117,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A webhook configuration, as far as it calls the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WebhookCaller {
-    /// How many of its webhooks call.
+    /// The number of its webhooks that call.
     pub(crate) webhooks: usize,
-    /// Why none does.
+    /// The reason that none does.
     pub(crate) fault: Option<String>,
 }
 

@@ -51,7 +51,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// All that code that knows no mesh reads of it. The agent's values are those of its chart.
+/// The mesh as data. The agent's values are those of its chart.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])],

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_VALUES: usize = 4_000_000;
 /// A text counts as one value more for each so many bytes: aliases share it in the tree, but data holds a copy for each.
 const BYTES_OF_VALUE: usize = 64;
-/// How deep values may lie in each other.
+/// The greatest depth of values in each other.
 const DEEPEST: usize = 100;
 /// The key by which YAML 1.1 brings the entries of other mappings in.
 const MERGE: &str = "<<";
@@ -81,7 +81,7 @@ fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Rc<Tree>>,
     Ok(documents)
 }
 
-/// Why a text is not YAML that we take: where, what is wrong, and what to write instead.
+/// A fault of YAML: its place, its kind, and what to write instead.
 struct Malformed(String);
 
 impl Malformed {
@@ -120,7 +120,7 @@ type CountedTree = (Rc<Tree>, usize);
 
 struct Loader<'t, 'r> {
     events: Parser<'t, StrInput<'t>>,
-    /// Where the last event begins.
+    /// The place of the last event.
     at: Marker,
     anchors: BTreeMap<usize, CountedTree>,
     /// Collects remarks about repeated keys; `None` where they are refused.
@@ -252,7 +252,7 @@ impl<'t> Loader<'t, '_> {
     }
 }
 
-/// Whether a list or a mapping may begin.
+/// Refuses a list or a mapping with an unknown tag, or one that lies too deep.
 fn enter(tag: Option<&Tag>, span: &Span, depth: usize) -> Result<(), Malformed> {
     match tag.filter(|tag| !tag.is_yaml_core_schema()) {
         Some(tag) => Err(Malformed::unknown_tag(tag, span)),
@@ -282,7 +282,7 @@ fn kind(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Resul
     }
 }
 
-/// What to write instead. The parser has more kinds of faults than anybody makes.
+/// The remedy of a fault. The parser has more kinds of faults than anybody makes.
 fn remedy(kind: &ErrorKind) -> Option<String> {
     let remedy = match kind {
         ErrorKind::TabInIndentation

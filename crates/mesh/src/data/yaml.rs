@@ -16,7 +16,7 @@ pub fn block(tree: &Tree) -> String {
     out
 }
 
-/// Whether it is a list or a mapping with something in it, which takes lines of its own.
+/// True for a list or a mapping that is not empty, which takes lines of its own.
 fn is_block(tree: &Tree) -> bool {
     !tree.items().is_empty() || !tree.fields().is_empty()
 }

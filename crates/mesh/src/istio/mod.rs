@@ -142,8 +142,7 @@ impl CapturePolicy for CaptureConfig {
     }
 }
 
-/// All that code that knows no mesh reads of it. Its pods, read by [`crate::settings::mapping`], are all that no other mesh
-/// recognizes.
+/// The mesh as data. Its pods, read by [`crate::settings::mapping`], are those that no other mesh recognizes.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[

@@ -132,7 +132,7 @@ impl CapturePolicy for CaptureConfig {
     }
 }
 
-/// All that code that knows no mesh reads of it.
+/// The mesh as data.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])],

@@ -30,7 +30,7 @@ use defaults::text;
 use rules::{ByFamily, Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
-/// All that code that knows no mesh reads of it. The injector's values are those of the charts.
+/// The mesh as data. The injector's values are those of the charts.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[

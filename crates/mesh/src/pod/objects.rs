@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
-/// Where most kinds have it, those of others too.
+/// The path of the template in most kinds, those of others too.
 const TEMPLATE: &[&str] = &["spec", "template"];
 
 /// The groups that have, or had, the kinds of Deployments.
@@ -65,7 +65,7 @@ pub struct ManifestObject {
     pub api_version: String,
     /// Empty where it has none.
     pub name: String,
-    /// What its name will begin with, where it has none yet.
+    /// The beginning of its name, where it has none yet.
     pub generate_name: String,
     /// Empty where it names none.
     pub namespace: String,
@@ -77,7 +77,7 @@ pub struct ManifestObject {
     pub template: String,
     /// The pod that it is, or that is made from it.
     pub pod: Pod,
-    /// What of the pod has not the form that Kubernetes wants, with its lines.
+    /// Fields of the pod that have not the form that Kubernetes wants, with their lines.
     pub problems: Vec<InputProblem>,
     /// Remarks about keys in places where nothing reads them.
     pub remarks: Vec<Finding>,
@@ -86,7 +86,7 @@ pub struct ManifestObject {
 }
 
 impl ManifestObject {
-    /// How problems name it.
+    /// Its name in problems.
     pub fn full_title(&self) -> String {
         format!("document {}, {}", self.document, self.title)
     }
@@ -156,7 +156,7 @@ fn of_documents(name: &str, documents: &[Rc<Tree>]) -> Result<Vec<ManifestObject
 pub struct Document {
     /// All of it; null where it is empty.
     pub value: Value,
-    /// What of it describes pods, in its order.
+    /// The objects in it that describe pods, in its order.
     pub holders: Vec<ManifestObject>,
     /// Objects that hold a template of pods, but whose kinds are not known: what they are, by version, kind and name.
     pub strangers: Vec<String>,
@@ -280,7 +280,7 @@ impl<'a> MetObject<'a> {
         self.tree.at(&["metadata", key])?.text()
     }
 
-    /// What it is, in one line, as it may precede rules. `unnamed` follows the kind of an object without any name.
+    /// Its title, in one line, as it may precede rules. `unnamed` follows the kind of an object without any name.
     fn title(&self, kind: &str, name: &str, unnamed: &str) -> String {
         visible(&match (self.meta("namespace").unwrap_or_default(), name) {
             ("", "") => format!("{kind}{unnamed}"),

@@ -190,7 +190,7 @@ impl SandboxProxy {
 
 /// The usual limit of a DNS message over UDP with EDNS.
 const DATAGRAM: usize = 4096;
-/// How long the server may take.
+/// The time limit of the server.
 const NAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers DNS queries at this socket, on threads.

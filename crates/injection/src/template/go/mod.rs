@@ -182,7 +182,7 @@ fn shortened(message: &str) -> String {
     short
 }
 
-/// What Go prints where there is nothing.
+/// The text that Go prints of nothing.
 const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 
 /// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as
@@ -229,7 +229,7 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-/// Where two trees differ first, as a path.
+/// The path of the first difference between two trees.
 fn difference(one: &Value, other: &Value) -> Option<String> {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {

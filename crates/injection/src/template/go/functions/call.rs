@@ -25,10 +25,10 @@ const WORK: u64 = 64 << 20;
 /// How long, in bytes, a text may be that a function makes.
 pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 
-/// What all calls of a rendering share.
+/// The state that all calls of a rendering share.
 #[derive(Default)]
 pub(super) struct Rendering {
-    /// What is left of [`WORK`].
+    /// The rest of [`WORK`].
     left: u64,
     /// What `env` answers from.
     pub(super) variables: BTreeMap<String, String>,
@@ -55,12 +55,12 @@ pub(in crate::template::go) fn remarks() -> Vec<String> {
     RENDERING.with_borrow_mut(|rendering| mem::take(&mut rendering.remarks))
 }
 
-/// Whether the last rendering of this thread refused the pod on purpose.
+/// True where the last rendering of this thread refused the pod on purpose.
 pub(crate) fn refused() -> bool {
     RENDERING.with_borrow(|rendering| rendering.refused)
 }
 
-/// Whose a function is.
+/// The origin of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FunctionOwner {
     Istio,
