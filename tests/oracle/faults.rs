@@ -129,6 +129,34 @@ fn chains_of_nat_are_not_asked_about_connections_that_nobody_tracks() {
     assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Pass);
 }
 
+/// NAT to an address of IPv4 makes the kernel track no connections of IPv6, though its table holds rules of both.
+#[test]
+fn nat_of_one_family_tracks_no_connections_of_the_other() {
+    let rules = nft(&[
+        "add table inet other",
+        "add chain inet other out { type nat hook output priority -150; }",
+        "add rule inet other out tcp dport 80 drop",
+        "add rule inet other out tcp dport 443 dnat ip to 10.99.0.1",
+    ]);
+    const IPV4: Flags = &[("proxy-uid", "2102"), ("ipv6", "false")];
+    let mut scene = scene_of_iptables(IPV4, rules);
+    let mut verdict = |to| disposition(&mut scene, out(to)).predicted.verdict;
+    assert_eq!(["10.99.0.1:80", "[fd99::1]:80"].map(&mut verdict), [Verdict::Drop, Verdict::Pass]);
+}
+
+/// Behind DNAT the kernel looks up the route again, also by the mark that ambient's rule takes for its own.
+#[test]
+fn dnat_leaves_a_packet_here_whose_mark_does() {
+    let rules = nft(&[
+        "add table ip other",
+        "add chain ip other out { type nat hook output priority -150; }",
+        "add rule ip other out dnat to 10.77.0.1",
+    ]);
+    let mut scene = scene(Mesh::Ambient, &[], &rules);
+    let disposition = disposition(&mut scene, Packet { mark: 0x111, ..out("10.77.0.2:9090") });
+    assert_eq!(disposition.predicted.verdict, Verdict::Unknown);
+}
+
 fn scene_of_iptables(flags: Flags, before: Vec<Command>) -> Scene {
     let configuration = Configuration { mesh: Mesh::Linkerd, flags: flags.to_vec() };
     Scene::new(&Setup { configuration, backend: "iptables-legacy", before, after: Vec::new() })

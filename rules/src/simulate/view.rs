@@ -231,7 +231,7 @@ impl View {
         }
         self.groups = Hook::ALL.map(|hook| self.groups_of(hook));
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
-        self.tracks = rules.map(tracking).fold(Some(false), either);
+        self.tracks = rules.map(|rule| self.tracking(rule)).fold(Some(false), either);
     }
 
     /// Some of the rules alone, as if no others were there.
@@ -339,6 +339,28 @@ impl View {
         self.tracks
     }
 
+    /// Whether a rule makes the kernel track connections of the family (`nf_ct_netns_get`); `None` if that is not known.
+    fn tracking(&self, rule: &ViewRule) -> Option<bool> {
+        let of_condition = |condition: &ListedCondition| match condition {
+            ListedCondition::Unknown(_) => None,
+            known => Some(matches!(known.field(), Some(Field::ConnState | Field::Connmark(_)))),
+        };
+        let of_action = |action: &Action| match action {
+            // In a table of both families, to an address of one (`nft_nat_init`).
+            Action::Destination { .. } => Some(self.is_of_family(rule)),
+            Action::Source(program) if program == "nat" => Some(self.is_of_family(rule)),
+            Action::Source(_) | Action::RedirectSamePort | Action::UnknownZone(_) => Some(true),
+            Action::Target(target) => Some(target.tracks_connections()),
+            Action::Unknown(_) | Action::UnknownMark(_) => None,
+            // Neither program's rule registers conntrack for it (`nft_notrack_ops`, `xt_ct_tg_check`).
+            Action::Notrack => Some(false),
+            Action::Goto(_) | Action::Call { .. } | Action::Continue(_) | Action::Reject => Some(false),
+        };
+        let conditions = rule.conditions.iter().map(of_condition);
+        let all = conditions.chain(rule.first.iter().chain([&rule.action]).map(of_action));
+        all.fold(Some(false), either)
+    }
+
     pub(super) fn groups(&self) -> &ChainGroups {
         &self.groups
     }
@@ -366,28 +388,6 @@ impl View {
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
     }
-}
-
-/// Whether a rule makes the kernel track connections (`nf_ct_netns_get`); `None` if that is not known.
-fn tracking(rule: &ViewRule) -> Option<bool> {
-    let of_condition = |condition: &ListedCondition| match condition {
-        ListedCondition::Unknown(_) => None,
-        known => Some(matches!(known.field(), Some(Field::ConnState | Field::Connmark(_)))),
-    };
-    let of_action = |action: &Action| match action {
-        Action::RedirectSamePort
-        | Action::Destination { .. }
-        | Action::Source(_)
-        | Action::UnknownZone(_) => Some(true),
-        Action::Target(target) => Some(target.tracks_connections()),
-        Action::Unknown(_) | Action::UnknownMark(_) => None,
-        // Neither program's rule registers conntrack for it (`nft_notrack_ops`, `xt_ct_tg_check`).
-        Action::Notrack => Some(false),
-        Action::Goto(_) | Action::Call { .. } | Action::Continue(_) | Action::Reject => Some(false),
-    };
-    let conditions = rule.conditions.iter().map(of_condition);
-    let all = conditions.chain(rule.first.iter().chain([&rule.action]).map(of_action));
-    all.fold(Some(false), either)
 }
 
 /// Whether one of two holds, as far as that is known.
