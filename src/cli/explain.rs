@@ -9,7 +9,7 @@ use super::{Exit, host::System, logging::Stdout, noted::Unread, render, report};
 use command_line::columns;
 use diagnose::explain::{self, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
-use diagnose::{Basis, SubjectPacket, status};
+use diagnose::{Basis, SubjectPacket, live_proxy};
 use mesh::sources::{Raw, SettingReader, Source};
 use mesh::{Capture, CapturePolicy, Problems, Setting, settings::Topic};
 use rules::{Family, simulate::Packet};
@@ -176,9 +176,8 @@ impl ExplainRequest {
         if self.capture.is_some() {
             return self;
         }
-        let pod = rule_views
-            .iter()
-            .fold(self.pod, |pod, rule_view| pod.with_proxy(&status::proxy(&rule_view.view)));
+        let pod =
+            rule_views.iter().fold(self.pod, |pod, rule_view| pod.with_proxy(&live_proxy(&rule_view.view)));
         let kernel = KernelRoutes::of(rule_views);
         let routes: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
         let place = QuestionContext { pod: &pod, routes, names: &|name| Some(self.names.of(name)) };
@@ -299,7 +298,7 @@ fn answer(
 fn traffic(all: &[RuleView], subject: &Subject, request: &ExplainRequest) -> Picture {
     let traffic = match &request.capture {
         Some(capture) => subject.traffic(capture, &request.pod),
-        None => picture::of_rules(all, &request.pod),
+        None => picture::of_rules(&all.iter().collect::<Vec<_>>(), &request.pod),
     };
     if request.is_summary { traffic.summary() } else { traffic }
 }

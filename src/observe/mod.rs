@@ -11,6 +11,8 @@ use crate::engine::{self, Maker, OwnRules};
 use crate::sys::listener::{self, ListeningSocket, SocketHolder};
 use crate::sys::process::{self, RunningProcess};
 use crate::{backend::iptables::Lock, sys::address};
+use diagnose::explain::RuleView;
+use diagnose::live_proxy;
 use diagnose::status::{self, CaptureStatus, Observation, Record, Socket, UserProcess};
 use mesh::{Mesh, recognition::named};
 use nix::libc;
@@ -64,13 +66,22 @@ impl NamespaceObserver {
     /// When the rules can't be read.
     pub fn look(&mut self) -> Result<CaptureStatus, backend::Error> {
         let seen = engine::status(&mut self.kernel, &self.owner)?;
-        let views = ByFamily { v4: named(seen.views.v4), v6: named(seen.views.v6) };
         let mut findings = seen.findings;
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
             Vec::new()
         });
-        let ports = status::ports(&views);
+        let rule_view = |family: Family, view: View| RuleView {
+            family,
+            view: named(view),
+            routing: Routing {
+                local_marks: local_marks(&seen.routing, family),
+                addresses: addresses.clone(),
+            },
+        };
+        let rules =
+            ByFamily { v4: rule_view(Family::V4, seen.views.v4), v6: rule_view(Family::V6, seen.views.v6) };
+        let ports = status::ports(&rules);
         let sockets = match seen.listeners {
             Ok(all) => {
                 let there: Vec<ListeningSocket> =
@@ -82,18 +93,12 @@ impl NamespaceObserver {
                 None
             }
         };
-        let processes = self.processes_of(&views).unwrap_or_else(|error| {
+        let processes = self.processes_of(&rules).unwrap_or_else(|error| {
             findings.push(unseen("processes", &error));
             Vec::new()
         });
-        let routing = |family: Family| Routing {
-            local_marks: local_marks(&seen.routing, family),
-            addresses: addresses.clone(),
-        };
-        let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
-        Ok(status::status(Observation {
-            views: &views,
-            routing: &routing,
+        Ok(status::status(&Observation {
+            rules: &rules,
             addresses: &addresses,
             sockets: sockets.as_deref(),
             processes: &processes,
@@ -104,8 +109,8 @@ impl NamespaceObserver {
     }
 
     /// The processes that run as users whose traffic the rules exclude as the proxy's.
-    fn processes_of(&self, views: &ByFamily<View>) -> io::Result<Vec<UserProcess>> {
-        let uids = views.iter().flat_map(|(_, view)| status::proxy(view).uids);
+    fn processes_of(&self, rules: &ByFamily<RuleView>) -> io::Result<Vec<UserProcess>> {
+        let uids = rules.iter().flat_map(|(_, one)| live_proxy(&one.view).uids);
         let uids: BTreeSet<u32> = uids.map(|uid| uid.number()).collect();
         if uids.is_empty() {
             return Ok(Vec::new());

@@ -126,7 +126,7 @@ fn answers_about_a_namespace_are_of_their_forms() {
         printed(&namespace, "diff", 3, &[&check[..], &["-d", "81"]].concat());
         printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
         let status = printed(&namespace, "status", 1, &["status"]);
-        assert!(!status["captured"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
+        assert!(!status["rows"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
         // Twice tried is not twice the same to the port, so one form of it has to do.
         let verify = [&["verify"], &flags[3..], &["--format", "json"]].concat();
         let tried: Value = serde_json::from_str(&run(&namespace, &verify).stdout).expect("JSON");

@@ -104,28 +104,39 @@ fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
     if findings.iter().any(is_of_rules) {
         return None;
     }
-    let parts = answer["captured"].as_array()?;
-    let claims = |part: &&Value, disposition: &Disposition| {
+    let rows = answer["rows"].as_array()?;
+    let claims = |row: &&Value, disposition: &Disposition| {
         let packet = &disposition.packet;
-        let of_family = if packet.to.is_ipv4() { "ipv4" } else { "ipv6" };
-        let direction = match (packet.is_inbound, packet.protocol) {
-            (true, _) => "inbound",
-            (false, crate::support::traffic::Protocol::Tcp) => "outbound",
-            (false, crate::support::traffic::Protocol::Udp) => "dns",
+        let family = if packet.to.is_ipv4() { "ipv4" } else { "ipv6" };
+        let part = if packet.is_inbound { "inbound" } else { "outbound" };
+        let protocol = match packet.protocol {
+            crate::support::traffic::Protocol::Tcp => "tcp",
+            crate::support::traffic::Protocol::Udp => "udp",
         };
-        part["items"] == Value::Array(Vec::new())
-            && part["direction"] == direction
-            && part["families"].as_array().is_some_and(|families| families.iter().any(|one| one == of_family))
+        let holds =
+            |list: &Value, word: &str| list.as_array().is_some_and(|list| list.contains(&word.into()));
+        let is_whole = |packets: &Value| {
+            let properties = packets.as_object().into_iter().flatten();
+            let lists = ["direction", "families", "protocols"];
+            properties.filter(|(name, _)| !lists.contains(&name.as_str())).all(|(_, values)| values.is_null())
+        };
+        row["verdict"] == "captured"
+            && row["part"] == part
+            && row["kinds"].as_array().is_some_and(|all| {
+                all.iter().any(|one| {
+                    holds(&one["families"], family) && holds(&one["protocols"], protocol) && is_whole(one)
+                })
+            })
     };
     // The packets by which `status` itself tries its claims.
     let witnesses = captured.iter().filter(|disposition| crate::oracle::is_witness(&disposition.packet));
     for disposition in witnesses {
-        if let Some(part) = parts.iter().find(|part| claims(part, disposition))
+        if let Some(row) = rows.iter().find(|row| claims(row, disposition))
             && !disposition.agrees(&disposition.meant)
         {
             let text = format!(
                 "says \"{}\", and a packet shows otherwise",
-                part["text"].as_str().unwrap_or_default()
+                row["text"].as_str().unwrap_or_default()
             );
             return Some(False {
                 disposition: Some((*disposition).clone()),

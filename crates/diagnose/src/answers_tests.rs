@@ -13,6 +13,7 @@ use crate::explain::{
 };
 use crate::finding::reports;
 use crate::lint;
+use crate::live_proxy;
 use crate::probe::{Call, ProbeContext, calls, proofs};
 use crate::random::configured;
 use crate::status::{self, CaptureStatus, InstalledRules, Observation, Record, Socket};
@@ -227,20 +228,15 @@ impl Example {
         format!("{proofs}--\n{all}")
     }
 
-    /// The rules of both families, and the routing that they rely on.
-    fn views(&self) -> (ByFamily<View>, ByFamily<Routing>) {
-        let view = |family| {
-            self.rule_view(family).map_or_else(|| View::empty(family), |rule_view| rule_view.view.clone())
-        };
-        let routing =
-            |family| self.rule_view(family).map(|rule_view| rule_view.routing.clone()).unwrap_or_default();
-        let views = ByFamily { v4: view(Family::V4), v6: view(Family::V6) };
-        (views, ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) })
+    /// The rules of both families.
+    fn rules(&self) -> ByFamily<RuleView> {
+        let none = |family| RuleView { family, view: View::empty(family), routing: Routing::default() };
+        let of = |family| self.rule_view(family).cloned().unwrap_or_else(|| none(family));
+        ByFamily { v4: of(Family::V4), v6: of(Family::V6) }
     }
 
     /// The rules in a namespace where the proxy listens at two ports, as the wrong user at one.
     fn observed(&self) -> CaptureStatus {
-        let (views, routing) = self.views();
         let addresses = ADDRESSES.map(address);
         let socket = |port: u16, uid| Socket {
             protocol: Protocol::Tcp,
@@ -253,9 +249,8 @@ impl Example {
             is_transparent: Some(false),
         };
         let held = InstalledRules { mesh: self.capture.mesh().name().into(), ..held() };
-        status::status(Observation {
-            views: &views,
-            routing: &routing,
+        status::status(&Observation {
+            rules: &self.rules(),
             addresses: &addresses,
             sockets: Some(&[socket(15001, 1337), socket(15006, 0)]),
             processes: &[],
@@ -267,11 +262,10 @@ impl Example {
 
     /// The same for people and for programs; then without addresses, sockets and rules of ours, and what the rules alone show.
     fn status(&self) -> String {
-        let (views, routing) = self.views();
+        let rules = self.rules();
         let observed = self.observed();
-        let unseen = status::status(Observation {
-            views: &views,
-            routing: &routing,
+        let unseen = status::status(&Observation {
+            rules: &rules,
             addresses: &[],
             sockets: None,
             processes: &[],
@@ -281,9 +275,9 @@ impl Example {
         });
         let mut text = format!("{}--\n{}", observed.text(WIDTH, true), unseen.text(WIDTH, false));
         let _ = writeln!(text, "--\n{}", serde_json::to_string(&observed).expect("JSON"));
-        let _ = writeln!(text, "listens at {:?}", status::ports(&views));
-        for (family, view) in views.iter() {
-            let _ = writeln!(text, "{family}: {:?}", status::proxy(view));
+        let _ = writeln!(text, "listens at {:?}", status::ports(&rules));
+        for (family, one) in rules.iter() {
+            let _ = writeln!(text, "{family}: {:?}", live_proxy(&one.view));
         }
         text
     }
@@ -311,7 +305,7 @@ impl Example {
                 panel.flows().len()
             );
         }
-        let _ = writeln!(text, "{:?} of {}: {:?}", drawn.at(&packet), drawn.proxy(), drawn.notes());
+        let _ = writeln!(text, "{:?}: {:?}", drawn.at(&packet), drawn.notes());
         let rows = drawn.with_path(&explained).of_object("Pod web").rows();
         let _ = writeln!(text, "{} x {}", rows.width, rows.height);
         rows.rows.iter().for_each(|row| text += &format!("{row:?}\n"));

@@ -16,6 +16,7 @@ pub mod finding;
 mod fold;
 mod groups;
 pub mod lint;
+mod live_proxy;
 pub mod overview;
 mod packets;
 pub mod picture;
@@ -33,6 +34,7 @@ mod unnamed;
 
 pub use basis::Basis;
 pub use fold::{columns, fold, plain};
+pub use live_proxy::live_proxy;
 pub use style::{Span, Style, TextLine, painted};
 pub use subject::Subject;
 pub use subject_packet::{Prepared, SubjectPacket};

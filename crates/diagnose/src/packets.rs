@@ -115,6 +115,15 @@ impl Packets {
             && Self { families: Vec::new(), ..self.clone() } == Self { families: Vec::new(), ..other.clone() }
     }
 
+    pub(crate) fn is_of(&self, family: Family) -> bool {
+        self.families.iter().any(|one| one == family.word())
+    }
+
+    /// Whether packets of the protocol, `tcp` or `udp`, are among them.
+    pub(crate) fn has(&self, protocol: &str) -> bool {
+        self.protocols.iter().any(|one| one == protocol)
+    }
+
     /// The destinations, where they are not all of the pod's own and of loopback.
     pub(crate) fn other_destinations(&self) -> Option<&Values> {
         self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))

@@ -108,6 +108,8 @@ impl Proxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyProgram {
     pub name: &'static str,
+    /// The component that answers captured DNS queries, where the program does not.
+    pub resolver: Option<&'static str>,
     /// What the protocol of the mesh's tunnels is called, where it has them.
     pub tunnel: Option<&'static str>,
     /// Ports of the pod that the program serves itself, for metrics and probes.

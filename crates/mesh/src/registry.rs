@@ -39,8 +39,6 @@ pub struct MeshEntry {
     pub reasons: &'static [ReasonRow],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
-    /// The component that answers captured DNS queries.
-    pub resolver: &'static str,
     /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
     /// Cautions about settings that work as they are given.

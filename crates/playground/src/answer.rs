@@ -225,11 +225,11 @@ fn arrows(picture: &Picture) -> Arrows {
     let DrawnRows { width, height, rows } = picture.rows();
     let arrow = |row: DrawnRow| {
         let DrawnRow { at, part, row, lit, top, height } = row;
-        let TrafficRowReport { text: packets, verdict: kind, port, last_port, option, .. } = row;
+        let TrafficRowReport { text: packets, verdict: kind, recipient, port, last_port, option, .. } = row;
         let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
         let last = last_port.map(|last| format!("-{last}")).unwrap_or_default();
         let end = match port {
-            Some(port) => format!("captured by {} at {port}{last}", picture.proxy()),
+            Some(port) => format!("captured by {recipient} at {port}{last}"),
             None => kind.word().to_owned(),
         };
         PageArrow { at, part, packets: packets + &option, kind, end, lit, top, height }

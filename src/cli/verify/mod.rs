@@ -11,7 +11,7 @@ use super::noted::{self, NotedSettings};
 use super::run::{self, Format, ResolvedCall, Run};
 use super::{Exit, host::System, logging::Stdout, report, rule_views::from_kernel};
 use diagnose::probe::{self, ProbeContext, Route};
-use diagnose::{Basis, explain::PodContext, status};
+use diagnose::{Basis, explain::PodContext, live_proxy};
 use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
 use rules::simulate::{LOOPBACK, Verdict};
 use rules::{Family, Gid, Uid};
@@ -107,7 +107,7 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let tried = || {
         let pod = pod(None)?;
         let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
-        let proxies = rule_views.iter().map(|rule_view| status::proxy(&rule_view.view));
+        let proxies = rule_views.iter().map(|rule_view| live_proxy(&rule_view.view));
         let proxy =
             proxies.reduce(|one, other| if one.uids.is_empty() { other } else { one }).unwrap_or_default();
         let pod = pod.with_proxy(&proxy);

@@ -6,6 +6,7 @@ use crate::support::setting::{Family, Variant, backends};
 use crate::support::traffic::{Call, Identity, Listener, Protocol, Socket};
 use crate::takeover::upstream;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 
 const APPLICATION: Identity = Identity { uid: 1000, gid: 1000 };
@@ -52,11 +53,11 @@ pub(crate) fn with_finding(status: &Value, code: &str, text: &str) {
     assert!(findings.iter().any(|finding| says(&finding)), "no {code} that says {text:?}: {findings:#?}");
 }
 
-/// The items of the part of this reason.
-fn items(status: &Value, list: &str, reason: &str) -> Vec<String> {
-    let parts = status[list].as_array().expect("a list").iter().filter(|part| part["rule"] == reason);
-    let items = parts.flat_map(|part| part["items"].as_array().expect("items").clone());
-    items.map(|item| item.as_str().expect("a text").to_owned()).collect()
+/// The rows in which a rule of this reason decides, each with its part, its verdict and its packets.
+fn rows(status: &Value, reason: &str) -> Vec<String> {
+    let rows = status["rows"].as_array().expect("a list").iter().filter(|row| row["rule"] == reason);
+    let word = |value: &Value| value.as_str().expect("a text").to_owned();
+    rows.map(|row| ["part", "verdict", "text"].map(|key| word(&row[key])).join(" ")).collect()
 }
 
 /// The packets that rules of this reason have counted.
@@ -104,18 +105,21 @@ fn what_is_captured_and_left_alone_and_who_listens() {
         assert_eq!(before, state(&pod), "reading changes nothing");
         assert_eq!(status["families"], Value::from(vec!["ipv4"]), "{backend}");
         assert_eq!(status["held_by"][0]["backend"], backend);
-        assert_eq!(items(&status, "left_alone", "excluded-outbound-port"), ["22"], "{backend}");
-        assert_eq!(items(&status, "left_alone", "excluded-network"), ["10.0.0.0/8"], "{backend}");
-        assert_eq!(items(&status, "left_alone", "excluded-inbound-port"), ["15090"], "{backend}");
-        assert_eq!(items(&status, "left_alone", "tunnel-port"), ["15008"], "{backend}");
-        assert_eq!(items(&status, "left_alone", "proxy-outbound"), ["user 1337", "group 1337"], "{backend}");
-        let captured = |reason: &str| {
-            let parts = status["captured"].as_array().expect("a list");
-            parts.iter().find(|part| part["rule"] == reason).map(|part| part["port"].clone())
-        };
-        assert_eq!(captured("outbound-network"), Some(15001.into()), "{backend}");
-        assert_eq!(captured("inbound-port"), Some(15006.into()), "{backend}");
-        assert_eq!(status["dropped"][0]["rule"], "drop-invalid", "{backend}");
+        for (reason, expected) in [
+            ("excluded-outbound-port", "outbound not_captured TCP and UDP port 22"),
+            ("excluded-network", "outbound not_captured everything to network 10.0.0.0/8"),
+            ("excluded-inbound-port", "inbound not_captured TCP port 15090"),
+            ("tunnel-port", "inbound not_captured HBONE, TCP port 15008"),
+            ("proxy-outbound", "outbound not_captured calls from Envoy, user or group 1337"),
+            ("drop-invalid", "inbound dropped packets that belong to no connection"),
+            ("outbound-network", "outbound captured all other TCP"),
+            ("inbound-port", "inbound captured all other TCP"),
+        ] {
+            assert_eq!(rows(&status, reason), [expected], "{backend}");
+        }
+        let ports = status["rows"].as_array().expect("a list").iter().filter_map(|row| row["port"].as_u64());
+        let ports: BTreeSet<u64> = ports.collect();
+        assert_eq!(Vec::from_iter(ports), [15001, 15006], "{backend}");
         // The pod has IPv6, nothing listens.
         with_finding(&status, "SI005", "fd77::2");
         with_finding(&status, "SI056", "nothing listens");
@@ -171,10 +175,8 @@ fn everything_and_what_is_missing_of_it() {
         succeed(&pod, &[&["apply", "--backend", backend], &flags[..]].concat());
         let status = json(&pod);
         assert_eq!(status["families"], Value::from(vec!["ipv4", "ipv6"]), "{backend}");
-        let parts = status["captured"].as_array().expect("a list");
-        let inbound = parts.iter().find(|part| part["rule"] == "inbound-port").expect("inbound");
-        assert_eq!(inbound["transparent"], true, "{backend}");
-        assert!(parts.iter().any(|part| part["direction"] == "dns"), "{backend}");
+        assert_eq!(status["rows"][0]["text"], "all TCP; TPROXY keeps the source address", "{backend}");
+        assert!(status["directions"].as_array().is_some_and(|all| all.contains(&"dns".into())), "{backend}");
         let codes = |status: &Value| -> Vec<String> {
             let findings = status["findings"].as_array().expect("a list").iter();
             findings.map(|finding| finding["code"].as_str().expect("a word").to_owned()).collect()
@@ -212,8 +214,7 @@ fn rules_of_others_and_lost_jumps_are_seen() {
         pod.stdout(&iptables, &["-t", "nat", "-D", "PREROUTING", "-p", "tcp", "-j", "ISTIO_INBOUND"]);
         let status = json(&pod);
         with_finding(&status, "SI051", "no rule leads to ISTIO_INBOUND");
-        let captured = status["captured"].as_array().expect("a list");
-        assert!(captured.iter().all(|part| part["rule"] != "inbound-port"), "{captured:#?}");
+        assert_eq!(rows(&status, "inbound-port"), [""; 0], "{status:#}");
     }
     let pod = pod();
     succeed(&pod, &[&["apply", "--backend", "nftables"], &FLAGS[..]].concat());
@@ -236,9 +237,14 @@ fn upstreams_rules_are_told_as_well() {
         upstream::set(&pod, variant, &flags);
         let status = json(&pod);
         assert_eq!(status["held_by"][0]["program"], "istio-iptables", "{status:#}");
-        assert_eq!(items(&status, "left_alone", "excluded-interface"), ["net1"]);
-        assert_eq!(items(&status, "left_alone", "excluded-inbound-port"), ["15090"]);
-        assert_eq!(items(&status, "left_alone", "excluded-outbound-port"), ["22"]);
+        for (reason, expected) in [
+            ("excluded-interface", "inbound not_captured everything that arrives by interface net1"),
+            ("excluded-interface", "outbound not_captured everything that leaves by interface net1"),
+            ("excluded-inbound-port", "inbound not_captured TCP port 15090"),
+            ("excluded-outbound-port", "outbound not_captured TCP and UDP port 22"),
+        ] {
+            assert!(rows(&status, reason).iter().any(|row| row == expected), "{expected}: {status:#}");
+        }
         assert_eq!(status["capturing"], true);
     }
     let pod = pod();
@@ -246,8 +252,11 @@ fn upstreams_rules_are_told_as_well() {
     let status = json(&pod);
     assert_eq!(status["families"], Value::from(vec!["ipv4", "ipv6"]), "{status:#}");
     assert_eq!(status["held_by"][0]["program"], "istio-iptables");
-    assert_eq!(items(&status, "left_alone", "tunnel-port"), ["15008"]);
-    assert_eq!(items(&status, "left_alone", "proxy-outbound"), ["user 1337", "group 1337"]);
+    assert_eq!(rows(&status, "tunnel-port"), ["inbound not_captured HBONE, TCP port 15008"]);
+    assert_eq!(
+        rows(&status, "proxy-outbound"),
+        ["outbound not_captured calls from Envoy, user or group 1337"]
+    );
     let _outbound = listen(&pod, Protocol::Tcp, "127.0.0.1:15001", PROXY);
     call(&pod, "192.0.2.1:80").expect("the listener answers");
     assert_eq!(packets(&json(&pod), "outbound-network"), 1);

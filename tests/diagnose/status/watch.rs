@@ -98,6 +98,6 @@ fn a_terminal_is_redrawn_and_given_back() {
     let text = String::from_utf8_lossy(&seen);
     assert_eq!(status.code(), Some(0), "{text}");
     let (_, after) = text.rsplit_once("\x1b[?25h\x1b[?1049l").expect("the terminal is given back");
-    assert!(after.contains("Captured"), "what was last seen stays: {after}");
+    assert!(after.contains("Into the pod"), "what was last seen stays: {after}");
     assert!(text.contains("\x1b[1m"), "a terminal gets colours");
 }

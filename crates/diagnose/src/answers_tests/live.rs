@@ -95,22 +95,14 @@ fn changed(example: &Example, changes: &[(&str, &str)]) -> RuleView {
 
 /// What is seen of them.
 fn observed(rules: &RuleView, held: Vec<InstalledRules>, only: Option<Mesh>) -> CaptureStatus {
-    let views = ByFamily { v4: rules.view.clone(), v6: View::empty(Family::V6) };
-    let routing = ByFamily { v4: rules.routing.clone(), v6: Routing::default() };
+    let v6 = RuleView { family: Family::V6, view: View::empty(Family::V6), routing: Routing::default() };
+    let rules = ByFamily { v4: rules.clone(), v6 };
     let addresses = ADDRESSES.map(address);
     let fail = Finding::failure(Code::MissingRouting, "", "no", "yes");
     let (sockets, findings) = (Some(&[][..]), vec![fail]);
-    let seen = Observation {
-        views: &views,
-        routing: &routing,
-        addresses: &addresses,
-        sockets,
-        processes: &[],
-        held,
-        only,
-        findings,
-    };
-    status(seen)
+    let seen =
+        Observation { rules: &rules, addresses: &addresses, sockets, processes: &[], held, only, findings };
+    status(&seen)
 }
 
 #[test]

@@ -38,18 +38,12 @@ fn listening(missing: Option<Vec<&'static str>>, fault: Option<Code>) -> Listeni
 fn captured(directions: &[&'static str]) -> CaptureStatus {
     let (_, mesh, flags) = CASES[0];
     let whole = Example::of(mesh, flags).observed();
-    let part = |direction: &&'static str| {
-        let mut part = whole.captured[0].clone();
-        part.direction = (*direction).into();
-        part
-    };
     CaptureStatus {
         capturing: Some(!directions.is_empty()),
         directions: directions.iter().map(|one| (*one).into()).collect(),
         meshes: if directions.is_empty() { Vec::new() } else { vec!["istio".into()] },
         held_by: Vec::new(),
         made: None,
-        captured: directions.iter().map(part).collect(),
         listeners: Vec::new(),
         findings: Vec::new(),
         ..whole

@@ -17,8 +17,8 @@ pub use report::{DiffReport, OtherMesh, PartReport, RuleReport};
 use crate::Subject;
 use crate::explain::{EndpointNames, PacketEnd, PodContext, RuleView, explain};
 use crate::groups::PacketGroup;
+use crate::live_proxy;
 use crate::pod_packets::PodPackets;
-use crate::status;
 use changed::changed;
 use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
@@ -65,7 +65,7 @@ impl ComparedSide {
             let at = rule_views.iter().position(|rule_view| rule_view.family == family);
             at.map_or_else(|| RuleView::without_rules(family, pod), |at| rule_views.swap_remove(at))
         });
-        let proxy = rule_views.iter().map(|rule_view| status::proxy(&rule_view.view)).reduce(|one, other| {
+        let proxy = rule_views.iter().map(|rule_view| live_proxy(&rule_view.view)).reduce(|one, other| {
             let is_known = !one.uids.is_empty() || !one.gids.is_empty() || one.mark.is_some();
             if is_known { one } else { other }
         });

@@ -45,7 +45,7 @@ impl Explanation<'_> {
         };
         let rule = steps.filter_map(|step| self.view.rule(step.at)).find(names_it);
         let whose = |reason: RuleReason| match reason.meaning().row().direction {
-            "dns" => format!("{}'s DNS", reason.mesh().entry().resolver),
+            "dns" => format!("the {}'s DNS", reason.mesh().entry().proxy_program.resolver.unwrap_or("proxy")),
             direction => format!("the proxy's {direction}"),
         };
         rule.and_then(reason_of).map_or(noun.to_owned(), |reason| format!("{} {noun}", whose(reason)))

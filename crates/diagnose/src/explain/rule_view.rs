@@ -7,7 +7,7 @@ use rules::simulate::{Routing, View};
 use rules::{Action, Checked, Family, Listing, Mark, Table, Target, routing::Object};
 
 /// Rules of one family, with the routing that they rely on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RuleView {
     pub family: Family,
     pub view: View,

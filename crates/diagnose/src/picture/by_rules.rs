@@ -2,17 +2,17 @@
 
 use super::flow::{FlowEndpoint, PictureFlow};
 use super::label::Label;
-use super::model::{Picture, option};
+use super::model::{Picture, UNKNOWN_PROXY, option};
 use super::panel::Panel;
 use super::words::{Before, Known};
 use crate::explain::{PodContext, RuleView, item_texts};
-use crate::status;
+use crate::live_proxy;
 use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows};
 use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
 use mesh::sources::Dialect;
-use mesh::{Capture, Proxy, ProxyProgram, RuleReason, Selector};
+use mesh::{Capture, Proxy, RuleReason, Selector};
 use rules::InterfaceName;
 use rules::simulate::Verdict;
 
@@ -34,14 +34,14 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
         true => "Nothing is captured.".to_owned(),
         false => format!("{}: {families}{mode}.", capture.mesh().ownership().name),
     };
-    draw(&views, pod, &machines, &known, dialect, note)
+    draw(&views.iter().collect::<Vec<_>>(), pod, &machines, &known, dialect, note)
 }
 
 /// The picture of a pod's traffic by existing rules.
-pub fn of_rules(rule_views: &[RuleView], pod: &PodContext) -> Picture {
+pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
     let found: Vec<_> = rule_views.iter().flat_map(|one| recognized(&one.view)).collect();
     let mesh = found.first().map(|rule| rule.mesh);
-    let proxies = rule_views.iter().map(|one| status::proxy(&one.view));
+    let proxies = rule_views.iter().map(|one| live_proxy(&one.view));
     let proxy = proxies.reduce(|one, other| if one == Proxy::default() { other } else { one });
     // Where a rule says so, the proxies of all meshes call the application from the same addresses.
     let forwards = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
@@ -63,11 +63,8 @@ pub fn of_rules(rule_views: &[RuleView], pod: &PodContext) -> Picture {
     draw(rule_views, pod, &machines, &known, &Dialect::default(), note)
 }
 
-/// The proxy of rules that are no mesh's.
-const UNKNOWN_PROXY: ProxyProgram = ProxyProgram { name: "proxy", tunnel: None, ports: &[] };
-
 fn draw(
-    views: &[RuleView],
+    views: &[&RuleView],
     pod: &PodContext,
     machines: &[InterfaceName],
     known: &Known,
@@ -77,7 +74,8 @@ fn draw(
     let context = TrafficContext { pod, proxy: &known.proxy, machines };
     let is_shown = |part: &TrafficPart| *part != TrafficPart::Machines || !machines.is_empty();
     let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(is_shown).collect();
-    let of_family = |view| parts.iter().map(|part| rows(view, *part, &context)).collect::<Vec<_>>();
+    let of_family =
+        |view: &&RuleView| parts.iter().map(|part| rows(view, *part, &context)).collect::<Vec<_>>();
     let mut families: Vec<Vec<TrafficRows>> = views.iter().map(of_family).collect();
     // Where nothing is done to one family, the other is shown alone.
     let is_done = |row: &TrafficRow| {
@@ -100,7 +98,7 @@ fn draw(
         }
         panel.flows = flows(of_part, known, panel.part, dialect, is_dual);
     }
-    Picture { proxy: known.program.name, ..Picture::new(note, panels) }
+    Picture { program: known.program, ..Picture::new(note, panels) }
 }
 
 /// Adds the rows of another family, in their order. A row that both have is one.

@@ -5,6 +5,7 @@
 use super::label::Label;
 use crate::explain::VerdictKind;
 use crate::traffic::TrafficRow;
+use mesh::RuleReason;
 use rules::PortRange;
 use rules::simulate::{Packet, Verdict};
 
@@ -55,6 +56,11 @@ impl PictureFlow {
     /// A packet that takes the arrow; `None` where there is no such interface.
     pub fn example(&self) -> Option<&Packet> {
         self.rows.iter().find_map(|row| row.example.as_ref())
+    }
+
+    /// The reason of the rule that decides, if a mesh's does.
+    pub(crate) fn reason(&self) -> Option<RuleReason> {
+        self.rows.iter().find_map(|row| RuleReason::named(row.end.origin?.name))
     }
 
     /// Adds the rows of another arrow.

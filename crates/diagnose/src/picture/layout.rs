@@ -68,7 +68,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     panels.sort_by_key(|(_, panel)| panel.part == TrafficPart::Machines);
     let top = y + if y > 6 { 14 } else { 2 };
     // Names above the first row.
-    y = top + 24 + 15 * u32::try_from(name_lines(picture.proxy, PROXY.1 - 8).len()).unwrap_or(2);
+    y = top + 24 + 15 * u32::try_from(name_lines(picture.program.name, PROXY.1 - 8).len()).unwrap_or(2);
     let mut sections = Vec::new();
     for (number, panel) in panels {
         let section = match &picture.path {
@@ -239,7 +239,7 @@ fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (to
             drawing.centred(column.0 + column.1 / 2, y, STRONG, Ink::Plain, line);
         }
     };
-    place(PROXY, Fill::Proxy, (inner, bottom - 10), picture.proxy);
+    place(PROXY, Fill::Proxy, (inner, bottom - 10), picture.program.name);
     let machines = sections.iter().find(|section| section.panel.part == TrafficPart::Machines);
     match machines {
         None => place(APPLICATION, Fill::Place, (inner, bottom - 10), FlowEndpoint::Application.name()),

@@ -29,3 +29,4 @@ pub(crate) use model::option;
 pub use model::{Picture, of_skipped};
 pub use panel::Panel;
 pub use rows::{DrawnRow, DrawnRows, TrafficReport, TrafficRowReport};
+pub(crate) use text::rows_text;

@@ -1,12 +1,13 @@
 //! The model of a picture: its parts, and the path of a packet through them.
 
-use super::flow::PictureFlow;
+use super::flow::{FlowEndpoint, PictureFlow};
 use super::label::Label;
 use super::panel::Panel;
 use crate::explain::Explanation;
 use crate::traffic::TrafficPart;
-use mesh::Setting;
+use mesh::reason::Meaning;
 use mesh::sources::Dialect;
+use mesh::{ProxyProgram, RuleReason, Setting};
 use rules::InterfaceName;
 use rules::simulate::{Direction, Packet, Verdict};
 
@@ -17,8 +18,7 @@ pub struct Picture {
     /// What holds for all of it.
     pub(super) notes: Vec<String>,
     pub(super) panels: Vec<Panel>,
-    /// What the proxy is called.
-    pub(super) proxy: &'static str,
+    pub(super) program: ProxyProgram,
     /// Whether only the main paths are shown.
     pub(super) is_summary: bool,
     pub(super) path: Option<PacketPath>,
@@ -50,7 +50,7 @@ impl Picture {
     /// A picture of these parts, of which `note` states what holds for all.
     pub(crate) fn new(note: String, panels: Vec<Panel>) -> Self {
         let title = "Where the pod's traffic goes".to_owned();
-        Self { title, notes: vec![note], panels, proxy: "proxy", is_summary: false, path: None }
+        Self { title, notes: vec![note], panels, program: UNKNOWN_PROXY, is_summary: false, path: None }
     }
 
     /// Names whose traffic it is, such as a pod.
@@ -70,6 +70,19 @@ impl Picture {
         self.panels.retain(|panel| matches!(panel.part, TrafficPart::Inbound | TrafficPart::Outbound));
         self.panels.iter_mut().for_each(Panel::summarize);
         self
+    }
+
+    /// Who gets the packets of an arrow: of captured queries, the component that answers them.
+    pub(super) fn recipient(&self, flow: &PictureFlow) -> &'static str {
+        let ProxyProgram { name, resolver, .. } = self.program;
+        match (flow.verdict, flow.reason().map(RuleReason::meaning)) {
+            (Verdict::Redirect(_), Some(Meaning::Dns | Meaning::VirtualMachineDns)) => {
+                resolver.unwrap_or(name)
+            }
+            (Verdict::Redirect(_) | Verdict::Tproxy(_), _) => name,
+            _ if flow.to == FlowEndpoint::Proxy => name,
+            _ => flow.to.name(),
+        }
     }
 
     /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
@@ -120,6 +133,10 @@ impl Picture {
         (panel, 0)
     }
 }
+
+/// The proxy of rules that are no mesh's.
+pub(super) const UNKNOWN_PROXY: ProxyProgram =
+    ProxyProgram { name: "proxy", resolver: None, tunnel: None, ports: &[] };
 
 /// An arrow that no packet is looked up for.
 fn plain_flow(part: TrafficPart, verdict: Verdict, label: &str) -> PictureFlow {

@@ -20,6 +20,16 @@ impl TrafficPart {
         }
     }
 
+    /// The word of a document.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Inbound => "inbound",
+            Self::Machines => "machines",
+            Self::Outbound => "outbound",
+            Self::Within => "within",
+        }
+    }
+
     /// Whether processes of the pod send its packets.
     pub(crate) fn is_sent_here(self) -> bool {
         match self {

@@ -1,11 +1,13 @@
 //! All traffic as a document, and the places of its rows in a drawn picture, so that a front end can make them answer.
 
 use super::drawing::Area;
+use super::flow::PictureFlow;
 use super::layout::drawing;
 use super::model::Picture;
 use crate::basis::{Basis, BasisReport};
 use crate::explain::VerdictKind;
-use crate::traffic::TrafficPart;
+use crate::packets::Packets;
+use rules::simulate::Verdict;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -30,12 +32,18 @@ pub struct TrafficRowReport {
     /// The packets in words; of many items of a list, the first.
     pub text: String,
     pub verdict: VerdictKind,
+    /// Who gets the packets: the proxy's program, `application`, `network` or `virtual machine`.
+    pub recipient: Cow<'static, str>,
     /// The listener's port, the first of a range; null without a listener.
     pub port: Option<u16>,
     /// The last port, if a range of listeners shares the traffic.
     pub last_port: Option<u16>,
     /// The option that decides; null if none does.
     pub option: Option<String>,
+    /// The name of the rules that decide, as in comments and log lines; null where not one kind of a mesh's rules does.
+    pub rule: Option<Cow<'static, str>>,
+    /// The kinds of packets in it, as data.
+    pub kinds: Vec<Packets>,
 }
 
 /// An arrow of a picture that is drawn.
@@ -81,44 +89,63 @@ impl Picture {
 
     /// All rows as a document.
     pub fn report(&self, basis: &Basis) -> TrafficReport {
-        let places =
-            self.shown_panels().flat_map(|(panel, shown)| (0..shown.flows.len()).map(move |at| (panel, at)));
-        TrafficReport {
-            basis: basis.report(),
-            notes: self.notes.clone(),
-            rows: places.map(|at| self.row(at)).collect(),
+        TrafficReport { basis: basis.report(), notes: self.notes.clone(), rows: self.rows_of(|_| true) }
+    }
+
+    /// The rows of these arrows; none where no rule does anything.
+    pub(crate) fn rows_where(&self, is_shown: impl Fn(&PictureFlow) -> bool) -> Vec<TrafficRowReport> {
+        let mut flows = self.panels.iter().flat_map(|panel| &panel.flows);
+        if flows.any(|flow| flow.verdict != Verdict::Pass || flow.option.is_some()) {
+            self.rows_of(is_shown)
+        } else {
+            Vec::new()
         }
     }
 
-    fn row(&self, (panel, at): (usize, usize)) -> TrafficRowReport {
+    fn rows_of(&self, is_shown: impl Fn(&PictureFlow) -> bool) -> Vec<TrafficRowReport> {
+        let places =
+            self.shown_panels().flat_map(|(panel, shown)| (0..shown.flows.len()).map(move |at| (panel, at)));
+        places
+            .filter(|(panel, at)| is_shown(&self.panels[*panel].flows[*at]))
+            .map(|at| self.row(at))
+            .collect()
+    }
+
+    /// Whether the verdict for some packets is unknown.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.panels.iter().flat_map(|panel| &panel.flows).any(|flow| flow.verdict == Verdict::Unknown)
+    }
+
+    fn row(&self, at: (usize, usize)) -> TrafficRowReport {
+        self.row_with(at, |text| text.len() <= MAX_LABEL)
+    }
+
+    /// A row with as many items of its list as fit.
+    pub(super) fn row_with(
+        &self,
+        (panel, at): (usize, usize),
+        fits: impl Fn(&str) -> bool,
+    ) -> TrafficRowReport {
         let panel = &self.panels[panel];
         let flow = &panel.flows[at];
         let (verdict, ports) = flow.end();
         let (port, last_port) = VerdictKind::bounds(ports);
-        let part = match panel.part {
-            TrafficPart::Inbound => "inbound",
-            TrafficPart::Machines => "machines",
-            TrafficPart::Outbound => "outbound",
-            TrafficPart::Within => "within",
-        };
         TrafficRowReport {
-            part: part.into(),
-            text: flow.label.text(|text| text.len() <= MAX_LABEL),
+            part: panel.part.word().into(),
+            text: flow.label.text(fits),
             verdict,
+            recipient: self.recipient(flow).into(),
             port,
             last_port,
             option: flow.option.clone(),
+            rule: flow.reason().map(|reason| reason.name().into()),
+            kinds: flow.rows.iter().map(|row| row.packets.clone()).collect(),
         }
     }
 
     /// What holds for all of the traffic.
     pub fn notes(&self) -> &[String] {
         &self.notes
-    }
-
-    /// What the proxy is called.
-    pub fn proxy(&self) -> &'static str {
-        self.proxy
     }
 }
 

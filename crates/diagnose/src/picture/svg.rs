@@ -49,10 +49,10 @@ impl Picture {
                 let (kind, ports) = flow.end();
                 let to = match (kind, ports) {
                     (VerdictKind::Captured, Some(ports)) => {
-                        format!(" by {} at {}", self.proxy, ports.dashed())
+                        format!(" by {} at {}", self.recipient(flow), ports.dashed())
                     }
                     (VerdictKind::NotCaptured, _) if flow.to == FlowEndpoint::Proxy => {
-                        format!(" to {}", self.proxy)
+                        format!(" to {}", self.recipient(flow))
                     }
                     _ => String::new(),
                 };

@@ -15,8 +15,8 @@ mod tests;
 
 pub use crate::explain::Route;
 use crate::explain::{ExplainedRule, PodContext, RuleView, default_source, explain};
+use crate::live_proxy;
 use crate::pod_packets::SOURCE_PORT;
-use crate::status;
 use calls::CallList;
 use mesh::CapturePolicy;
 use mesh::sources::Dialect;
@@ -111,7 +111,7 @@ pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> 
 /// the proxy's user is known.
 pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |rule_view: &RuleView| {
-        let calls = CallList::new(rule_view, status::proxy(&rule_view.view), facts).all();
+        let calls = CallList::new(rule_view, live_proxy(&rule_view.view), facts).all();
         if calls.iter().any(Call::is_captured) { calls } else { Vec::new() }
     };
     rule_views.iter().flat_map(of).collect()

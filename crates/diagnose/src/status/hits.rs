@@ -1,10 +1,9 @@
 //! What rules have counted, in groups that mean the same.
 
-use super::parts::shown;
 use mesh::reason::{Meaning, Phrase};
 use mesh::recognition::{RecognizedRule, summary::items};
 use rules::field::Field;
-use rules::{ByFamily, Hits};
+use rules::{ByFamily, Hits, PortRange};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -122,5 +121,22 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
         // The whole list goes by one name.
         _ if before.is_empty() && !all.is_empty() => all.to_owned(),
         items => format!("{before}{items}{after}"),
+    }
+}
+
+/// How many items of a list a sentence shows.
+const SHOWN: usize = 6;
+
+/// The first items of a list, and how many more there are; a range of ports counts as its ports.
+pub(super) fn shown(items: &[String]) -> String {
+    let count = |item: &String| match item.parse::<PortRange>() {
+        Ok(ports) => usize::from(ports.last().number() - ports.first().number()) + 1,
+        Err(_) => 1,
+    };
+    match items.split_at_checked(SHOWN) {
+        None | Some((_, [])) => items.join(", "),
+        Some((shown, more)) => {
+            format!("{} and {} more", shown.join(", "), more.iter().map(count).sum::<usize>())
+        }
     }
 }

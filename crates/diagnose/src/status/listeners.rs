@@ -1,14 +1,14 @@
 //! Who gets what the rules capture: the ports that they name, and the sockets there.
 
-use super::claims::claim;
+use super::captured::CapturedFlow;
 use super::observation::{Observation, Socket, UserProcess};
-use crate::explain::PodContext;
+use crate::explain::{PodContext, RuleView};
+use crate::live_proxy;
+use crate::traffic::TrafficRow;
 use mesh::Mesh;
-use mesh::reason::Meaning;
-use mesh::recognition::{RecognizedRule, recognized};
 use rules::finding::{Code, Finding, Level};
-use rules::simulate::View;
-use rules::{ByFamily, Family, Protocol, TrafficEffect};
+use rules::simulate::{Verdict, ViewRule};
+use rules::{Action, ByFamily, Family, PortRange, Protocol, Target};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,59 +67,53 @@ const MAX_PROCESSES: usize = 3;
 /// Of a range of listeners, so many are looked at.
 const MAX_PORTS: usize = 64;
 
-/// The ports of all rules that capture, in order.
-pub(super) fn listening(
-    seen: &Observation<'_>,
-    recognized: &ByFamily<Vec<RecognizedRule<'_>>>,
-) -> Vec<Listening> {
+/// The ports to which captured packets go, in order.
+pub(super) fn listening(seen: &Observation<'_>, captured: &[CapturedFlow<'_>]) -> Vec<Listening> {
     let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
-    let mut proxies: BTreeMap<Mesh, BTreeSet<String>> = BTreeMap::new();
-    for (family, recognized) in recognized.iter() {
-        for recognized in recognized {
-            let Some(claim) = claim(seen.views.get(family), recognized) else { continue };
-            let row = claim.meaning.row();
-            if claim.meaning == Meaning::ProxyOutbound {
-                proxies.entry(recognized.mesh).or_default().extend(claim.items.iter().cloned());
-            }
-            let Some(listener) = claim.listener.filter(|_| row.effect == TrafficEffect::Captured) else {
-                continue;
-            };
-            let is_dns = row.direction == "dns";
-            let protocols: &[&'static str] = match (is_dns, recognized.summary.tcp, recognized.summary.udp) {
-                (true, false, true) => &["udp"],
-                (true, true, false) | (false, ..) => &["tcp"],
-                (true, ..) => &["tcp", "udp"],
-            };
-            for port in (listener.ports.first().number()..=listener.ports.last().number()).take(MAX_PORTS) {
-                for protocol in protocols {
-                    let sent = ports.entry((port, protocol)).or_default();
-                    sent.purposes.insert(row.direction);
-                    sent.families.insert(family);
-                    sent.meshes.insert(recognized.mesh);
-                    sent.is_transparent |= listener.is_transparent;
-                    sent.is_redirected |= !listener.is_transparent;
-                }
+    for CapturedFlow { flow, mesh, purpose, .. } in captured {
+        let (listener, is_transparent) = match flow.verdict {
+            Verdict::Tproxy(port) => (port.into(), true),
+            Verdict::Redirect(ports) => (ports, false),
+            Verdict::Pass | Verdict::Drop | Verdict::Unknown => continue,
+        };
+        let kinds = flow.rows.iter().flat_map(|TrafficRow { packets, .. }| {
+            Family::BOTH.into_iter().filter(|family| packets.is_of(*family)).flat_map(|family| {
+                PROTOCOLS.into_iter().filter(|protocol| packets.has(protocol)).map(move |one| (family, one))
+            })
+        });
+        for (family, protocol) in kinds {
+            for port in (listener.first().number()..=listener.last().number()).take(MAX_PORTS) {
+                let sent = ports.entry((port, protocol)).or_default();
+                sent.purposes.insert(purpose);
+                sent.families.insert(family);
+                sent.meshes.extend(mesh);
+                sent.is_transparent |= is_transparent;
+                sent.is_redirected |= !is_transparent;
             }
         }
     }
+    let views = Family::BOTH.map(|family| &seen.rules.get(family).view);
+    let proxies = views.map(live_proxy);
+    let uids = proxies.iter().flat_map(|proxy| &proxy.uids).map(|uid| format!("user {uid}"));
+    let gids = proxies.iter().flat_map(|proxy| &proxy.gids).map(|gid| format!("group {gid}"));
+    let proxy: BTreeSet<String> = uids.chain(gids).collect();
     ports
         .into_iter()
-        .map(|((port, protocol), sent)| listening_at(seen, port, protocol, &sent, &proxies))
+        .map(|((port, protocol), sent)| listening_at(seen, port, protocol, &sent, &proxy))
         .collect()
 }
 
+const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
+
 /// The ports to which live rules send packets.
-pub fn ports(views: &ByFamily<View>) -> BTreeSet<u16> {
-    let mut found = BTreeSet::new();
-    for (_, view) in views.iter() {
-        for recognized in recognized(view) {
-            let listener = claim(view, &recognized).and_then(|claim| claim.listener);
-            let ports =
-                listener.into_iter().flat_map(|to| to.ports.first().number()..=to.ports.last().number());
-            found.extend(ports.take(MAX_PORTS));
-        }
-    }
-    found
+pub fn ports(rules: &ByFamily<RuleView>) -> BTreeSet<u16> {
+    let rules = rules.iter().flat_map(|(_, one)| one.view.chains()).flat_map(|chain| &chain.rules);
+    let listener = |rule: &ViewRule| match &rule.action {
+        Action::Target(Target::Tproxy { port, .. }) => Some((*port).into()),
+        action => action.redirects_to(),
+    };
+    let ports = |to: PortRange| (to.first().number()..=to.last().number()).take(MAX_PORTS);
+    rules.filter_map(listener).flat_map(ports).collect()
 }
 
 fn listening_at(
@@ -127,7 +121,7 @@ fn listening_at(
     port: u16,
     protocol: &'static str,
     sent: &Sent,
-    proxies: &BTreeMap<Mesh, BTreeSet<String>>,
+    proxy: &BTreeSet<String>,
 ) -> Listening {
     let hears = |socket: &&Socket, family| {
         socket.hears.iter().any(|address| address == &redirected(seen, sent, family))
@@ -151,9 +145,7 @@ fn listening_at(
     };
     let deaf = sent.is_transparent && !by.is_empty() && by.iter().all(|one| one.transparent == Some(false));
     let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-    let proxy: BTreeSet<String> =
-        sent.meshes.iter().filter_map(|mesh| proxies.get(mesh)).flatten().cloned().collect();
-    let is_strange = sockets.iter().flatten().any(|socket| !is_proxy(socket, &proxy));
+    let is_strange = sockets.iter().flatten().any(|socket| !is_proxy(socket, proxy));
     let who: Vec<String> = by.iter().map(who).collect();
     let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
         (None, ..) => ("who listens can't be seen".to_owned(), None),

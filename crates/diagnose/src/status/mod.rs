@@ -5,29 +5,29 @@
 //! reasons. What they capture alone is walked through all rules, so that another program's rule that decides before is seen.
 //! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
 
-mod claims;
+mod captured;
 mod hits;
 #[cfg(test)]
 mod law_tests;
 mod listeners;
 mod observation;
 mod overruled;
-mod parts;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use claims::proxy;
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, ports};
 pub use observation::{InstalledRules, Observation, Record, Socket, UserProcess};
-pub use parts::StatusPart;
 
+use crate::explain::PodContext;
 use crate::finding::{FindingReport, reports};
-use mesh::reason::Meaning;
-use mesh::recognition;
+use crate::picture::{self, TrafficRowReport};
+use captured::{CapturedFlow, captured};
+use mesh::recognition::{self, RecognizedRule};
 use mesh::{Mesh, RuleReason};
 use rules::finding::{Code, Finding, Level};
+use rules::simulate::View;
 use rules::{ByFamily, Family};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -50,68 +50,57 @@ pub struct CaptureStatus {
     pub held_by: Vec<InstalledRules>,
     /// The first of those in `held_by`.
     pub made: Option<Record>,
-    pub captured: Vec<StatusPart>,
-    pub left_alone: Vec<StatusPart>,
-    pub dropped: Vec<StatusPart>,
+    /// All traffic, in rows: the first with a packet has its verdict. Empty where no rule does anything.
+    pub rows: Vec<TrafficRowReport>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
     pub findings: Vec<FindingReport>,
 }
 
 /// Reports what was read.
-pub fn status(seen: Observation<'_>) -> CaptureStatus {
-    let Observation { views, held, .. } = &seen;
-    let mut others: BTreeSet<&str> = BTreeSet::new();
-    let mut recognized = |view| {
-        let mut recognized = recognition::recognized(view);
-        recognized.retain(|recognized| {
-            let is_asked_for = seen.only.is_none_or(|only| only == recognized.mesh);
-            if !is_asked_for {
-                others.insert(recognized.mesh.ownership().name);
-            }
-            is_asked_for
-        });
-        recognized
-    };
-    let recognized = ByFamily { v4: recognized(&views.v4), v6: recognized(&views.v6) };
-    let parts = parts::of_rules(&seen, &recognized);
-    // Calls of the proxy to its own pod are no traffic of the pod.
-    let is_of_pod = |part: &&StatusPart| {
-        let reason = part.reason.as_deref().and_then(RuleReason::named);
-        reason.is_none_or(|reason| reason.meaning() != Meaning::ProxyCallsOwnPod)
-    };
-    let captured: Vec<&StatusPart> = parts.captured.iter().filter(is_of_pod).collect();
-    let captured_in = |family: Family| captured.iter().any(|part| part.is_of(family));
+pub fn status(seen: &Observation<'_>) -> CaptureStatus {
+    let (Observation { rules, held, .. }, only) = (seen, seen.only);
+    let [v4, v6] = [&rules.v4.view, &rules.v6.view].map(|view| recognized(view, only));
+    let recognized = ByFamily { v4, v6 };
+    let pod = PodContext::new(seen.addresses.iter().copied(), None);
+    let picture = picture::of_rules(&[&rules.v4, &rules.v6], &pod);
+    let all_captured = captured(&picture, only);
+    let captured: Vec<&CapturedFlow<'_>> = all_captured.iter().filter(|one| one.crosses).collect();
+    let is_of =
+        |family: Family, one: &CapturedFlow<'_>| one.flow.rows.iter().any(|row| row.packets.is_of(family));
     let directions: Vec<&'static str> = ["outbound", "inbound", "dns"]
         .into_iter()
-        .filter(|direction| captured.iter().any(|part| [*direction, "both"].contains(&&*part.direction)))
+        .filter(|direction| captured.iter().any(|one| one.purpose == *direction))
         .collect();
-    let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
-    let listeners = listeners::listening(&seen, &recognized);
-    let mut findings = overruled::findings(&seen, &recognized);
+    let families: Vec<Family> =
+        Family::BOTH.into_iter().filter(|family| captured.iter().any(|one| is_of(*family, one))).collect();
+    let listeners = listeners::listening(seen, &all_captured);
+    let mut findings = overruled::findings(seen, &recognized);
     // Without captured traffic, no proxy is needed.
     if !families.is_empty() {
         findings.extend(listeners::findings(&listeners));
     }
-    findings.extend(listeners::runs_as_proxy(&seen, &listeners));
+    findings.extend(listeners::runs_as_proxy(seen, &listeners));
     let is_unread = |finding: &Finding| (finding.level, finding.code) == (Level::Failure, Code::Unreadable);
     let is_complete = !seen.findings.iter().any(is_unread);
-    let is_undecided = families.is_empty() && !held.is_empty() && overruled::is_undecided(&seen);
+    let is_undecided = families.is_empty() && !held.is_empty() && picture.has_unknown();
     if is_undecided {
         let text = "rules that are not understood may decide about usual packets";
         let remedy = "see which with sidecar-init explain --live";
         findings.push(Finding::failure(Code::Unreadable, "", text, remedy));
     }
     let is_complete = is_complete && !is_undecided;
-    let captures = |mesh: &Mesh| captured.iter().any(|part| part.mesh == mesh.name());
+    let captures = |mesh: &Mesh| captured.iter().any(|one| one.mesh == Some(*mesh));
     let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
     if is_complete {
-        findings.extend(gaps(&seen, &families, &meshes));
+        findings.extend(gaps(seen, &families, &meshes));
     }
     findings.extend(held.iter().filter_map(|held| drift(held.made.as_ref()?)));
     let mut summary = summary(held, &families, &meshes, &directions);
     if let (Some(mesh), [], []) = (seen.only, &*families, &**held) {
         summary = format!("nothing is captured for {}", mesh.ownership().name);
+        let others = rules.iter().flat_map(|(_, one)| recognition::recognized(&one.view));
+        let others: BTreeSet<&str> = others.map(|recognized| recognized.mesh.ownership().name).collect();
         if !others.is_empty() {
             let names: Vec<&str> = others.into_iter().collect();
             summary.push_str(&format!("; rules of {} are here", names.join(" and ")));
@@ -121,7 +110,7 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
         summary = "whether traffic is captured is unknown: some rules are not understood".to_owned();
     }
     let held = held.clone();
-    findings.extend(seen.findings);
+    findings.extend(seen.findings.iter().cloned());
     findings.sort_by_key(|finding| finding.level);
     CaptureStatus {
         capturing: (is_complete || !families.is_empty()).then_some(!families.is_empty()),
@@ -131,13 +120,18 @@ pub fn status(seen: Observation<'_>) -> CaptureStatus {
         families: families.iter().map(|family| family.word().into()).collect(),
         made: held.iter().find_map(|held| held.made.clone()),
         held_by: held,
-        captured: parts.captured,
-        left_alone: parts.left_alone,
-        dropped: parts.dropped,
+        rows: picture.rows_where(|flow| only.is_none() || flow.reason().map(RuleReason::mesh) == only),
         listeners,
         hits: hits::counted(&recognized),
         findings: reports(&findings),
     }
+}
+
+/// The rules of meshes, or of the one that is asked for.
+fn recognized(view: &View, only: Option<Mesh>) -> Vec<RecognizedRule<'_>> {
+    let mut all = recognition::recognized(view);
+    all.retain(|recognized| only.is_none_or(|only| only == recognized.mesh));
+    all
 }
 
 impl CaptureStatus {
@@ -179,13 +173,18 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
             let names: Vec<String> = families.iter().map(ToString::to_string).collect();
             let directions: Vec<&str> =
                 directions.iter().map(|word| if *word == "dns" { "DNS" } else { word }).collect();
-            let by = if by.is_empty() { "rules of an unknown program".to_owned() } else { by.join(" and ") };
+            let by = match (by.is_empty(), meshes.is_empty()) {
+                (true, true) => "rules of another program".to_owned(),
+                (true, false) => "rules of an unknown program".to_owned(),
+                (false, _) => by.join(" and "),
+            };
             let directions = match directions.split_last() {
                 Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
                 _ => directions.concat(),
             };
             // The default mesh needs no mention.
             let whose = match meshes {
+                [] => String::new(),
                 [mesh] if *mesh == Mesh::default() => String::new(),
                 meshes => {
                     let names: Vec<&str> = meshes.iter().map(|mesh| mesh.ownership().name).collect();
@@ -199,7 +198,7 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
 
 /// Addresses whose traffic bypasses the proxy, while that of the other family goes there.
 fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
-    let reachable = crate::explain::PodContext::new(seen.addresses.iter().copied(), None).addresses;
+    let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {

@@ -1,8 +1,8 @@
 //! What was read of a network namespace: its rules and who made them, its addresses, its sockets.
 
+use crate::explain::RuleView;
 use mesh::Mesh;
 use rules::finding::Finding;
-use rules::simulate::{Routing, View};
 use rules::{ByFamily, Protocol};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -11,10 +11,8 @@ use std::net::IpAddr;
 /// What was read of a namespace.
 #[derive(Debug)]
 pub struct Observation<'a> {
-    /// All rules that a packet meets, with what they have counted.
-    pub views: &'a ByFamily<View>,
-    /// What routing does beside them.
-    pub routing: &'a ByFamily<Routing>,
+    /// All rules that a packet meets, with what they have counted, and what routing does beside them.
+    pub rules: &'a ByFamily<RuleView>,
     /// The addresses of all interfaces.
     pub addresses: &'a [IpAddr],
     /// Who listens; `None` where that can't be seen.

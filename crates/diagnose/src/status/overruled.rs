@@ -3,12 +3,11 @@
 
 use super::observation::Observation;
 use crate::compare;
-use crate::explain::{EndpointNames, PodContext, explain};
+use crate::explain::{EndpointNames, PodContext, RuleView, explain};
 use crate::pod_packets::PodPackets;
 use mesh::RuleReason;
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, Role, recognized};
-use mesh::sources::STAND_IN;
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{At, Atlas, Ending, Packet, Verdict, View, Work};
 use rules::{Action, ByFamily, Family, Target};
@@ -35,7 +34,7 @@ pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<Recognized
     let mut found: Vec<Finding> = Vec::new();
     for (family, of_mesh) in of_mesh.iter() {
         let ours: BTreeSet<At> = of_mesh.iter().map(|recognized| recognized.at).collect();
-        let alone = seen.views.get(family).only(|at| ours.contains(&at));
+        let alone = seen.rules.get(family).view.only(|at| ours.contains(&at));
         found.extend(overruled(seen, family, &alone));
         found.extend(unreached(family, &recognized(&alone)));
         found.extend(unrouted(seen, family, of_mesh));
@@ -45,7 +44,7 @@ pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<Recognized
 
 /// Of each of the mesh's rules that others overrule, the most usual packet; one of each of their rules.
 fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Finding> {
-    let (view, routing) = (seen.views.get(family), seen.routing.get(family));
+    let RuleView { view, routing, .. } = seen.rules.get(family);
     let own = seen.addresses.iter().copied().filter(|own| Family::of(*own) == family);
     let pod = compare::pod(&[PodContext::new(own, None)]);
     let packets = PodPackets::of(&[alone], &pod, true);
@@ -103,15 +102,9 @@ pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     (passes || !verdicts.contains(&Verdict::Unknown)).then_some(passes)
 }
 
-/// Whether rules that are not understood may decide about usual packets.
-pub(super) fn is_undecided(seen: &Observation<'_>) -> bool {
-    let addresses: [IpAddr; 2] = [STAND_IN.0.into(), STAND_IN.1.into()];
-    addresses.iter().flat_map(|address| verdicts(seen, *address)).any(|verdict| verdict == Verdict::Unknown)
-}
-
 /// The verdicts of usual packets from and to this address of the pod.
 fn verdicts(seen: &Observation<'_>, address: IpAddr) -> Vec<Verdict> {
-    let (view, routing) = (seen.views.get(Family::of(address)), seen.routing.get(Family::of(address)));
+    let RuleView { view, routing, .. } = seen.rules.get(Family::of(address));
     let packets = PodPackets::of(&[view], &PodContext::new([address], None), true);
     let atlas = Atlas::of(view, routing, packets.usual_sets(), &mut Work::new(MAX_WORK));
     let open = atlas.open.iter().map(|_| Verdict::Unknown);
@@ -142,7 +135,7 @@ fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
 
 /// TPROXY that nothing routes for.
 fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
-    let marks = &seen.routing.get(family).local_marks;
+    let marks = &seen.rules.get(family).routing.local_marks;
     let mark =
         recognized.iter().filter(|recognized| recognized.is_reached).find_map(
             |recognized| match &recognized.rule.action {

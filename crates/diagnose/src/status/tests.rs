@@ -1,8 +1,8 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
-use super::{CaptureStatus, Observation, StatusPart, status};
+use super::{CaptureStatus, Observation, status};
+use crate::explain::{PodContext, RuleView};
 use crate::finding::FindingReport;
-use mesh::kuma::Kuma;
 use mesh::linkerd::Linkerd;
 use mesh::recognition::named;
 use mesh::settings::Setting;
@@ -49,18 +49,6 @@ const LINKERD: [(Setting, &str); 5] = [
     (Linkerd::SubnetsToIgnore, "10.2.0.0/16,fd02::/64"),
 ];
 
-const KUMA: [(Setting, &str); 9] = [
-    (Kuma::ProxyUser, "5678"),
-    (Kuma::InboundPortsExclude, "1900"),
-    (Kuma::OutboundPortsExclude, "1100"),
-    (Kuma::InboundIpsExclude, "10.2.0.0/16"),
-    (Kuma::OutboundIpsExclude, "10.3.0.0/16"),
-    (Kuma::OutboundPortsForUids, "tcp:22,80:1001"),
-    (Kuma::RedirectDns, "true"),
-    (Kuma::DropInvalid, "true"),
-    (Kuma::Vnet, "docker0:172.17.0.0/16"),
-];
-
 fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     seen_of(None, views, addresses)
 }
@@ -68,9 +56,10 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
 /// Of one mesh alone, or of all.
 fn seen_of(only: Option<Mesh>, views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     let routing = || Routing { local_marks: Vec::new(), addresses: addresses.to_vec() };
-    status(Observation {
-        views,
-        routing: &ByFamily { v4: routing(), v6: routing() },
+    let [v4, v6] =
+        Family::BOTH.map(|family| RuleView { family, view: views.get(family).clone(), routing: routing() });
+    status(&Observation {
+        rules: &ByFamily { v4, v6 },
         addresses,
         sockets: None,
         processes: &[],
@@ -166,12 +155,12 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
     let check = |tables: &[Table], expected: &[(u16, &str)]| {
         let mut listing = parse::listing(&text, Family::V4).expect("our own text");
         listing.chains.retain(|(table, _), _| tables.contains(table));
-        let views = ByFamily { v4: named(View::of_listing(listing)), v6: View::empty(Family::V6) };
-        let routing = || Routing { local_marks: Vec::new(), addresses: Vec::new() };
-        let status = status(Observation {
-            views: &views,
-            routing: &ByFamily { v4: routing(), v6: routing() },
-            addresses: &[],
+        let own: [IpAddr; 1] = ["10.1.2.3".parse().expect("an address")];
+        let pod = PodContext::new(own, None);
+        let v6 = RuleView { family: Family::V6, view: View::empty(Family::V6), routing: Routing::default() };
+        let status = status(&Observation {
+            rules: &ByFamily { v4: RuleView::of_listing(listing, &pod), v6 },
+            addresses: &own,
             sockets: Some(&[]),
             processes: &[],
             held: Vec::new(),
@@ -205,22 +194,6 @@ fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
 }
 
 #[test]
-fn what_one_family_excludes_is_shown_with_its_family_unless_addresses_show_it() {
-    let listed = |flags: &[(Setting, &str)], family| {
-        let text = render::iptables::restore(&capture(Mesh::Kuma, flags).rules(family));
-        named(View::of_listing(parse::listing(&text, family).expect("our own text")))
-    };
-    let views = ByFamily { v4: listed(&KUMA, Family::V4), v6: listed(&[], Family::V6) };
-    let status = seen(&views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
-    let text = crate::plain(&status.text(200, true));
-    for (item, is_shown) in [("user 1001", true), ("to 10.3.0.0/16", false)] {
-        let line =
-            text.lines().find(|line| line.contains(item)).unwrap_or_else(|| panic!("no {item}: {text}"));
-        assert_eq!(line.contains("IPv4"), is_shown, "{text}");
-    }
-}
-
-#[test]
 fn sums_of_counters_stop_at_the_largest_number() {
     let rule = "-A ISTIO_OUTPUT -d 127.0.0.1/32 -j RETURN\n";
     let most = u64::MAX;
@@ -241,7 +214,7 @@ fn sums_of_counters_stop_at_the_largest_number() {
 fn a_range_of_ports_counts_as_its_ports() {
     let check = |items: &str, expected: &str| {
         let items: Vec<String> = items.split(' ').map(str::to_owned).collect();
-        assert_eq!(super::parts::shown(&items), expected);
+        assert_eq!(super::hits::shown(&items), expected);
     };
     check("1 2 3 4 5 6", "1, 2, 3, 4, 5, 6");
     check("1 2 3 4 5 6 7-10 20", "1, 2, 3, 4, 5, 6 and 5 more");
@@ -254,12 +227,10 @@ fn status_of(listing: &str) -> CaptureStatus {
     seen(&views, &["10.1.2.3".parse().expect("an address")])
 }
 
-fn texts(parts: &[StatusPart]) -> Vec<String> {
-    let text = |part: &StatusPart| {
-        let option = part.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-        format!("{} {}: {}{option}", part.mesh, part.direction, part.text)
-    };
-    parts.iter().map(text).collect()
+/// The rows of the traffic, without repeated spaces.
+fn rows(status: &CaptureStatus) -> Vec<String> {
+    let text = crate::plain(&status.text(120, true));
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// What proxy-init leaves, as `iptables-save` shows it.
@@ -298,16 +269,15 @@ fn older_rules_for_dns_are_the_agents() {
                  -A ISTIO_REDIRECT -p tcp -m tcp --dport 53 -j REDIRECT --to-ports 15053\n\
                  -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n";
     let status = status_of(rules);
-    let captured = texts(&status.captured);
-    assert!(
-        captured.contains(
-            &"istio outbound: TCP to all other destinations goes to the proxy at port 15001 (-i)".into()
-        ),
-        "{captured:?}"
-    );
-    let excluded = texts(&status.left_alone);
-    assert!(excluded.contains(&"istio inbound: port 22 (-d)".into()), "{excluded:?}");
-    assert!(excluded.contains(&"istio outbound: all but TCP and DNS".into()), "{excluded:?}");
+    let rows = rows(&status);
+    for row in [
+        "captured ==> Envoy 15001 all other TCP (-p)",
+        "captured ==> agent 15053 DNS, TCP and UDP port 53 (--redirect-dns)",
+        "not captured --> application TCP port 22 (-d)",
+        "not captured --> network all other UDP and ICMP",
+    ] {
+        assert!(rows.iter().any(|one| one == row), "{row}: {rows:#?}");
+    }
     let listeners: Vec<_> = status.listeners.iter().map(|one| (one.port, &*one.protocol)).collect();
     assert_eq!(listeners, [(15001, "tcp"), (15006, "tcp"), (15053, "tcp"), (15053, "udp")]);
     assert!(!status.findings.iter().any(|finding| finding.is(Code::Overruled)), "{:?}", status.findings);
@@ -325,10 +295,6 @@ fn two_meshes_at_once_are_told_apart() {
     let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
     assert_eq!(status.meshes, ["istio", "linkerd"]);
     assert!(status.summary.ends_with(", for Istio's sidecar and linkerd"), "{}", status.summary);
-    let text = crate::plain(&status.text(100, true));
-    let at = |title: &str| text.find(title).unwrap_or_else(|| panic!("no {title} in {text}"));
-    assert!(at("Captured for Istio's sidecar") < at("Excluded for Istio's sidecar"), "{text}");
-    assert!(at("Excluded for Istio's sidecar") < at("Captured for linkerd"), "{text}");
     let of = |mesh: &str| {
         let ports = status.listeners.iter().filter(|one| one.meshes == [mesh]).map(|one| one.port);
         ports.collect::<Vec<_>>()

@@ -1,10 +1,9 @@
 //! The status for people, as wide as their terminal: from its document.
 
-use super::{CaptureStatus, Hit, InstalledRules, Record, StatusPart};
+use super::{CaptureStatus, Hit, InstalledRules, Record};
+use crate::picture::{TrafficPart, rows_text};
 use crate::{Style, TextLine, painted};
-use mesh::Mesh;
 use std::cmp::Reverse;
-use std::net::IpAddr;
 
 /// Sections whose lines follow a word of this width.
 const WORD: usize = 10;
@@ -24,21 +23,9 @@ impl CaptureStatus {
             page.title(Style::Strong, "Findings");
             self.findings.iter().for_each(|finding| page.push(0, &finding.lines()));
         }
-        for mesh in &self.meshes {
-            let title = |word: &str| match (self.meshes.len(), mesh.parse::<Mesh>()) {
-                (1, _) => word.to_owned(),
-                (_, Ok(mesh)) => format!("{word} for {}", mesh.ownership().name),
-                (_, Err(_)) => format!("{word} for {mesh}"),
-            };
-            for (word, style, parts) in [
-                ("Captured", Style::Captured, &self.captured),
-                ("Excluded", Style::Passing, &self.left_alone),
-                ("Dropped", Style::Dropped, &self.dropped),
-            ] {
-                let parts: Vec<&StatusPart> = parts.iter().filter(|part| part.mesh == *mesh).collect();
-                page.parts(&title(word), style, &parts);
-            }
-        }
+        let crosses = |part: &TrafficPart| all || *part != TrafficPart::Within;
+        let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(crosses).collect();
+        page.out.push_str(&rows_text(&self.rows, &parts, width));
         if all {
             page.listeners(self);
         }
@@ -75,31 +62,6 @@ impl Page {
     fn line(&mut self, indent: usize, word: &str, style: impl Into<Option<Style>>, text: &str) {
         let word = if indent == 0 { String::new() } else { format!("  {word:<0$}", indent - 2) };
         self.push(indent, &[TextLine::hanging(indent).plain(word).piece(style.into(), text)]);
-    }
-
-    fn parts(&mut self, title: &str, style: Style, parts: &[&StatusPart]) {
-        if parts.is_empty() {
-            return;
-        }
-        self.title(style, title);
-        let is_of = |family: &str| parts.iter().flat_map(|part| &part.families).any(|one| one == family);
-        let both = is_of("ipv4") && is_of("ipv6");
-        let mut before = "";
-        for part in parts {
-            let word = if part.direction == before { "" } else { &*part.direction };
-            before = &part.direction;
-            let mut notes: Vec<&str> = part.option.iter().map(String::as_str).collect();
-            // Addresses, networks and ranges of addresses show their family.
-            let is_of_addresses = part.items.iter().any(|item| {
-                item.split(['/', '-']).next().is_some_and(|first| first.parse::<IpAddr>().is_ok())
-            });
-            match part.families.as_slice() {
-                [family] if both && !is_of_addresses => notes.push(family_name(family)),
-                _ => {}
-            }
-            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
-            self.line(2 + WORD, word, None, &format!("{}{notes}", part.text));
-        }
     }
 
     fn listeners(&mut self, status: &CaptureStatus) {

@@ -8,15 +8,16 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn status() -> Value {
-    let part = |text: &str, option: &str| {
-        json!([{ "mesh": "istio", "direction": "inbound", "text": text, "items": [], "option": option,
-            "families": ["ipv4"] }])
+    let row = |verdict: &str, recipient: &str, port: Option<u16>, text: &str, option: &str| {
+        json!({ "part": "inbound", "text": text, "verdict": verdict, "recipient": recipient, "port": port,
+            "option": option, "kinds": [] })
     };
     json!({
         "version": 1, "capturing": true, "summary": "inbound traffic is captured over IPv4, by nftables",
         "directions": ["inbound"], "meshes": ["istio"], "families": ["ipv4"], "made": null, "hits": [],
         "held_by": [{ "mesh": "istio", "backend": "nftables", "families": ["ipv4"], "rule_count": 20, "program": "sidecar-init", "made": null }],
-        "captured": part("all other ports", "-b '*'"), "left_alone": part("port 15090", "-d"), "dropped": [],
+        "rows": [row("not_captured", "application", None, "TCP port 15090", "-d"),
+            row("captured", "Envoy", Some(15006), "all other TCP", "-b")],
         "listeners": [{ "meshes": [], "port": 15006, "protocol": "tcp", "purposes": [], "families": [], "by": [], "text": "envoy" }],
         "findings": [{ "level": "warning", "code": "SI999", "subject": null, "text": "a rule comes first", "remedy": "sidecar-init apply" }],
     })
@@ -29,8 +30,8 @@ fn the_status_of_a_pod_is_shown() {
     let ran = fake.run(&["status", "pod/web-0", "-n", "shop"]).with(0);
     let text = ran.stdout.split_once(":\n").expect("a basis").1;
     let expected = "Inbound traffic is captured over IPv4, by nftables.\n\nFindings\nwarning  SI999 a rule comes first\n               \
-                    -> sidecar-init apply\n\nCaptured\n  inbound   all other ports (-b '*')\n\nExcluded\n  inbound   port 15090 \
-                    (-d)\n\nListeners\n  15006/tcp envoy\n\nMade\n    20 rules in nftables, IPv4, by sidecar-init\n    the table has \
+                    -> sidecar-init apply\n\nInto the pod\n  not captured --> application        TCP port 15090 (-d)\n  \
+                    captured     ==> Envoy 15006        all other TCP (-b)\n\nListeners\n  15006/tcp envoy\n\nMade\n    20 rules in nftables, IPv4, by sidecar-init\n    the table has \
                     no note of when it was made, or by what\n";
     assert_eq!(text, expected);
     assert!(ran.stdout.starts_with("by the kernel of pod shop/web-0 on node worker-1"), "{}", ran.stdout);

@@ -57,7 +57,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     injector_defaults: &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])],
     pods: Some(&pod::FORM),
     annotations: pod::ANNOTATIONS,
-    proxy_program: ProxyProgram { name: "ztunnel", tunnel: Some("HBONE"), ports: &[] },
+    proxy_program: ProxyProgram { name: "ztunnel", resolver: None, tunnel: Some("HBONE"), ports: &[] },
     ownership: OWNERSHIP,
     reasons: reason::ROWS,
     chains: &[
@@ -65,7 +65,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_PREROUTING", Role::Inbound),
         ("ISTIO_OUTPUT", Role::Outbound),
     ],
-    resolver: "ztunnel",
     limits: limits::LIMITS,
     cautions: &[],
     remedy_of_gap: ByFamily {

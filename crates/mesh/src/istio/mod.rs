@@ -153,7 +153,12 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     ],
     pods: None,
     annotations: annotations::ALL,
-    proxy_program: ProxyProgram { name: "Envoy", tunnel: Some("HBONE"), ports: &defaults::SERVED_PORTS },
+    proxy_program: ProxyProgram {
+        name: "Envoy",
+        resolver: Some("agent"),
+        tunnel: Some("HBONE"),
+        ports: &defaults::SERVED_PORTS,
+    },
     ownership: OWNERSHIP,
     reasons: reason::ROWS,
     chains: &[
@@ -166,7 +171,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_DIVERT", Role::Divert),
         ("ISTIO_DROP", Role::Drop),
     ],
-    resolver: "the agent",
     limits: &[],
     cautions: limits::CAUTIONS,
     remedy_of_gap: ByFamily {

@@ -138,7 +138,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     injector_defaults: &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])],
     pods: Some(&pod::FORM),
     annotations: pod::ANNOTATIONS,
-    proxy_program: ProxyProgram { name: "Envoy (kuma-dp)", tunnel: None, ports: &[] },
+    proxy_program: ProxyProgram { name: "Envoy (kuma-dp)", resolver: None, tunnel: None, ports: &[] },
     ownership: OWNERSHIP,
     reasons: reason::ROWS,
     chains: &[
@@ -147,7 +147,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("KUMA_MESH_INBOUND_REDIRECT", Role::ToInboundListener),
         ("KUMA_MESH_OUTBOUND_REDIRECT", Role::ToOutboundListener),
     ],
-    resolver: "the proxy",
     limits: &[],
     cautions: &[Caution {
         code: Code::InvalidPackets,

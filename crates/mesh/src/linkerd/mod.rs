@@ -44,13 +44,13 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     annotations: pod::ANNOTATIONS,
     proxy_program: ProxyProgram {
         name: "linkerd-proxy",
+        resolver: None,
         tunnel: None,
         ports: &[defaults::CONTROL_PORT, defaults::ADMIN_PORT],
     },
     ownership: OWNERSHIP,
     reasons: reason::ROWS,
     chains: &[("PROXY_INIT_REDIRECT", Role::Inbound), ("PROXY_INIT_OUTPUT", Role::Outbound)],
-    resolver: "the proxy",
     limits: &[],
     cautions: &[],
     remedy_of_gap: ByFamily {

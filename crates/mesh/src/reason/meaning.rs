@@ -13,10 +13,10 @@ const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 
 /// Makes the enum of meanings and its table.
 ///
-/// `/// DOC; MEANING: EFFECT "DIRECTION" ABOUT, CLAIM, COUNTED;`, where the last two are phrases: the words before a list, those
-/// in place of an empty one, and those after. `_` is for no claim.
+/// `/// DOC; MEANING: EFFECT "DIRECTION" ABOUT, COUNTED;`, where the last is a phrase: the words before a list, those in place of
+/// an empty one, and those after.
 macro_rules! meanings {
-    ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident, $claim:tt, $counted:tt;)*) => {
+    ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident, $counted:tt;)*) => {
         /// What a rule does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Meaning {
@@ -27,12 +27,9 @@ macro_rules! meanings {
             effect: TrafficEffect::$effect,
             direction: $direction,
             about: $about,
-            claim: meanings!(@claim $claim),
             counted: meanings!(@phrase $counted),
         },)*];
     };
-    (@claim _) => { None };
-    (@claim $phrase:tt) => { Some(meanings!(@phrase $phrase)) };
     (@phrase [$before:literal, $all:literal, $after:literal]) => {
         Phrase { before: $before, all: $all, after: $after }
     };
@@ -40,110 +37,77 @@ macro_rules! meanings {
 
 meanings! {
     /// Captures what leaves for some networks, or for all.
-    OutboundNetwork: Captured "outbound" DESTINATION,
-        ["TCP to ", "TCP to all other destinations", "goes to the proxy"], ["outbound, ", "outbound, all other destinations", ""];
+    OutboundNetwork: Captured "outbound" DESTINATION, ["outbound, ", "outbound, all other destinations", ""];
     /// Captures what leaves for some ports, or for all.
-    OutboundPort: Captured "outbound" PORT,
-        ["TCP to port ", "TCP to all other destinations", "goes to the proxy"], ["outbound, ", "outbound, all other destinations", ""];
+    OutboundPort: Captured "outbound" PORT, ["outbound, ", "outbound, all other destinations", ""];
     /// Captures what arrives at some ports, or at all.
-    InboundPort: Captured "inbound" PORT,
-        ["TCP to port ", "TCP to all other ports", "goes to the proxy"], ["inbound, ", "inbound, all other ports", ""];
+    InboundPort: Captured "inbound" PORT, ["inbound, ", "inbound, all other ports", ""];
     /// Captures DNS queries.
-    Dns: Captured "dns" DESTINATION,
-        ["DNS queries to ", "DNS queries to every server", "go to"], ["DNS queries ", "DNS queries to every server", ""];
+    Dns: Captured "dns" DESTINATION, ["DNS queries ", "DNS queries to every server", ""];
     /// Captures what the proxy calls in its own pod.
     ProxyCallsOwnPod: Captured "inbound" OWNER,
-        ["calls of the proxy (", "", ") to its own pod come in through the proxy"], ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
+        ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
     /// Captures what comes from a guest behind the pod, such as a virtual machine, as if the pod sent it.
-    VirtualMachine: Captured "outbound" INTERFACE,
-        ["what virtual machines send by ", "", "goes to the proxy"], ["outbound, ", "outbound", ""];
+    VirtualMachine: Captured "outbound" INTERFACE, ["outbound, ", "outbound", ""];
     /// Captures DNS queries of a guest behind the pod.
-    VirtualMachineDns: Captured "dns" INTERFACE,
-        ["DNS queries of virtual machines by ", "", "go to"], ["DNS queries, ", "DNS queries", ""];
+    VirtualMachineDns: Captured "dns" INTERFACE, ["DNS queries, ", "DNS queries", ""];
     /// Hands to the listener for what leaves, as a rule before has decided.
-    ToOutboundListener: HandedOver "outbound" NOTHING,
-        _, ["", "connections handed to the proxy, outbound", ""];
+    ToOutboundListener: HandedOver "outbound" NOTHING, ["", "connections handed to the proxy, outbound", ""];
     /// Hands to the listener for what arrives, as a rule before has decided.
-    ToInboundListener: HandedOver "inbound" NOTHING,
-        _, ["", "connections handed to the proxy, inbound", ""];
+    ToInboundListener: HandedOver "inbound" NOTHING, ["", "connections handed to the proxy, inbound", ""];
     /// Excludes ports, of what leaves.
-    ExcludedOutboundPort: Excluded "outbound" PORT,
-        ["port ", "", ""], ["outbound, ", "outbound", ""];
+    ExcludedOutboundPort: Excluded "outbound" PORT, ["outbound, ", "outbound", ""];
     /// Excludes ports, of what arrives.
-    ExcludedInboundPort: Excluded "inbound" PORT,
-        ["port ", "", ""], ["inbound, ", "inbound", ""];
+    ExcludedInboundPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ""];
     /// Excludes networks, of what leaves.
-    ExcludedDestination: Excluded "outbound" DESTINATION,
-        ["to ", "", ""], ["outbound, ", "outbound", ""];
+    ExcludedDestination: Excluded "outbound" DESTINATION, ["outbound, ", "outbound", ""];
     /// Excludes what arrives from some networks.
-    ExcludedSource: Excluded "inbound" SOURCE,
-        ["from ", "", ""], ["inbound, ", "inbound", ""];
+    ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""];
     /// Excludes interfaces, both ways.
-    ExcludedInterface: Excluded "both" INTERFACE,
-        ["interface ", "", ""], ["", "", ""];
+    ExcludedInterface: Excluded "both" INTERFACE, ["", "", ""];
     /// Excludes users or groups of the application, perhaps for some ports alone.
-    ExcludedOwner: Excluded "outbound" OWNER,
-        ["", "", ""], ["outbound, ", "outbound, every group", ""];
+    ExcludedOwner: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
     /// Excludes all users or groups but those listed.
-    OtherOwners: Excluded "outbound" OWNER,
-        ["every group but ", "every group", ""], ["outbound, ", "outbound, every group", ""];
+    OtherOwners: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
     /// Excludes, of what arrives, what comes from a guest behind the pod.
-    VirtualMachineInterface: Excluded "inbound" INTERFACE,
-        ["", "", ": a virtual machine's, which inbound rules exclude"], ["", "", ""];
+    VirtualMachineInterface: Excluded "inbound" INTERFACE, ["", "", ""];
     /// Excludes the tunnel of the mesh.
-    TunnelPort: Excluded "inbound" PORT,
-        ["port ", "", ": the mesh's tunnel"], ["inbound, ", "inbound", ": the tunnel"];
+    TunnelPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ": the tunnel"];
     /// Excludes the proxy's own calls.
-    ProxyOutbound: Excluded "outbound" OWNER,
-        ["the proxy's own connections: ", "", ""], ["the proxy's own calls, ", "the proxy's own calls", ""];
+    ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""];
     /// Excludes the proxy's own DNS queries.
-    ProxyDns: Excluded "dns" OWNER,
-        ["the proxy's own queries: ", "", ""], ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
+    ProxyDns: Excluded "dns" OWNER, ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
     /// Excludes what the proxy hands to the application.
-    ProxyToApplication: Excluded "inbound" NOTHING,
-        ["", "what the proxy hands to the application", ""], ["", "what the proxy hands to the application", ""];
+    ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""];
     /// Keeps what the proxy hands to the application, and the answers, on their way.
     ProxyAnswers: LedOn "inbound" NOTHING,
-        _, ["", "what the proxy hands to the application, and the answers", ""];
+        ["", "what the proxy hands to the application, and the answers", ""];
     /// Excludes what the application calls in its own pod.
-    ApplicationLoopback: Excluded "outbound" NOTHING,
-        ["", "calls of the application to its own pod", ""], ["", "the application's calls to its own pod", ""];
+    ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""];
     /// Excludes the loopback network, or the loopback interface.
-    Loopback: Excluded "outbound" DESTINATION,
-        ["loopback, ", "loopback", ""], ["", "outbound, to loopback", ""];
+    Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""];
     /// Excludes DNS queries that are not captured as such.
-    ExcludedDns: Excluded "dns" NOTHING,
-        ["", "DNS queries over TCP, but for the proxy's", ""], ["", "DNS queries over TCP, but for the proxy's", ""];
+    ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, but for the proxy's", ""];
     /// Excludes all that leaves: capturing it is switched off.
-    OutboundOff: Excluded "outbound" NOTHING,
-        _, ["", "outbound, all of it", ""];
+    OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all of it", ""];
     /// Excludes all that arrives: capturing it is switched off.
-    InboundOff: Excluded "inbound" NOTHING,
-        _, ["", "inbound, all of it", ""];
+    InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all of it", ""];
     /// Leads what leaves from a base chain into the mesh's.
-    Outbound: LedOn "outbound" NOTHING,
-        _, ["", "outbound: came by", ""];
+    Outbound: LedOn "outbound" NOTHING, ["", "outbound: came by", ""];
     /// Leads what arrives from a base chain into the mesh's.
-    Inbound: LedOn "inbound" NOTHING,
-        _, ["", "inbound: came by", ""];
+    Inbound: LedOn "inbound" NOTHING, ["", "inbound: came by", ""];
     /// Leads DNS queries from a base chain into the mesh's.
-    DnsJump: LedOn "dns" NOTHING,
-        _, ["", "DNS: came by", ""];
+    DnsJump: LedOn "dns" NOTHING, ["", "DNS: came by", ""];
     /// Leads what leaves to the rules for DNS.
-    DnsChain: LedOn "dns" NOTHING,
-        _, ["", "outbound, to the rules for DNS", ""];
+    DnsChain: LedOn "dns" NOTHING, ["", "outbound, to the rules for DNS", ""];
     /// Keeps DNS queries of the proxy and of others apart for conntrack.
-    DnsZone: LedOn "dns" NOTHING,
-        _, ["", "DNS, kept apart for conntrack", ""];
+    DnsZone: LedOn "dns" NOTHING, ["", "DNS, kept apart for conntrack", ""];
     /// Is about packets of connections that were handed over before.
-    KnownConnection: LedOn "both" NOTHING,
-        _, ["", "packets of connections that were handed over before", ""];
+    KnownConnection: LedOn "both" NOTHING, ["", "packets of connections that were handed over before", ""];
     /// Drops what belongs to no connection.
-    Dropped: Dropped "inbound" NOTHING,
-        ["", "packets that belong to no connection", ""], ["", "packets that belong to no connection", ""];
+    Dropped: Dropped "inbound" NOTHING, ["", "packets that belong to no connection", ""];
     /// Reports to a log, and changes nothing.
-    Log: LedOn "both" NOTHING,
-        _, ["", "written to the kernel's log", ""];
+    Log: LedOn "both" NOTHING, ["", "written to the kernel's log", ""];
 }
 
 /// The row of a meaning.
@@ -155,8 +119,6 @@ pub struct MeaningRow {
     pub direction: &'static str,
     /// The fields of which one's condition holds the items of the setting's list.
     pub about: &'static [Field],
-    /// What becomes of the traffic, in the status; `None` of rules on which others decide.
-    pub claim: Option<Phrase>,
     /// What the packets are that such rules count.
     pub counted: Phrase,
 }

@@ -354,7 +354,11 @@ fn limits_are_as_written() {
     let mut text = String::new();
     for mesh in Mesh::ALL {
         let [v4, v6] = Family::BOTH.map(|family| mesh.entry().remedy_of_gap.get(family));
-        text += &format!("---- {mesh}, answered by {}\n{v4}\n{v6}\n{}", mesh.entry().resolver, limits(*mesh));
+        text += &format!(
+            "---- {mesh}, answered by {}\n{v4}\n{v6}\n{}",
+            mesh.entry().proxy_program.resolver.unwrap_or("the proxy"),
+            limits(*mesh)
+        );
     }
     check("limits", &text);
 }

@@ -1,0 +1,36 @@
+//! The proxy of a mesh, as live rules show it.
+
+use mesh::Proxy;
+use mesh::reason::Meaning;
+use mesh::recognition::recognized;
+use mesh::recognition::summary::field_condition;
+use rules::field::Field;
+use rules::simulate::View;
+use rules::{Gid, Mark, Port, TrafficEffect, Uid};
+
+/// The proxy of a mesh by live rules: the users, the groups or the mark whose traffic they exclude, and a port
+/// of tunnels that a capturing rule leaves out. Where it listens is not included.
+pub fn live_proxy(view: &View) -> Proxy {
+    let mut proxy = Proxy::default();
+    for recognized in recognized(view).iter().filter(|recognized| recognized.is_reached) {
+        let Some(meaning) = recognized.meaning() else { continue };
+        for condition in recognized.rule.conditions.iter().filter_map(field_condition) {
+            let single = condition.values.ranges().iter().filter(|range| range.is_single());
+            let ids = single.filter_map(|range| u32::try_from(range.first).ok());
+            let is_own = meaning == Meaning::ProxyOutbound && !condition.negated;
+            match condition.field {
+                Field::Uid if is_own => proxy.uids.extend(ids.filter_map(Uid::new)),
+                Field::Gid if is_own => proxy.gids.extend(ids.filter_map(Gid::new)),
+                field if condition.negated && meaning.exception(field) == Some(Meaning::TunnelPort) => {
+                    let port = ids.filter_map(|port| Port::new(u16::try_from(port).ok()?)).next();
+                    proxy.listeners.tunnel = proxy.listeners.tunnel.or(port);
+                }
+                Field::Mark(mask) if condition.negated && meaning.row().effect == TrafficEffect::Captured => {
+                    proxy.mark = proxy.mark.or(ids.map(|value| Mark { value, mask }).next());
+                }
+                _ => {}
+            }
+        }
+    }
+    proxy
+}
