@@ -52,6 +52,7 @@ mod cni {
 /// Answers about a namespace.
 mod diagnose {
     mod live;
+    mod one_answer;
     mod status;
     mod support;
     mod trace;
