@@ -1,5 +1,5 @@
-//! How many packets a second one core walks: the rules of Istio's init container, and the packets that meet most of
-//! them. The floor is a million a second.
+//! Packets that one core walks in a second: the rules of Istio's init container, and the packets that meet most of
+//! them. The floor is a million.
 
 use divan::{Bencher, counter::ItemsCount};
 use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
@@ -32,7 +32,6 @@ fn outbound() -> Packet {
     }
 }
 
-/// From outside to the application.
 fn inbound() -> Packet {
     Packet {
         direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },

@@ -18,7 +18,6 @@ pub struct TableChange {
 }
 
 impl TableChange {
-    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.replace.is_empty() && self.delete.is_empty() && self.insert.is_empty() && self.remove.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Whether a rule set is one that the kernel takes and that we can find again.
+//! The check of a rule set: the kernel takes it, and we can find it again.
 //!
 //! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
 //! this is a second safeguard, and what a new policy is developed against.
@@ -10,28 +10,23 @@ use std::{
     mem::discriminant,
 };
 
-/// A fault of one statement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("statement {number} ({table} {chain}): {fault}")]
 pub struct Violation {
-    /// Which statement, counted from 1.
+    /// Counted from 1.
     pub number: usize,
     pub table: Table,
     pub chain: Chain,
-    /// What is wrong.
     pub fault: Fault,
 }
 
-/// What can be wrong with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The table has no base chain at this hook.
     #[error("the table has no such base chain")]
     NoSuchHook,
     /// The target does not exist in this table, or not at this hook.
     #[error("the target does not work here")]
     TargetOutOfPlace,
-    /// An address of the other family.
     #[error("an address of the other family")]
     WrongFamily,
     /// Outside of the network of all addresses: the nft variant of iptables makes a rule of it that the kernel refuses.
@@ -50,13 +45,11 @@ pub enum Fault {
     /// A condition that iptables takes once in a rule.
     #[error("the same condition twice")]
     Repeated,
-    /// A match that the hook cannot evaluate.
     #[error("the match does not work at this hook")]
     MatchOutOfPlace,
     /// An insert at 0 or beyond the end of the chain.
     #[error("no such position in the chain")]
     NoSuchPosition,
-    /// A chain that reaches itself.
     #[error("the chain reaches itself")]
     Loop,
     /// A rule in a base chain that cleaning would not know again.
@@ -85,7 +78,7 @@ impl Checked {
         &self.rules
     }
 
-    /// Whose rules they are: by its marks they can be found again.
+    /// By its marks the rules can be found again.
     pub fn owner(&self) -> &Ownership {
         &self.owner
     }
@@ -180,15 +173,11 @@ fn is_mark(m: &Match) -> bool {
     matches!(m.field(), Some(Field::Mark(_) | Field::Connmark(_)))
 }
 
-/// How packets reach a chain.
 struct Place {
-    /// The hooks from which they come.
     hooks: BTreeSet<Hook>,
-    /// Whether the chain reaches itself.
     loops: bool,
 }
 
-/// Which chains call which, in one table.
 struct Calls<'a> {
     table: Table,
     called_by: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -225,7 +214,6 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// The chains that packets of a chain come to.
 fn reached_from<'a>(start: &str, called_by: &BTreeMap<&str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut open = vec![start];

@@ -1,12 +1,10 @@
-//! What a policy wants of a network namespace: all that an engine needs to know of it, and nothing of how it came about.
+//! A policy's demands on a network namespace: all that an engine needs to know of it, and nothing of how it came about.
 
 use crate::{Checked, Family, Ownership, Zone, nft, routing::Object};
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// The desired rules of each family, and the routing that they rely on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
-    /// Whose rules and routing they are.
     pub owner: Ownership,
     pub v4: Checked,
     /// `None` where IPv6 is not captured.
@@ -18,26 +16,24 @@ pub struct Desired {
     pub made: Option<Made>,
 }
 
-/// How rules were made. No rule depends on it, and rules that differ in nothing else are the same.
+/// The provenance of rules. No rule depends on it, and rules that differ in nothing else are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Made {
-    /// The version of the program.
     pub version: String,
-    /// What was called: one word.
+    /// In one word.
     pub command: String,
-    /// When, as RFC 3339 writes it.
+    /// As RFC 3339 writes it.
     pub at: String,
     /// The capture settings, in the caller's words.
     pub settings: String,
 }
 
 impl Desired {
-    /// The families that the rules are for.
     pub fn families(&self) -> impl Iterator<Item = Family> {
         Family::captured(self.v6.is_some())
     }
 
-    /// The rules of both families as one table of nf_tables; `None` where nothing is captured.
+    /// `None` where nothing is captured.
     pub fn nft_table(&self) -> Option<nft::InetTable> {
         nft::table(self.owner.table, &self.v4, self.v6.as_ref())
     }
@@ -54,9 +50,8 @@ impl Desired {
 /// past the rules until conntrack forgets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleFlows {
-    /// Their destination port.
     pub port: u16,
-    /// Their destinations; `None` for all.
+    /// `None` for all.
     pub destinations: Option<BTreeSet<IpAddr>>,
     /// The conntrack zone of the proxy's own flows, which are not captured.
     pub except_zone: Zone,
@@ -64,8 +59,8 @@ pub struct StaleFlows {
 }
 
 impl StaleFlows {
-    /// Whether conntrack has to forget a flow. Not to be asked about one that NAT has rewritten: its entry translates the
-    /// answers.
+    /// True if conntrack has to forget a flow. Not to be asked about one that NAT has rewritten: its entry translates
+    /// the answers.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));

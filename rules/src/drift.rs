@@ -1,4 +1,4 @@
-//! How the live rules differ from the desired ones, chain by chain.
+//! Differences of the live rules from the desired ones, chain by chain.
 //!
 //! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
 //! plan would be empty, or would only put rules of ours in the place of others that do the same.
@@ -10,7 +10,6 @@ use std::{
     fmt,
 };
 
-/// A chain that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainDrift {
     pub table: Table,
@@ -28,33 +27,24 @@ pub struct DifferingPart {
     pub lines: Vec<Compared<String>>,
 }
 
-/// A line, and on which side it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared<T = ListedRule> {
-    /// Where the line is.
     pub side: Side,
     pub line: T,
-    /// What is wrong with it; `None` for context.
+    /// `None` for context.
     pub reason: Option<Reason>,
 }
 
-/// The side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The line is on both sides.
     Both,
-    /// The line is live only.
     Live,
-    /// The line is desired only.
     Desired,
 }
 
-/// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It should be there.
     Missing,
-    /// It should not be there.
     Extra,
     /// It should be elsewhere in its chain.
     Moved,
@@ -65,14 +55,12 @@ pub enum Reason {
 }
 
 impl<T> Compared<T> {
-    /// The same with the line in another form.
     pub fn with_line<U>(&self, line: U) -> Compared<U> {
         Compared { side: self.side, line, reason: self.reason }
     }
 }
 
 impl Side {
-    /// The sign before a line of a unified diff.
     pub fn sign(self) -> char {
         match self {
             Self::Both => ' ',
@@ -156,7 +144,7 @@ fn chain_drift(
     Some(ChainDrift { table, chain: chain.clone(), lines })
 }
 
-/// Whether a jump for TCP alone is enough where one for all is desired, as nothing that it leads to decides about anything
+/// A jump for TCP alone is enough where one for all is desired, if nothing that it leads to decides about anything
 /// else. Upstream's jump was such a one until 1.20.
 fn is_enough(there: &ListedRule, desired: &ListedRule, state: &State, table: Table) -> bool {
     const TCP: Match = Match::Protocol(Protocol::Tcp);
@@ -221,7 +209,7 @@ fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     lines
 }
 
-/// How many more copies of each line are live than desired.
+/// Copies of each line: live ones less desired ones.
 fn surplus(live: &[usize], desired: &[usize]) -> BTreeMap<usize, isize> {
     let mut copies = BTreeMap::new();
     for (lines, weight) in [(live, 1), (desired, -1)] {

@@ -15,7 +15,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
             /// The code as it is written.
@@ -23,7 +22,6 @@ macro_rules! codes {
                 match self { $(Self::$code => $name,)* }
             }
 
-            /// The kind of this code.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.name() == name)
             }
@@ -190,7 +188,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Failure => "failure",
@@ -205,7 +202,6 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     pub level: Level,
-    /// The kind of finding.
     pub code: Code,
     /// The option, as its author wrote it, or the part of the namespace; empty where the text names it.
     pub subject: String,
@@ -216,7 +212,6 @@ pub struct Finding {
     pub edit: Option<Edit>,
 }
 
-/// A new value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edit {
     /// The long name of its flag.

@@ -1,4 +1,5 @@
-//! Where the kernel calls rules: the hooks of a packet's path, and the tables of iptables that have chains there.
+//! Points where the kernel calls rules: the hooks of a packet's path, and the tables of iptables that have chains
+//! there.
 
 use std::fmt;
 
@@ -19,10 +20,10 @@ pub enum Table {
 }
 
 impl Table {
-    /// All tables, in the order in which a hook calls them.
+    /// In the order in which a hook calls them.
     pub const ALL: [Self; 5] = [Self::Raw, Self::Mangle, Self::Nat, Self::Filter, Self::Security];
 
-    /// All tables, in the order in which restore text lists them.
+    /// In the order in which restore text lists them.
     pub const LISTED: [Self; 5] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw, Self::Security];
 
     pub fn name(self) -> &'static str {
@@ -69,11 +70,9 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// All hooks.
     pub const ALL: [Self; 5] =
         [Self::Prerouting, Self::Input, Self::Forward, Self::Output, Self::Postrouting];
 
-    /// The name of the base chain, such as `PREROUTING`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prerouting => "PREROUTING",

@@ -1,9 +1,9 @@
-//! What the mesh's own program, such as `istio-iptables`, has left in base chains and in the routing configuration: rules,
-//! policy rules, routes and addresses that carry no comment, so that nothing says whose they are. That program is the
-//! predecessor here: ours takes over what it made.
+//! Leftovers of the mesh's own program, such as `istio-iptables`, in base chains and in the routing configuration:
+//! rules, policy rules, routes and addresses that carry no comment, so that nothing says whose they are. That program
+//! is the predecessor here: ours takes over what it made.
 //!
-//! What is proven to be the predecessor's is inherited: replaced by a change, removed by cleaning. What only looks like it
-//! may belong to any program: it is doubtful, is kept, and is reported.
+//! A part that is proven to be the predecessor's is inherited: replaced by a change, removed by cleaning. One that only
+//! looks like it may belong to any program: it is doubtful, is kept, and is reported.
 
 use crate::field::Field;
 use crate::predecessor::{self, Proof};
@@ -32,10 +32,9 @@ pub fn mark_inherited(state: &mut State, owner: &Ownership) {
     }
 }
 
-/// A rule's chain, and its index there.
 type RulePosition = (Chain, usize);
 
-/// The rules of one table that are proven to be the predecessor's, and what may be. Each proof relies on those before it.
+/// Each proof relies on those before it.
 struct Claims<'a> {
     state: &'a State,
     table: Table,
@@ -44,7 +43,6 @@ struct Claims<'a> {
     claimed: BTreeSet<RulePosition>,
 }
 
-/// The positions of the predecessor's rules in a table.
 fn inherited_positions(
     state: &State,
     table: Table,
@@ -91,7 +89,6 @@ impl<'a> Claims<'a> {
         self.state.lines(self.table, &Chain::Base(rule.hook)).iter().enumerate()
     }
 
-    /// Whether the table captures anything for the owner or its predecessor.
     fn shows_capture(&self) -> bool {
         !self.claimed.is_empty()
             || self.state.chains(self.table).any(|(chain, _)| self.owner.owns_chain(chain))
@@ -142,13 +139,11 @@ impl<'a> Claims<'a> {
         self.precedes_owned(rule) && self.twin(rule, InterfaceDirection::In).is_some()
     }
 
-    /// The rule for the same interface in the other direction.
     fn twin(&self, rule: &Candidate<'_>, direction: InterfaceDirection) -> Option<&Candidate<'a>> {
         let (name, _) = rule.interface?;
         self.of(Proof::Position).find(|other| other.interface == Some((name, direction)))
     }
 
-    /// Whether the owner has the same rule in this chain.
     fn has_owned_twin(&self, rule: &Candidate<'_>) -> bool {
         let is_same =
             |line: &ListedRule| line.typed().is_some_and(|other| interface(other) == rule.interface);
@@ -184,7 +179,7 @@ fn base_chains(state: &State, table: Table) -> impl Iterator<Item = (&Chain, &Ch
     state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)))
 }
 
-/// Whether a jump without a destination port leads from the owner's chains to a redirect without one.
+/// A jump without a destination port leads from the owner's chains to a redirect without one.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     let redirects = |line: &ListedRule| matches!(target_for_all_ports(line), Some(Target::Redirect(_)));
     let captures = |line: &ListedRule| match target_for_all_ports(line) {
@@ -195,13 +190,11 @@ fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     owned.any(|(_, content)| content.lines.iter().any(captures))
 }
 
-/// The target of a rule that does not match a destination port.
 fn target_for_all_ports(line: &ListedRule) -> Option<&Target> {
     let is_port = |m: &Match| m.field() == Some(Field::DestinationPort);
     line.typed().filter(|rule| !rule.matches.iter().any(is_port)).map(|rule| &rule.target)
 }
 
-/// Whether the predecessor has made a part of it for sure.
 fn is_inherited_in_part(state: &State) -> bool {
     let mut chains = state.tables.values().flat_map(|chains| chains.values());
     chains.any(|content| content.lines.iter().any(ListedRule::is_inherited))
@@ -284,21 +277,20 @@ fn candidates<'a>(
     })
 }
 
-/// What speaks for the predecessor in a namespace as a whole, and what for the owner.
+/// Signs of the predecessor in a namespace as a whole, and of the owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// Marks that inherited rules look at.
     marks: BTreeSet<u32>,
-    /// Whether IPv6 is captured, by either: its tables hold the owner's chains.
+    /// By either: the tables of IPv6 hold the owner's chains.
     captures_ipv6: bool,
-    /// Whether anything exists that only the predecessor makes.
+    /// Anything exists that only the predecessor makes.
     inherited: bool,
-    /// Whether anything exists that only the owner makes.
+    /// Anything exists that only the owner makes.
     owned: bool,
 }
 
 impl Evidence {
-    /// What the tables of iptables show.
     pub fn of<'a>(states: impl Iterator<Item = (Family, &'a State)>, owner: &Ownership) -> Self {
         let mut evidence = Self::default();
         let chains = states.flat_map(|(family, state)| {
@@ -336,16 +328,15 @@ impl Evidence {
 /// Objects of routing that others than the owner have made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
-    /// The predecessor's.
     pub inherited: BTreeSet<RoutingEntry>,
     /// Of those that the owner is joined with, by their protocols.
     pub joined: BTreeSet<RoutingEntry>,
-    /// What may be the predecessor's, or any other program's.
+    /// Objects of the predecessor's, or of any other program.
     pub doubtful: BTreeSet<RoutingEntry>,
 }
 
 impl Inheritance {
-    /// Adds what another predecessor has made. What is proven for one is doubtful for none.
+    /// An object that is proven for one predecessor is doubtful for none.
     pub fn extend(&mut self, other: Self) {
         self.inherited.extend(other.inherited);
         self.joined.extend(other.joined);
@@ -354,7 +345,6 @@ impl Inheritance {
         doubtful.retain(|entry| !inherited.contains(entry) && !joined.contains(entry));
     }
 
-    /// All that is taken over.
     pub fn taken_over(&self) -> impl Iterator<Item = &RoutingEntry> {
         self.inherited.iter().chain(&self.joined)
     }

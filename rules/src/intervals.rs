@@ -21,12 +21,11 @@ impl Interval {
         Self { first: number, last: number }
     }
 
-    /// Whether it is a single number.
     pub fn is_single(self) -> bool {
         self.first == self.last
     }
 
-    /// How many leading bits all its numbers share, counted in numbers of `bits` bits, if it holds every number
+    /// The count of leading bits that all its numbers share, in numbers of `bits` bits, if it holds every number
     /// with these leading bits.
     pub fn prefix_length(self, bits: u8) -> Option<u8> {
         let free = u128::BITS - (self.first ^ self.last).leading_zeros();
@@ -49,12 +48,10 @@ enum Ranges {
 }
 
 impl Intervals {
-    /// The set of one number.
     pub const fn one(number: u128) -> Self {
         Self(Ranges::One(Interval::one(number)))
     }
 
-    /// The ranges, ascending.
     pub fn ranges(&self) -> &[Interval] {
         match &self.0 {
             Ranges::One(interval) => std::slice::from_ref(interval),
@@ -62,17 +59,15 @@ impl Intervals {
         }
     }
 
-    /// Whether no number is in it.
     pub fn is_empty(&self) -> bool {
         self.ranges().is_empty()
     }
 
-    /// Every number, ascending. Only for sets whose ranges are known to be short.
+    /// Only for sets whose ranges are known to be short.
     pub fn numbers(&self) -> impl Iterator<Item = u128> {
         self.ranges().iter().flat_map(|interval| interval.first..=interval.last)
     }
 
-    /// The only range, if there is just one.
     pub fn single(&self) -> Option<Interval> {
         match self.ranges() {
             [interval] => Some(*interval),
@@ -80,7 +75,6 @@ impl Intervals {
         }
     }
 
-    /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
         #[cfg(test)]
         steps::count(self.ranges().len() + other.ranges().len());
@@ -94,7 +88,6 @@ impl Intervals {
         }
     }
 
-    /// Takes away all numbers of another set.
     pub fn remove(&mut self, other: &Self) {
         let cuts = |range: Interval| {
             let at = other.ranges().partition_point(|o| o.last < range.first);
@@ -126,7 +119,6 @@ impl Intervals {
         }
     }
 
-    /// The numbers that are in both.
     #[must_use]
     pub fn common(&self, other: &Self) -> Self {
         let (few, many) =
@@ -140,7 +132,7 @@ impl Intervals {
         few.ranges().iter().flat_map(both).collect()
     }
 
-    /// Whether each range lies in one of the other's. May deny it where only several of the other's ranges that
+    /// True if each range lies in one of the other's. May deny it where only several of the other's ranges that
     /// touch cover a range; never claims it wrongly.
     pub fn within(&self, other: &Self) -> bool {
         self.ranges().iter().all(|interval| {
@@ -149,7 +141,6 @@ impl Intervals {
         })
     }
 
-    /// Whether the sets have a number in common.
     pub fn meets(&self, other: &Self) -> bool {
         let (few, many) =
             if self.ranges().len() <= other.ranges().len() { (self, other) } else { (other, self) };

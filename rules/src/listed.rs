@@ -8,7 +8,6 @@ use crate::field::{self, Field};
 use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A rule in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedRule {
     /// A rule that the model can say.
@@ -16,7 +15,6 @@ pub enum ListedRule {
     /// One that the owner's predecessor has put into a base chain, where nothing in it says so: the owner's by
     /// inheritance ([`crate::inheritance`]).
     Inherited(Rule),
-    /// Any other rule.
     Foreign(Foreign),
 }
 
@@ -29,21 +27,18 @@ pub struct Foreign {
     pub conditions: Vec<ListedCondition>,
     pub action: Action,
     pub comment: Option<String>,
-    /// Whether the owner's predecessor has made it, as [`ListedRule::Inherited`].
+    /// Made by the owner's predecessor, as [`ListedRule::Inherited`].
     pub is_inherited: bool,
 }
 
-/// What becomes of a packet at the end of a base chain.
+/// The fate of a packet at the end of a base chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// It goes on.
     #[default]
     Accept,
-    /// It ends.
     Drop,
 }
 
-/// One condition of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedCondition {
     /// One of ours.
@@ -56,7 +51,6 @@ pub enum ListedCondition {
     TcpFlags {
         /// The answer for such a segment; for others it is not known.
         matches_syn: bool,
-        /// As it is written.
         text: String,
     },
     /// One of nf_tables: a field has one of these values.
@@ -67,7 +61,6 @@ pub enum ListedCondition {
     Unknown(String),
 }
 
-/// What a rule does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// One of ours.
@@ -97,7 +90,7 @@ pub enum Action {
 }
 
 impl ListedRule {
-    /// Whether the rule, standing in a chain that is not the owner's, is the owner's all the same.
+    /// True if a rule in a chain that is not the owner's is the owner's all the same.
     pub fn belongs_to(&self, owner: &Ownership) -> bool {
         match self {
             Self::Typed(rule) => owner.owns_rule(rule),
@@ -110,13 +103,11 @@ impl ListedRule {
         }
     }
 
-    /// Whether the owner's predecessor has made it.
     pub fn is_inherited(&self) -> bool {
         matches!(self, Self::Inherited(_) | Self::Foreign(Foreign { is_inherited: true, .. }))
     }
 
-    /// Whether the rule does what the desired one does: it is the same, or one that is inherited and only lacks the
-    /// owner's comment.
+    /// True for the desired rule, and for an inherited one that only lacks the owner's comment.
     pub fn serves_as(&self, desired: &Self) -> bool {
         match (self, desired) {
             (Self::Inherited(rule), Self::Typed(desired)) => {
@@ -152,7 +143,7 @@ impl ListedRule {
         }
     }
 
-    /// Whether a rule after this one may see another packet because of it, or none: true of all but the rules that
+    /// A rule after this one may see another packet because of it, or none: true of all but the rules that
     /// surely continue and change no field that a rule of ours tests.
     pub fn may_decide(&self) -> bool {
         !self.action().surely_continues()
@@ -170,7 +161,7 @@ impl ListedCondition {
         }
     }
 
-    /// Whether rules may change the answer, as far as that is known.
+    /// True if rules may change the answer, as far as that is known.
     pub fn may_change(&self) -> bool {
         matches!(self, Self::Unknown(_))
             || self.field().is_some_and(|field| field.depends_on(WriteSet::ANYTHING))
@@ -189,23 +180,21 @@ impl Action {
         }
     }
 
-    /// Whether it hands packets to a listener itself.
+    /// True if it hands packets to a listener itself.
     pub fn captures(&self) -> bool {
         matches!(self, Self::Target(Target::Tproxy { .. }) | Self::RedirectSamePort)
             || self.redirects_to().is_some()
     }
 
-    /// Whether it excludes packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.
+    /// True if it excludes packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.
     pub fn passes(&self) -> bool {
         matches!(self, Self::Target(Target::Return | Target::Accept))
     }
 
-    /// Whether it leads to another chain.
     pub fn leads_on(&self) -> bool {
         matches!(self, Self::Call { .. }) || self.chain().is_some()
     }
 
-    /// The chain that it leads to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self {
             Self::Target(target) => target.chain(),
@@ -214,17 +203,16 @@ impl Action {
         }
     }
 
-    /// Whether it makes no difference to a packet's verdict if a rule with this action matches.
+    /// A packet's verdict is the same if a rule with this action matches and if it does not.
     pub fn leaves_verdict(&self) -> bool {
         self.surely_continues() || self.sets_zone()
     }
 
-    /// Whether it puts connections in a zone.
     pub fn sets_zone(&self) -> bool {
         matches!(self, Self::UnknownZone(_) | Self::Target(Target::SetZone(_)))
     }
 
-    /// Whether it writes the packet's type of service, by which routes may be chosen.
+    /// Routes may be chosen by the type of service.
     pub fn sets_tos(&self) -> bool {
         match self {
             Self::Continue(text) => ["TOS ", "DSCP "].iter().any(|name| text.starts_with(name)),
@@ -232,7 +220,7 @@ impl Action {
         }
     }
 
-    /// Whether the packet goes on to the next rule unchanged. The one place that decides which rules a plan puts ours
+    /// The packet goes on to the next rule unchanged. The one place that decides which rules a plan puts ours
     /// before, which ones `check` reports and which ones a walk passes by.
     pub fn surely_continues(&self) -> bool {
         match self {

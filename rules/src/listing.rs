@@ -8,27 +8,24 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A rule of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedRule {
     /// As it is written after the chain's name.
     pub text: String,
     pub line: ListedRule,
-    /// Whether we would write it in the same words. iptables finds a rule to delete by its words.
+    /// We would write it in the same words. iptables finds a rule to delete by its words.
     pub is_our_spelling: bool,
-    /// What it has counted, where the listing says so.
+    /// `None` where the listing does not say.
     pub hits: Option<Hits>,
 }
 
-/// The rules of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedChain {
-    /// What happens at its end, if the kernel calls it.
+    /// Without meaning in a chain that the kernel does not call.
     pub policy: Policy,
     pub rules: Vec<PrintedRule>,
 }
 
-/// The chains of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     pub family: Family,
@@ -36,24 +33,24 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// A listing without rules.
     pub fn empty(family: Family) -> Self {
         Self { family, chains: BTreeMap::new() }
     }
 
-    /// Whether any rule or user-defined chain is there.
+    /// True for a user-defined chain without rules, too.
     pub fn holds_rules(&self) -> bool {
         self.chains
             .iter()
             .any(|((_, chain), content)| matches!(chain, Chain::User(_)) || !content.rules.is_empty())
     }
 
-    /// Whether any base chain drops what no rule of it accepts.
+    /// True if any base chain drops what no rule of it accepts.
     pub fn drops(&self) -> bool {
         self.chains.values().any(|content| content.policy == Policy::Drop)
     }
 
-    /// What the chains hold, in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its
+    /// Content of the chains in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by
+    /// its
     /// words, so that one in other words than ours stays foreign there. What a predecessor of the owner's has made is
     /// inherited; what a namesake calls like the owner's is left out, and foreign where something leads there.
     pub fn state(&self, owner: &Ownership) -> State {
@@ -86,7 +83,7 @@ impl Listing {
         state
     }
 
-    /// Whether a chain has a name of the owner's and is another program's in this table.
+    /// A chain has a name of the owner's and is another program's in this table.
     fn is_of_conflicting_owner(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
         let exists =
             |name: &str| name.parse().is_ok_and(|name| self.chains.contains_key(&(table, Chain::User(name))));

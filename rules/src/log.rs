@@ -1,9 +1,9 @@
-//! What a rule writes to the kernel's log, as `LOG` does. Reports to listeners of NFLOG are another thing.
+//! Lines that a rule writes to the kernel's log, as `LOG` does. Reports to listeners of NFLOG are another thing.
 
 use crate::name::{NameError, admit, text};
 use std::str::FromStr;
 
-/// How important a line of the kernel's log is: the levels of `syslog(2)`, 0 to 7. One that is not said is
+/// Importance of a line of the kernel's log: the levels of `syslog(2)`, 0 to 7. One that is not said is
 /// [`LogLevel::Warning`], to iptables and to nf_tables alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
@@ -19,7 +19,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// All levels, the most important first.
+    /// The most important first.
     pub const ALL: [Self; 8] = [
         Self::Emergency,
         Self::Alert,
@@ -36,7 +36,6 @@ impl LogLevel {
         Self::ALL.into_iter().find(|level| level.number() == number)
     }
 
-    /// The number, to the kernel and to iptables.
     pub fn number(self) -> u32 {
         self as u32
     }
@@ -57,7 +56,7 @@ impl LogLevel {
 }
 
 text! {
-    /// What a line of the kernel's log starts with. The alphabet is that of [`crate::Comment`].
+    /// The start of a line of the kernel's log. The alphabet is that of [`crate::Comment`].
     LogPrefix
 }
 
@@ -65,7 +64,7 @@ impl LogPrefix {
     /// Longest prefix in bytes: 30 with the NUL (`linux/netfilter/xt_LOG.h`).
     pub const LONGEST: usize = 29;
 
-    /// Whether iptables and shells read it as one word, so that it needs no quotes.
+    /// iptables and shells read it as one word, so that it needs no quotes.
     pub fn is_word(&self) -> bool {
         self.0.chars().all(|c| c.is_ascii_alphanumeric() || "_-.,:/=+".contains(c))
     }

@@ -8,21 +8,17 @@ use std::fmt;
 /// A value to match or, where the kernel can negate, to match the absence of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Negatable<T> {
-    /// The packet has this value.
     Is(T),
-    /// The packet has any other value.
     Not(T),
 }
 
 impl<T> Negatable<T> {
-    /// The value, negated or not.
     pub fn value(&self) -> &T {
         match self {
             Self::Is(value) | Self::Not(value) => value,
         }
     }
 
-    /// Whether the match is negated.
     pub fn is_negated(&self) -> bool {
         matches!(self, Self::Not(_))
     }
@@ -32,14 +28,13 @@ impl<T> Negatable<T> {
         if self.is_negated() { "! " } else { "" }
     }
 
-    /// Whether a packet passes, given that it has (or has not) the value.
+    /// `has`: the packet has the value.
     pub fn holds(&self, has: bool) -> bool {
         has != self.is_negated()
     }
 }
 
 impl<T: fmt::Display> Negatable<T> {
-    /// The value after its option.
     fn option(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         write!(f, "{}{name} {}", self.sign(), self.value())
     }
@@ -48,9 +43,7 @@ impl<T: fmt::Display> Negatable<T> {
 /// A transport protocol with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
-    /// TCP, protocol number 6.
     Tcp,
-    /// UDP, protocol number 17.
     Udp,
 }
 
@@ -77,7 +70,7 @@ pub enum ConnState {
 }
 
 impl ConnState {
-    /// All states, in the order in which iptables prints them.
+    /// In the order in which iptables prints them.
     pub const ALL: [Self; 4] = [Self::Invalid, Self::New, Self::Related, Self::Established];
 
     /// The name that iptables uses.
@@ -96,7 +89,7 @@ impl ConnState {
 pub struct ConnStates(Vec<ConnState>);
 
 impl ConnStates {
-    /// The set of these states; `None` when it is empty.
+    /// `None` when it is empty.
     pub fn new(states: impl IntoIterator<Item = ConnState>) -> Option<Self> {
         let mut states: Vec<ConnState> = states.into_iter().collect();
         states.sort();
@@ -214,22 +207,21 @@ impl Match {
         }
     }
 
-    /// Whether it matches every packet.
     pub fn asks_nothing(&self) -> bool {
         self.field().is_none()
     }
 
-    /// The field of a packet that it looks at; `None` if it matches every packet.
+    /// `None` if it matches every packet.
     pub fn field(&self) -> Option<Field> {
         self.looks_at().map(|(field, _)| field)
     }
 
-    /// The field, and whether its value must lie outside of the given ones.
+    /// The boolean is true where the value must lie outside of the given ones.
     pub(crate) fn looks_at(&self) -> Option<(Field, bool)> {
         self.describe(&mut |_| {})
     }
 
-    /// Whether one of its values, negated or not, is such a range of numbers.
+    /// True if one of its values, negated or not, is such a range of numbers.
     pub(crate) fn has_range(&self, is_such: impl Fn(Interval) -> bool) -> bool {
         let mut has_such = false;
         self.describe(&mut |range| has_such |= is_such(range));

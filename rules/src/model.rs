@@ -11,7 +11,6 @@ use std::{
     str::FromStr,
 };
 
-/// A chain: the base chain of a hook, or a user-defined one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Chain {
     /// The kernel calls it.
@@ -21,7 +20,6 @@ pub enum Chain {
 }
 
 impl Chain {
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Base(hook) => hook.name(),
@@ -47,16 +45,14 @@ impl fmt::Display for Chain {
     }
 }
 
-/// Conditions and what happens to a packet that fulfils them all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rule {
-    /// The conditions, in the order in which they are written.
+    /// In the order in which they are written.
     pub matches: Vec<Match>,
     pub target: Target,
 }
 
 impl Rule {
-    /// A rule with these conditions.
     pub fn new(matches: impl IntoIterator<Item = Match>, target: Target) -> Self {
         Self { matches: matches.into_iter().collect(), target }
     }
@@ -106,16 +102,13 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Where a statement puts its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
-    /// After the chain's last rule.
     Append,
     /// Before the rule that has this number now, counted from 1.
     Insert(usize),
 }
 
-/// Why a rule exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Short name of the rule, in kebab case: prefix of its log line, comment in nf_tables.
@@ -141,7 +134,6 @@ pub enum TrafficEffect {
 }
 
 impl TrafficEffect {
-    /// The word for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Captured => "captured",
@@ -153,7 +145,7 @@ impl TrafficEffect {
 }
 
 impl Origin {
-    /// The option as its author writes it: `--flag`, a variable, or that there is none.
+    /// As its author writes it: `--flag`, a variable, or that there is none.
     pub fn option_text(&self) -> String {
         match self.option {
             "" => "always there".to_owned(),
@@ -163,34 +155,28 @@ impl Origin {
     }
 }
 
-/// One rule put in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub table: Table,
     pub chain: Chain,
-    /// The place in the chain.
     pub position: Position,
     pub rule: Rule,
-    /// Why it exists. `None` for rules read back, which do not say.
+    /// `None` for rules read back, which do not say.
     pub origin: Option<Origin>,
 }
 
-/// An ordered list of statements for one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSet {
-    /// The family whose tables it fills.
     pub family: Family,
-    /// The statements, in the order in which they take effect.
+    /// In the order in which they take effect.
     pub statements: Vec<Statement>,
 }
 
 impl RuleSet {
-    /// A rule set without rules.
     pub fn empty(family: Family) -> Self {
         Self { family, statements: Vec::new() }
     }
 
-    /// The statements of one table.
     pub fn of_table(&self, table: Table) -> impl Iterator<Item = &Statement> {
         self.statements.iter().filter(move |statement| statement.table == table)
     }
@@ -215,7 +201,7 @@ impl RuleSet {
         names
     }
 
-    /// What the chains of a table hold once every statement has taken effect. Chains that are only jumped
+    /// The chains of a table once every statement has taken effect. Chains that are only jumped
     /// to are there, empty. An insert beyond the end appends; [`crate::check`] refuses it.
     pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
         // Most inserts are at the head, where a vector would move all that it holds.
@@ -235,12 +221,12 @@ impl RuleSet {
     }
 }
 
-/// What walking each user-defined chain may change of a packet, through all chains that it leads to.
+/// Changes that a walk of each user-defined chain may make to a packet, through all chains that it leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainWrites(BTreeMap<(Table, ChainName), WriteSet>);
 
 impl ChainWrites {
-    /// What the chains of these rule sets change, each in one of them at least.
+    /// A chain writes all that it writes in any of these rule sets.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a RuleSet>) -> Self {
         let statements: Vec<&Statement> = rules.into_iter().flat_map(|rules| &rules.statements).collect();
         let mut known = Self::default();
@@ -262,7 +248,6 @@ impl ChainWrites {
         }
     }
 
-    /// What a rule of the table with this target changes.
     pub fn by(&self, table: Table, target: &Target) -> WriteSet {
         match target {
             Target::Jump(name) => self.0.get(&(table, name.clone())).copied().unwrap_or_default(),

@@ -5,10 +5,8 @@
 
 use std::str::FromStr;
 
-/// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing was given.
     #[error("is empty")]
     Empty,
     /// The kernel has no room for it.
@@ -20,7 +18,6 @@ pub enum NameError {
     /// The first character has a special meaning to the tools that read the text.
     #[error("starts with {0:?}")]
     Start(char),
-    /// Names that the kernel reserves.
     #[error("is reserved")]
     Reserved,
 }
@@ -111,7 +108,6 @@ impl InterfaceName {
     /// Longest name in bytes: `IFNAMSIZ` (16) less the terminating NUL (`linux/if.h`).
     pub const LONGEST: usize = 15;
 
-    /// The loopback interface, `lo`.
     pub fn loopback() -> Self {
         Self("lo".to_owned())
     }
@@ -121,7 +117,6 @@ impl InterfaceName {
         self.0.strip_suffix('+')
     }
 
-    /// Whether it includes `interface`.
     pub fn covers(&self, interface: &str) -> bool {
         match self.prefix() {
             Some(prefix) => interface.starts_with(prefix),
@@ -161,7 +156,7 @@ impl Comment {
     /// Longest prefix of NFLOG messages in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
     pub const LONGEST_PREFIX: usize = 63;
 
-    /// Whether texts between quotes may hold the character, in every language that rules are written in.
+    /// True if texts between quotes may hold the character, in every language that rules are written in.
     pub(crate) fn admits(c: char) -> bool {
         c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c)
     }

@@ -7,27 +7,23 @@ use std::{fmt, net::IpAddr, str::FromStr};
 /// An address family; rules of the two families live apart in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 
 impl Family {
-    /// Both families, in the order in which they are rendered and applied.
+    /// In the order in which they are rendered and applied.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    /// The families that are captured: IPv4 always is.
+    /// IPv4 is always captured.
     pub fn captured(ipv6: bool) -> impl Iterator<Item = Self> {
         Self::BOTH.into_iter().filter(move |family| *family == Self::V4 || ipv6)
     }
 
-    /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// The word for programs: `ipv4` or `ipv6`.
     pub fn word(self) -> &'static str {
         match self {
             Self::V4 => "ipv4",
@@ -53,7 +49,6 @@ impl fmt::Display for Family {
     }
 }
 
-/// One of each family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByFamily<T> {
     pub v4: T,
@@ -80,13 +75,10 @@ impl<T> ByFamily<T> {
     }
 }
 
-/// Why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
-    /// The part before the slash is not an address.
     #[error("is not an IP address with a prefix length")]
     Address,
-    /// There is no slash.
     #[error("has no prefix length; write {0}/{1} for the single address")]
     NoLength(IpAddr, u8),
     /// The part after the slash is not a number, or too large for the family.
@@ -102,7 +94,6 @@ pub enum CidrError {
 pub struct Cidr(IpNetwork);
 
 impl Cidr {
-    /// The network that holds just this address.
     pub fn host(address: IpAddr) -> Self {
         Self(IpNetwork::from(address))
     }
@@ -117,32 +108,28 @@ impl Cidr {
         self.0.ip()
     }
 
-    /// Prefix length in bits.
+    /// In bits.
     pub fn length(&self) -> u8 {
         self.0.prefix()
     }
 
-    /// The family of the addresses.
     pub fn family(&self) -> Family {
         Family::of(self.address())
     }
 
-    /// Whether the address is inside. False for the other family.
+    /// False for the other family.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(address)
     }
 
-    /// Whether it holds one address only.
     pub fn is_host(&self) -> bool {
         self.length() == self.family().bits()
     }
 
-    /// Whether every address of the family is inside.
     pub fn is_everything(&self) -> bool {
         self.length() == 0
     }
 
-    /// Its addresses as numbers.
     pub fn interval(&self) -> Interval {
         let first = match self.address() {
             IpAddr::V4(address) => address.to_bits().into(),
@@ -153,7 +140,7 @@ impl Cidr {
         Interval { first, last }
     }
 
-    /// The network written with its address as given: its text and whether host bits were set in it.
+    /// The network, and true where host bits were set in the text.
     ///
     /// # Errors
     /// When the text is not `ADDRESS/LENGTH`.
@@ -183,7 +170,6 @@ impl Cidr {
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// As [`Cidr::parse_noting_host_bits`], without the note.
     fn from_str(text: &str) -> Result<Self, CidrError> {
         Self::parse_noting_host_bits(text).map(|(cidr, _)| cidr)
     }

@@ -3,13 +3,10 @@
 use crate::range::{Bound, Range};
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
-/// A string that is not the expected number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a number from {least} to {most}")]
 pub struct NumberError {
-    /// Least value allowed.
     pub least: u32,
-    /// Greatest value allowed.
     pub most: u32,
 }
 
@@ -32,7 +29,7 @@ macro_rules! id {
         pub struct $name(u32);
 
         impl $name {
-            /// The id, or `None` for 2^32-1, which is not an id.
+            /// `None` for 2^32-1, which is not an id.
             pub fn new(id: u32) -> Option<Self> {
                 (id <= GREATEST_ID).then_some(Self(id))
             }
@@ -74,13 +71,11 @@ impl From<Uid> for Gid {
     }
 }
 
-/// Why a text is not a user or a range of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UidRangeError {
     /// An end of it, or the only one, is not a user id.
     #[error(transparent)]
     NoUser(#[from] NumberError),
-    /// A range that ends before it starts.
     #[error("is a range whose end lies before its start")]
     Backwards,
 }
@@ -98,7 +93,6 @@ impl Bound for Uid {
 }
 
 impl UidRange {
-    /// Whether the user is one of them.
     pub fn contains(self, uid: Uid) -> bool {
         (self.first()..=self.last()).contains(&uid)
     }
@@ -107,30 +101,26 @@ impl UidRange {
 /// A packet or connection mark: `value` in the bits of `mask`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark {
-    /// The bits compared or set.
     pub value: u32,
-    /// Which bits count; all of them for a plain mark.
+    /// The bits that count; all of them for a plain mark.
     pub mask: u32,
 }
 
 impl Mark {
-    /// A mark of all 32 bits.
     pub const fn whole(value: u32) -> Self {
         Self { value, mask: u32::MAX }
     }
 
-    /// Whether all 32 bits count.
     pub fn is_whole(self) -> bool {
         self.mask == u32::MAX
     }
 
-    /// What setting it makes of a packet's mark: `(mark & !mask) ^ value`, as the kernel's `MARK` computes it (`mark_tg` in
+    /// A packet's mark once it is set: `(mark & !mask) ^ value`, as the kernel's `MARK` computes it (`mark_tg` in
     /// `xt_mark.c`).
     pub fn set_in(self, before: u32) -> u32 {
         (before & !self.mask) ^ self.value
     }
 
-    /// Whether a packet that carries `mark` matches.
     pub fn covers(self, mark: u32) -> bool {
         mark & self.mask == self.value
     }
@@ -177,7 +167,7 @@ pub fn unsigned(text: &str) -> Option<u32> {
 pub struct Zone(NonZeroU16);
 
 impl Zone {
-    /// The zone; `None` for 0, the default zone.
+    /// `None` for 0, the default zone.
     pub const fn new(number: u16) -> Option<Self> {
         match NonZeroU16::new(number) {
             Some(number) => Some(Self(number)),

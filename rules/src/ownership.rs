@@ -1,4 +1,4 @@
-//! How the rules and the routing of a policy are recognized.
+//! Recognition of the rules and the routing of a policy.
 //!
 //! A policy hands its ownership to what checks, compares, changes or cleans. It is all that cleaning needs to
 //! know: no option that made a rule has to be remembered. Several policies may have been at work in one namespace, so
@@ -7,40 +7,35 @@
 use crate::{Chain, ChainName, Comment, Match, Predecessor, Rule, Target};
 use std::{iter, net::Ipv6Addr};
 
-/// The marks of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ownership {
     /// The display name, as it is within a sentence: `linkerd`, `Istio's sidecar`.
     pub name: &'static str,
     /// The word by which flags name the owner's policy.
     pub mesh: &'static str,
-    /// Its chains in the tables of iptables.
     pub chains: Chains,
     /// Chains of others whose names have the form of [`Ownership::chains`] too.
     pub conflicting_chains: &'static [Chains],
     /// Comment on its rules in base chains that nothing else identifies. No other program uses it.
     pub comment: &'static str,
-    /// What the comments of its rules begin with, if they do, in its predecessor's words as well as its own.
+    /// The start of the comments of its rules, in its predecessor's words as well as its own.
     pub comment_prefix: Option<&'static str>,
-    /// Name of its table of nf_tables, of the family `inet`.
+    /// Of the family `inet`.
     pub table: &'static str,
     /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
     pub protocol: u8,
-    /// What its policy rules are like, beside their mark and their table.
+    /// Beside their mark and their table.
     pub policy_rules: PolicyRules,
     /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
     /// as its own.
     pub address: Option<Ipv6Addr>,
-    /// Whose work it takes over.
     pub predecessor: Option<&'static Predecessor>,
-    /// What keeps those who set its rules from setting them again in this pod, as words after "to keep it from coming
-    /// back:".
+    /// Words after "to keep it from coming back:": the setting that keeps its rules from being set again in this pod.
     pub opt_out: &'static str,
-    /// Whose work counts as the owner's too, by [`Ownership::union`].
+    /// Their work counts as the owner's too, by [`Ownership::union`].
     pub joined: &'static [Ownership],
 }
 
-/// Chains of iptables, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chains {
     /// All whose names begin so.
@@ -51,7 +46,7 @@ pub enum Chains {
 }
 
 impl Chains {
-    /// Whether a chain of this name may be one of them, in some table.
+    /// True if a chain of this name may be one of them, in some table.
     pub fn may_include(self, name: &str) -> bool {
         match self {
             Self::Prefix(prefix) => name.starts_with(prefix),
@@ -59,7 +54,7 @@ impl Chains {
         }
     }
 
-    /// Whether a chain of this name is one of them in a table, whose other chains `exists` finds by name.
+    /// True if a chain of this name is one of them in a table, whose other chains `exists` finds by name.
     fn includes(self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Prefix(_) => self.may_include(name),
@@ -67,7 +62,7 @@ impl Chains {
         }
     }
 
-    /// Whether a chain of this name is one of them in any table.
+    /// True if a chain of this name is one of them in any table.
     fn surely_includes(self, name: &str) -> bool {
         self.includes(name, &|_| false)
     }
@@ -76,14 +71,14 @@ impl Chains {
 /// The form of an owner's policy rules. One of another form is none that the owner would make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PolicyRules {
-    /// Which bits of a packet's mark they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
+    /// The bits of a packet's mark that they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
     pub mask: u32,
     /// Their place among all rules (`FRA_PRIORITY`); `None` where it is left to the kernel.
     pub preference: Option<u32>,
 }
 
 impl PolicyRules {
-    /// Those that compare the whole mark, at a place of the kernel's choice.
+    /// Rules that compare the whole mark, at a place of the kernel's choice.
     pub const PLAIN: Self = Self { mask: u32::MAX, preference: None };
 }
 
@@ -95,7 +90,6 @@ impl Ownership {
         Self { joined: others, ..self }
     }
 
-    /// The owner alone.
     #[must_use]
     pub fn alone(self) -> Self {
         self.union(&[])
@@ -106,18 +100,18 @@ impl Ownership {
         iter::once(self.alone()).chain(self.others())
     }
 
-    /// Those that it is joined with, but for itself.
+    /// The joined owners, without itself.
     pub fn others(&self) -> impl Iterator<Item = Self> {
         let others = self.joined.iter().map(|other| other.alone());
         others.filter(|other| other.table != self.table)
     }
 
-    /// Whether it is so of the owner or of one that it is joined with.
+    /// True if it is so of the owner or of one that it is joined with.
     fn any(&self, is_so: impl Fn(&Self) -> bool) -> bool {
         is_so(self) || self.joined.iter().any(is_so)
     }
 
-    /// Whether a chain of this name may be the owner's: it is, unless its table shows that it is a namesake's
+    /// True if a chain of this name may be the owner's: it is, unless its table shows that it is a namesake's
     /// ([`Ownership::owns_chain_among`]). What is read for an owner ([`crate::Listing::state`]) has none of those.
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
         self.any(|one: &Self| {
@@ -126,7 +120,7 @@ impl Ownership {
         })
     }
 
-    /// Whether a chain is the owner's in a table, whose other chains `exists` finds by name.
+    /// True if a chain is the owner's in a table, whose other chains `exists` finds by name.
     pub fn owns_chain_among(&self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         self.any(|one: &Self| {
             one.chains.includes(name, exists)
@@ -134,36 +128,34 @@ impl Ownership {
         })
     }
 
-    /// Whether the whole chain belongs to the owner.
     pub fn owns_chain(&self, chain: &Chain) -> bool {
         matches!(chain, Chain::User(name) if self.owns_chain_named(name))
     }
 
-    /// Whether a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the owner's,
+    /// True if a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the
+    /// owner's,
     /// or carries a comment of the owner's.
     pub fn owns_rule(&self, rule: &Rule) -> bool {
         matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
             || self.owns_comments_of(rule)
     }
 
-    /// Whether a rule carries a comment of the owner's.
     pub fn owns_comments_of(&self, rule: &Rule) -> bool {
         comments(rule).any(|comment| self.owns_comment(comment))
     }
 
-    /// Whether a rule carries the comment that no other program uses, its predecessor included.
+    /// True if a rule carries the comment that no other program uses, its predecessor included.
     pub fn has_comment_in(&self, rule: &Rule) -> bool {
         comments(rule).any(|comment| comment == self.comment)
     }
 
-    /// Whether a comment is one of the owner's.
     pub fn owns_comment(&self, comment: &str) -> bool {
         self.any(|one: &Self| {
             comment == one.comment || one.comment_prefix.is_some_and(|prefix| comment.starts_with(prefix))
         })
     }
 
-    /// Whether a table of nf_tables, of the family `inet`, is the owner's by its name.
+    /// Of the family `inet`.
     pub fn owns_table(&self, name: &str) -> bool {
         self.any(|one| one.table == name)
     }

@@ -6,7 +6,8 @@
 use crate::{ListedRule, Match, Negatable, PortRange, Rule};
 use std::collections::BTreeMap;
 
-/// Whether rules for one port each do the same as desired ones that take lists: `false` for chains in which either side is
+/// True if rules for one port each do the same as desired ones that take lists: `false` for chains in which either side
+/// is
 /// written in another way.
 pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> bool {
     let takes_list = |line: &ListedRule| {
@@ -16,7 +17,6 @@ pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> boo
     desired.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(desired)
 }
 
-/// A part of a chain.
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
     ListedRule(&'a ListedRule),

@@ -74,7 +74,7 @@ pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership
     changes.iter().rev().filter_map(restored).collect()
 }
 
-/// Whether our rules in a chain that is not ours are as desired.
+/// True if our rules in a chain that is not ours are as desired.
 pub fn in_place(live: &[ListedRule], desired: &[ListedRule], owner: &Ownership) -> bool {
     live.iter().filter(|line| line.belongs_to(owner)).eq(desired) && foreign_before(live, owner).is_none()
 }

@@ -3,16 +3,12 @@
 use crate::range::{Bound, Range};
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
-/// Why a text is not a port or a range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    /// Not a number from 1 to 65535.
     #[error("is not a port from 1 to 65535")]
     NoPort,
-    /// Port 0, which no packet carries.
     #[error("is port 0, which no connection uses")]
     Zero,
-    /// A range that ends before it starts.
     #[error("is a range whose end lies before its start")]
     Backwards,
 }
@@ -22,7 +18,7 @@ pub enum PortError {
 pub struct Port(NonZeroU16);
 
 impl Port {
-    /// The port; `None` for 0.
+    /// `None` for 0.
     pub const fn new(number: u16) -> Option<Self> {
         match NonZeroU16::new(number) {
             Some(number) => Some(Self(number)),
@@ -66,7 +62,6 @@ impl Bound for Port {
 }
 
 impl PortRange {
-    /// Whether the port is inside.
     pub fn contains(self, port: u16) -> bool {
         (self.first().number()..=self.last().number()).contains(&port)
     }
@@ -85,7 +80,7 @@ impl PortSet {
     /// `XT_MULTI_PORTS` in `linux/netfilter/xt_multiport.h`; a range takes two.
     pub const SLOTS: usize = 15;
 
-    /// The set of these ranges; `None` when it is empty or takes too many slots.
+    /// `None` when it is empty or takes too many slots.
     pub fn new(ranges: impl IntoIterator<Item = PortRange>) -> Option<Self> {
         let ranges: Vec<PortRange> = ranges.into_iter().collect();
         let slots: usize = ranges.iter().map(|range| range.slots()).sum();
@@ -109,12 +104,11 @@ impl PortSet {
         packs
     }
 
-    /// The ranges, in the order given.
+    /// In the order given.
     pub fn ranges(&self) -> &[PortRange] {
         &self.0
     }
 
-    /// Whether the port is in the set.
     pub fn contains(&self, port: u16) -> bool {
         self.0.iter().any(|range| range.contains(port))
     }

@@ -1,7 +1,7 @@
 //! The program that did an owner's work before, under the same names.
 //!
-//! A policy describes its rules as data. Recognition is exact: a rule that only resembles a pattern is foreign. What takes
-//! more than a rule's own words to decide is in [`crate::inheritance`].
+//! A policy describes its rules as data. Recognition is exact: a rule that only resembles a pattern is foreign. A
+//! decision that takes more than a rule's own words is in [`crate::inheritance`].
 
 use crate::{Hook, Mark, Match, Negatable, Rule, Table, Target};
 
@@ -9,7 +9,6 @@ use crate::{Hook, Mark, Match, Negatable, Rule, Table, Target};
 /// chains of the owner's prefix has to be recognised by its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Predecessor {
-    /// The display name.
     pub name: &'static str,
     /// Its rules in base chains that do not jump to chains of the owner's prefix.
     pub patterns: &'static [Pattern],
@@ -17,11 +16,11 @@ pub struct Predecessor {
     pub log_group: Option<u16>,
     /// Mark and routing table of its policy rule unless flags choose others; `None` if it makes none.
     pub policy_rule: Option<(Mark, u32)>,
-    /// Its tables of nf_tables, of the family `inet`.
+    /// Of the family `inet`.
     pub tables: &'static [&'static str],
 }
 
-/// What rules of a program say, but for values that flags choose.
+/// A form of a program's rules, except for values that flags choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     pub table: Table,
@@ -32,7 +31,7 @@ pub struct Pattern {
     pub proof: Proof,
 }
 
-/// What proves that a rule of a pattern is the predecessor's.
+/// Proof that a rule of a pattern is the predecessor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// No other program makes such a rule.
@@ -53,20 +52,19 @@ impl Predecessor {
         self.patterns.iter().filter(is_there).find(|pattern| pattern.fits(text))
     }
 
-    /// Whether a rule of this text has one of this program's patterns, in any chain. Where its jumps carry comments, those of
+    /// True if a rule of this text has one of this program's patterns, in any chain. Where its jumps carry comments,
+    /// those of
     /// [`Proof::NoComments`] do not count.
     pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
         let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
         self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))
     }
 
-    /// Whether a rule reports to this program's group.
     pub fn logs(&self, rule: &Rule) -> bool {
         matches!(rule.target, Target::Nflog { group, .. } if Some(group) == self.log_group)
     }
 }
 
-/// The marks that a rule of a pattern looks at.
 pub fn marks(rule: &Rule) -> impl Iterator<Item = u32> {
     rule.matches.iter().filter_map(|m| match m {
         Match::Mark(Negatable::Is(mark)) | Match::Connmark(Negatable::Is(mark)) => Some(mark.value),

@@ -3,11 +3,8 @@
 use crate::intervals::Interval;
 use std::{fmt, str::FromStr};
 
-/// What ranges are made of.
 pub trait Bound: Copy + Ord + fmt::Display + FromStr<Err: Into<Self::Error>> {
-    /// Why a text is not a range of these.
     type Error;
-    /// A range that ends before it starts.
     const BACKWARDS: Self::Error;
 
     fn value(self) -> u32;
@@ -21,7 +18,7 @@ pub struct Range<T> {
 }
 
 impl<T: Bound> Range<T> {
-    /// The range; `None` if `last` lies before `first`.
+    /// `None` if `last` lies before `first`.
     pub fn new(first: T, last: T) -> Option<Self> {
         (first <= last).then_some(Self { first, last })
     }
@@ -34,7 +31,6 @@ impl<T: Bound> Range<T> {
         self.last
     }
 
-    /// Whether it is one value only.
     pub fn is_single(self) -> bool {
         self.first == self.last
     }
@@ -75,7 +71,6 @@ impl<T: Bound> fmt::Display for Range<T> {
     }
 }
 
-/// A range with this sign between its ends.
 struct Joined<T>(Range<T>, char);
 
 impl<T: Bound> fmt::Display for Joined<T> {

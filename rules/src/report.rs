@@ -1,23 +1,22 @@
-//! What the kernel reports of packets: the counters of a rule, the messages of rules that log to an NFLOG group (`-j NFLOG`,
+//! The kernel's reports of packets: the counters of a rule, the messages of rules that log to an NFLOG group (`-j
+//! NFLOG`,
 //! `log group`), the events of `nft monitor trace`, and the headers in a packet's first bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::SystemTime;
 
-/// What a rule reports of a packet to the listeners of an NFLOG group.
+/// A rule's report of a packet to the listeners of an NFLOG group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NflogMessage {
     /// The text that names the rule.
     pub prefix: String,
     /// `NF_INET_*`: 0 prerouting, 3 output.
     pub hook: u8,
-    /// When the packet came, where the kernel has noted it.
+    /// `None` where the kernel has not noted it.
     pub time: Option<SystemTime>,
-    /// Where it came in.
     pub in_interface: Option<String>,
-    /// Where it leaves.
     pub out_interface: Option<String>,
-    /// Its mark; 0 for none.
+    /// 0 for none.
     pub mark: u32,
     /// The user of its socket.
     pub uid: Option<u32>,
@@ -38,13 +37,12 @@ pub struct TraceEvent {
     pub table: String,
     pub chain: String,
     pub kind: TraceEventKind,
-    /// Its mark; 0 for none.
+    /// 0 for none.
     pub mark: u32,
-    /// What is reported of the packet itself, once in each chain that a hook calls.
+    /// Once in each chain that a hook calls.
     pub packet: Option<PacketSnapshot>,
 }
 
-/// What a packet has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEventKind {
     /// A rule that matches, by its handle.
@@ -55,23 +53,19 @@ pub enum TraceEventKind {
     Policy { drops: bool },
 }
 
-/// The packet at this step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketSnapshot {
     /// Its first bytes, from its IP header.
     pub packet: Vec<u8>,
-    /// Where it came in.
     pub in_interface: Option<String>,
-    /// Where it leaves.
     pub out_interface: Option<String>,
 }
 
-/// What a rule has counted since it was made.
+/// Counters of a rule since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hits {
     /// The packets that fulfilled all of its conditions. In a chain that does NAT, the first of each connection.
     pub packets: u64,
-    /// The bytes of those packets.
     pub bytes: u64,
 }
 
@@ -80,10 +74,8 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
 
-/// What the headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// The protocol's number.
     pub protocol: u8,
     pub source: IpAddr,
     pub destination: IpAddr,
@@ -153,7 +145,6 @@ fn be_u16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// A protocol's name, or its number.
 pub fn protocol_name(number: u8) -> String {
     match number {
         TCP => "tcp".to_owned(),

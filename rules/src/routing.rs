@@ -1,4 +1,4 @@
-//! What routes packets beside the rules.
+//! Routing of packets beside the rules.
 
 use crate::{Family, Mark};
 use std::{fmt, net::Ipv6Addr};

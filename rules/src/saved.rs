@@ -9,7 +9,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     pub listings: ByFamily<Listing>,
-    /// Why rules of a family may be missing, as a clause; `None` where the listing of the family is complete.
+    /// A clause that tells why rules of a family may be missing; `None` where the listing of the family is complete.
     pub gaps: ByFamily<Option<String>>,
     /// The file's own warnings, and what is assumed of it.
     pub remarks: Vec<String>,
@@ -79,7 +79,6 @@ fn omission(line: &str) -> Option<(Option<Family>, &str)> {
     incompatible(line).map(|_| (None, line))
 }
 
-/// The family of the addresses that a rule names.
 fn family_of(words: &[String]) -> Option<Family> {
     const ADDRESSES: [&str; 4] = ["-s", "-d", "--to-destination", "--to-source"];
     let address = |words: &[String]| {

@@ -1,16 +1,13 @@
-//! What the tables of one family hold, foreign rules included: read from the kernel, or worked out.
+//! Content of one family's tables, foreign rules included: read from the kernel, or worked out.
 
 use crate::{Chain, ChainName, ListedRule, Match, Ownership, RuleSet, Statement, Table, TableChange};
 use std::collections::BTreeMap;
 
-/// The rules of one chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainState {
-    /// The rules in order.
     pub lines: Vec<ListedRule>,
 }
 
-/// The chains of one family's tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// By table and chain. An absent table and an empty one mean the same.
@@ -18,7 +15,7 @@ pub struct State {
 }
 
 impl State {
-    /// What an otherwise empty namespace holds once the rule set has taken effect.
+    /// The state of an otherwise empty namespace once the rule set has taken effect.
     pub fn of(rules: &RuleSet) -> Self {
         let mut state = Self::default();
         for table in Table::LISTED {
@@ -36,22 +33,19 @@ impl State {
         state
     }
 
-    /// The chain, if it exists.
     pub fn chain(&self, table: Table, chain: &Chain) -> Option<&ChainState> {
         self.tables.get(&table)?.get(chain)
     }
 
-    /// The rules of a chain; none if it does not exist.
+    /// Empty if the chain does not exist.
     pub fn lines(&self, table: Table, chain: &Chain) -> &[ListedRule] {
         self.chain(table, chain).map_or(&[], |chain| &chain.lines)
     }
 
-    /// The chains of a table.
     pub fn chains(&self, table: Table) -> impl Iterator<Item = (&Chain, &ChainState)> {
         self.tables.get(&table).into_iter().flatten()
     }
 
-    /// Whether anything of the owner's is there.
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {
         self.tables.values().flatten().any(|(chain, state)| {
             owner.owns_chain(chain) || state.lines.iter().any(|line| line.belongs_to(owner))
@@ -75,7 +69,7 @@ impl State {
         state
     }
 
-    /// Whether a table holds the same in both states. Base chains without rules do not count: the kernel
+    /// True if a table holds the same in both states. Base chains without rules do not count: the kernel
     /// lists them or not, as it happens to have made the table.
     pub fn same_table(&self, other: &Self, table: Table) -> bool {
         let filled = |state: &Self| -> Vec<(Chain, ChainState)> {
@@ -87,7 +81,7 @@ impl State {
         filled(self) == filled(other)
     }
 
-    /// Whether the base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
+    /// The base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
     pub(crate) fn is_uncommented(&self, owner: &Ownership) -> bool {
         let base = self.chains(Table::Nat).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
         let lines = base.flat_map(|(_, content)| &content.lines).filter_map(ListedRule::typed);
@@ -135,13 +129,14 @@ impl State {
         }
     }
 
-    /// Whether a chain of a table is the owner's, by its name and by the other chains of the table.
+    /// By its name and by the other chains of the table.
     pub fn is_owned(&self, table: Table, chain: &Chain, owner: &Ownership) -> bool {
         let exists = |name: &str| self.chains(table).any(|(other, _)| other.as_str() == name);
         matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &exists))
     }
 
-    /// By what the owner is known to capture here, in words; `None` if nothing of the owner's is here. The state may have been
+    /// The sign that the owner captures here, in words; `None` if nothing of the owner's is here. The state may have
+    /// been
     /// read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // Capturing chains are in `nat` first of all.
@@ -163,7 +158,7 @@ impl State {
         })
     }
 
-    /// Whether any rule or user-defined chain is there, of any program.
+    /// True for a user-defined chain without rules, too, of any program.
     pub fn holds_rules(&self) -> bool {
         self.tables
             .values()
@@ -171,7 +166,6 @@ impl State {
             .any(|(chain, state)| matches!(chain, Chain::User(_)) || !state.lines.is_empty())
     }
 
-    /// How many rules are the owner's.
     pub fn count_of(&self, owner: &Ownership) -> usize {
         self.tables
             .values()

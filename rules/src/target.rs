@@ -1,10 +1,9 @@
-//! What a rule does with a packet, and all that other modules need to know of it: where the packet goes next, what it
-//! changes, and where the kernel takes it.
+//! Actions of rules, and all that other modules need to know of them: the packet's next place, the fields that change,
+//! and the places where the kernel takes the rule.
 
 use crate::{ChainName, Comment, Hook, LogLevel, LogPrefix, Mark, Port, PortRange, Table, Zone};
 use std::fmt;
 
-/// The action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// Ends the walk through this table: the packet passes.
@@ -24,7 +23,6 @@ pub enum Target {
     /// Hands the packet to a local transparent socket at `port` without changing it, and marks it.
     /// Table `mangle`, hook PREROUTING only.
     Tproxy {
-        /// Port of the transparent listener.
         port: Port,
         /// Mark by which the policy rule recognises the packet.
         mark: Mark,
@@ -41,21 +39,20 @@ pub enum Target {
     SetZone(Zone),
     /// Reports the packet to the listeners of an NFLOG group and continues.
     Nflog {
-        /// NFLOG group number.
         group: u16,
-        /// Text that names the rule to the listener.
+        /// Names the rule to the listener.
         prefix: Comment,
     },
     /// Writes a line about the packet to the kernel's log and continues. From a network namespace other than the first
     /// one the kernel takes such lines only where `net.netfilter.nf_log_all_netns` says so.
     Log {
-        /// What the line starts with.
+        /// The start of the line.
         prefix: LogPrefix,
         level: LogLevel,
     },
 }
 
-/// Where a packet goes that matches a rule.
+/// The next place of a packet that matches a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition<'a> {
     /// Ends its walk through the table.
@@ -70,7 +67,7 @@ pub enum Disposition<'a> {
     Continues,
 }
 
-/// What rules change of a packet while later rules still look at it: nothing known of these before holds afterwards.
+/// Fields that rules change while later rules still look at the packet: nothing known of them before holds afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteSet {
     pub mark: bool,
@@ -84,7 +81,6 @@ impl WriteSet {
     pub const NOTHING: Self = Self { mark: false, connmark: false, zone: false };
     pub const ANYTHING: Self = Self { mark: true, connmark: true, zone: true };
 
-    /// What either of them changes.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -144,7 +140,7 @@ impl Target {
         }
     }
 
-    /// What the rule itself changes; [`crate::model::ChainWrites`] knows what a chain changes that it jumps to.
+    /// Changes of the rule itself; [`crate::model::ChainWrites`] has those of a chain that it jumps to.
     pub fn writes(&self) -> WriteSet {
         match self {
             Self::SetMark(_) | Self::RestoreMark | Self::Tproxy { .. } => {
@@ -164,12 +160,10 @@ impl Target {
         }
     }
 
-    /// Whether the rule does nothing but report the packet.
     pub fn is_report(&self) -> bool {
         matches!(self, Self::Nflog { .. } | Self::Log { .. })
     }
 
-    /// Whether it reads the mark of the packet's connection.
     pub(crate) fn reads_connmark(&self) -> bool {
         match self {
             Self::RestoreMark => true,
@@ -179,7 +173,6 @@ impl Target {
         }
     }
 
-    /// Whether doing it twice comes to the same as doing it once.
     pub(crate) fn is_idempotent(&self) -> bool {
         match self {
             // Bits of the value outside of the mask are toggled (`mark_tg` in `xt_mark.c`, `connmark_tg_shift` in
@@ -189,7 +182,6 @@ impl Target {
         }
     }
 
-    /// The chain that it jumps to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self.disposition() {
             Disposition::Calls(chain) | Disposition::CallsForeign(chain) => Some(chain),
@@ -197,14 +189,14 @@ impl Target {
         }
     }
 
-    /// Whether the kernel tracks connections because of it (`nf_ct_netns_get`).
+    /// The kernel tracks connections because of it (`nf_ct_netns_get`).
     pub fn tracks_connections(&self) -> bool {
         let writes = self.writes();
         matches!(self, Self::Redirect(_) | Self::RestoreMark)
             || self.chain().is_none() && (writes.connmark || writes.zone)
     }
 
-    /// Whether a rule set may have it in chains of this table that packets of these hooks come to. The kernel takes it
+    /// True if a rule set may have it in chains of this table that packets of these hooks come to. The kernel takes it
     /// there.
     pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
         let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));

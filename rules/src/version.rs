@@ -2,11 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-/// A version such as 1.8.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16, pub u16, pub u16);
 
-/// A text that is not a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a version; expected one such as 1.8.9")]
 pub struct VersionError;

@@ -9,7 +9,6 @@ use rules::{Action, ConnState, Family, Gid, Hook, Policy, Protocol, Uid, parse};
 use std::collections::BTreeSet;
 use testkit::scenarios::Case;
 
-/// The pod's own address in all cases.
 const POD: &str = "10.44.0.7";
 
 fn routing() -> Routing {
@@ -27,7 +26,6 @@ fn gid(id: u32) -> Gid {
     Gid::new(id).expect("valid")
 }
 
-/// What a process with this user and group sends.
 fn from_process(protocol: Protocol, id: u32, destination: &str) -> Packet {
     let destination: std::net::SocketAddr = destination.parse().expect("valid");
     let stays = destination.ip().is_loopback() || routing().addresses.contains(&destination.ip());
@@ -67,7 +65,6 @@ fn tproxy(port: u16) -> Verdict {
     Verdict::Tproxy(rules::Port::new(port).expect("valid"))
 }
 
-/// Walks each packet through a listing.
 fn check(text: &str, cases: &[(Packet, Verdict)]) {
     let view = View::of_listing(parse::listing(text, Family::V4).expect("a listing"));
     for (packet, expected) in cases {

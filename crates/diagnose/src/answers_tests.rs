@@ -122,7 +122,6 @@ impl Routes for OneInterface<'_> {
     }
 }
 
-/// What is known of a configuration.
 struct Example {
     raw: Raw,
     capture: Capture,
@@ -139,12 +138,10 @@ impl Example {
         Self { raw, capture, pod, rule_views }
     }
 
-    /// The rules of a family, if that is captured.
     fn rule_view(&self, family: Family) -> Option<&RuleView> {
         self.rule_views.iter().find(|rule_view| rule_view.family == family)
     }
 
-    /// A packet as this sender usually sends it.
     fn packet(&self, sender: Sender, protocol: Protocol, to: &str) -> Packet {
         let to: SocketAddr = to.parse().expect("an address and a port");
         usual_packet(sender, &self.pod, &self.pod, protocol, to).expect("a packet")
@@ -228,7 +225,6 @@ impl Example {
         format!("{proofs}--\n{all}")
     }
 
-    /// The rules of both families.
     fn rules(&self) -> ByFamily<RuleView> {
         let none = |family| RuleView { family, view: View::empty(family), routing: Routing::default() };
         let of = |family| self.rule_view(family).cloned().unwrap_or_else(|| none(family));
@@ -313,7 +309,6 @@ impl Example {
     }
 }
 
-/// The note of rules that `apply` made.
 pub(crate) fn record() -> Record {
     Record {
         program_version: "0.1.0".to_owned(),
@@ -326,7 +321,6 @@ pub(crate) fn record() -> Record {
     }
 }
 
-/// Istio's rules in nf_tables, with that note.
 pub(crate) fn held() -> InstalledRules {
     InstalledRules {
         mesh: "istio".into(),
@@ -338,7 +332,6 @@ pub(crate) fn held() -> InstalledRules {
     }
 }
 
-/// Settings as flags give them.
 fn raw(flags: &[(Setting, &str)]) -> Raw {
     let given = flags.iter().map(|(setting, value)| (*setting, (*value).to_owned()));
     Raw::new(given, |_| false, |_| None)

@@ -1,17 +1,16 @@
-//! What an answer goes by: a question that describes no rules is about those that are there.
+//! The basis of an answer: a question that describes no rules is about those that are there.
 
 use crate::{Style, fold};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What an answer goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// The rules that are there, in a network namespace that was named, or in the one that we are in.
+    /// In a network namespace that was named, or in the one that we are in.
     Rules {
         namespace: Option<String>,
     },
-    /// The settings that are noted beside them.
+    /// Settings that are noted beside the rules.
     Noted {
         namespace: Option<String>,
         settings: String,
@@ -39,7 +38,7 @@ impl Basis {
         fold(&format!("{}\n", Style::Quiet.paint(format!("{self}:"))), 2, width)
     }
 
-    /// What the answer goes by, as a noun: `the rules in namespace web`.
+    /// As a noun: `the rules in namespace web`.
     pub fn name(&self) -> String {
         match self {
             Self::Rules { namespace } => format!("the rules in {}", place(namespace.as_deref())),

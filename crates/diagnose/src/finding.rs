@@ -66,7 +66,6 @@ impl FindingReport {
     }
 }
 
-/// Findings in the form for programs.
 pub fn reports(findings: &[Finding]) -> Vec<FindingReport> {
     findings.iter().cloned().map(FindingReport::from).collect()
 }

@@ -1,8 +1,8 @@
 //! Text in lines that are no longer than the terminal is wide.
 
-/// Folds a line between words, so that no line has more columns than `width` where its words allow it. All lines but the
-/// first begin with `hang` spaces. What shows nothing, such as an escape sequence for a colour, takes no room. Several
-/// lines are folded each on its own.
+/// Folds a line between words, so that no line has more columns than `width` where its words allow it. All lines but
+/// the first begin with `hang` spaces. An escape sequence for a colour takes no room. Several lines are folded each on
+/// its own.
 pub fn fold(text: &str, hang: usize, width: usize) -> String {
     let mut folded = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -13,7 +13,7 @@ pub fn fold(text: &str, hang: usize, width: usize) -> String {
 
 fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     let mut column = 0;
-    // Whether the line is still empty: then a break would gain nothing.
+    // The line is still empty: a break would gain nothing.
     let mut is_fresh = true;
     // Spaces at the head are an indent, which is kept with the first word.
     let start = line.len() - line.trim_start_matches(' ').len();
@@ -47,7 +47,6 @@ pub fn plain(text: &str) -> String {
     plain + rest
 }
 
-/// How many columns a text takes.
 pub fn columns(text: &str) -> usize {
     let mut count = 0;
     let mut chars = text.chars();

@@ -7,7 +7,7 @@ use rules::{ConnState, Family};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Packets of a start by what sets them apart from all of it, and how they end.
+/// Packets of a start by the properties that set them apart from all of it, and their end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketGroup<E> {
     /// The number of its start.
@@ -47,7 +47,6 @@ impl<E: Copy + Eq + Hash> PacketGroup<E> {
         }
     }
 
-    /// The values of a field that set the group apart.
     pub(crate) fn values(&self, field: Field) -> Option<&Intervals> {
         self.values[place(field)].as_ref()
     }
@@ -64,7 +63,6 @@ impl<E: Copy + Eq + Hash> PacketGroup<E> {
         other
     }
 
-    /// The packets of the group.
     pub(crate) fn sets<'a>(&'a self, start: &'a Start) -> impl Iterator<Item = PacketSet> + 'a {
         let of_state = start.sets.iter().filter(|set| self.states.contains(&set.state));
         of_state.flat_map(|set| {
@@ -242,7 +240,7 @@ pub(crate) fn widen<E: Copy + Eq + Hash>(
     wide
 }
 
-/// Whether every packet of the group is in one of the others.
+/// Every packet of the group is in one of the others.
 pub(crate) fn is_covered<E: Copy + Eq + Hash>(
     group: PacketGroup<E>,
     others: &[&PacketGroup<E>],

@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// The pod's address among destinations.
 const OWN: &str = "the pod's own address";
 
 /// The items of a list that a sentence names.
@@ -95,7 +94,7 @@ impl Packets {
         }
     }
 
-    /// Whether no usual packet is among them: they have marks, belong to an older connection, or come from an unusual address.
+    /// No usual packet is among them: they have marks, belong to an older connection, or come from an unusual address.
     pub(crate) fn is_unusual(&self) -> bool {
         // Calls to loopback come from there.
         let holds_loopback = |value: &String| {
@@ -119,7 +118,7 @@ impl Packets {
         self.families.iter().any(|one| one == family.word())
     }
 
-    /// Whether packets of the protocol, `tcp` or `udp`, are among them.
+    /// `tcp` or `udp`.
     pub(crate) fn has(&self, protocol: &str) -> bool {
         self.protocols.iter().any(|one| one == protocol)
     }
@@ -129,7 +128,7 @@ impl Packets {
         self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))
     }
 
-    /// How many properties make a difference, the protocol aside.
+    /// Properties that make a difference, the protocol aside.
     fn properties(&self) -> usize {
         let lists = [
             self.other_destinations(),
@@ -150,23 +149,23 @@ impl Packets {
         self.protocols == [protocol]
     }
 
-    /// Whether no property but the protocol makes a difference.
+    /// No property but the protocol makes a difference.
     pub(crate) fn is_plain(&self) -> bool {
         self.properties() == 0
     }
 
-    /// Whether no property makes a difference.
+    /// No property makes a difference.
     pub(crate) fn is_everything(&self) -> bool {
         self.is_plain() && self.protocols.len() > 1
     }
 
-    /// Whether the sender alone makes a difference.
+    /// The sender alone makes a difference.
     pub(crate) fn are_of_owner_alone(&self) -> bool {
         let owners = usize::from(self.users.is_some()) + usize::from(self.groups.is_some());
         self.protocols.len() > 1 && owners > 0 && self.properties() == owners
     }
 
-    /// Whether they are TCP and the port alone makes a difference.
+    /// They are TCP and the port alone makes a difference.
     pub(crate) fn are_tcp_ports_alone(&self) -> bool {
         self.is_only("tcp") && self.ports.is_some() && self.properties() == 1
     }
@@ -273,17 +272,17 @@ impl Values {
         format!("{} {}", if values.is_single() { one } else { several }, values.listed())
     }
 
-    /// Whether the pod's own address is the first of them.
+    /// The pod's own address is the first of them.
     pub(crate) fn is_own(&self) -> bool {
         self.values[0] == OWN
     }
 
-    /// Whether it is one value, and no range.
+    /// One value, and no range.
     fn is_single(&self) -> bool {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
-    /// Some of them, and how many more there are.
+    /// Some of the values, and the number of the others.
     fn listed(&self) -> String {
         let named = if self.values.len() > NAMED + 1 { NAMED } else { self.values.len() };
         let (named, more) = self.values.split_at(named);
@@ -296,7 +295,7 @@ impl Values {
     }
 }
 
-/// How many numbers a range of ports, users or groups has; 1 for anything else.
+/// 1 for anything but a range of ports, users or groups.
 pub(crate) fn count_in(value: &str) -> usize {
     let range = value
         .split_once('-')

@@ -1,4 +1,4 @@
-//! All packets of a pod: what it sends to others and to itself, and what arrives for it or for machines behind it.
+//! All packets of a pod: sent to others and to itself, and arriving for it or for machines behind it.
 
 use crate::explain::PodContext;
 #[cfg(test)]
@@ -17,13 +17,10 @@ pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567
 /// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
 pub const SOURCE_PORT: u16 = 40_000;
 
-/// The packets of one family.
 #[derive(Debug)]
 pub(crate) struct PodPackets {
     pub(crate) family: Family,
-    /// The pod's own addresses.
     owned: Vec<IpAddr>,
-    /// The pod's own addresses.
     own: Intervals,
     /// The pod's own addresses and those of loopback.
     pub(crate) local: Intervals,
@@ -34,7 +31,7 @@ pub(crate) struct PodPackets {
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) way: Way,
-    /// Whether they stay within the pod.
+    /// They stay within the pod.
     pub(crate) is_within: bool,
     pub(crate) sets: Vec<PacketSet>,
 }
@@ -104,7 +101,7 @@ impl PodPackets {
         Self { starts, ..empty }
     }
 
-    /// One set alone, of a pod with these addresses. `is_within` is whether the packets stay within the pod.
+    /// One set alone, of a pod with these addresses. `is_within`: the packets stay within the pod.
     pub(crate) fn alone(set: PacketSet, is_within: bool, addresses: &[IpAddr]) -> Self {
         let mut packets = Self::without_starts(set.family, addresses);
         if let Some(called) = set.values(Field::Destination(set.family)).filter(|_| is_within) {
@@ -121,7 +118,7 @@ impl PodPackets {
         Self { family, owned, own, local, starts: Vec::new() }
     }
 
-    /// All packets, in sets that share none.
+    /// The sets share no packet.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &PacketSet> {
         self.starts.iter().flat_map(|start| &start.sets)
     }
@@ -130,7 +127,7 @@ impl PodPackets {
         self.own.meets(&range.into())
     }
 
-    /// The values that packets usually have, the likeliest first.
+    /// The likeliest first.
     fn usual(&self, field: Field) -> Vec<u128> {
         match field {
             Field::DestinationPort => PLAIN_PORTS.map(u128::from).into(),
@@ -145,7 +142,7 @@ impl PodPackets {
         }
     }
 
-    /// Whether values are rather named than those that they lack of all values: they are fewer, or lack the usual one.
+    /// Values are rather named than those that they lack of all values: they are fewer, or lack the usual one.
     pub(crate) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
         let mut others = all.clone();
         others.remove(values);
@@ -194,12 +191,13 @@ impl PodPackets {
         })
     }
 
-    /// Whether the address is the placeholder for those outside of the pod.
+    /// The address is the placeholder for addresses outside of the pod.
     pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
 
-    /// How much of an example is usual: others outside, a port such as the kernel picks, a plain one, and the user.
+    /// The number of usual parts of an example: others outside, a port such as the kernel picks, a plain one, and the
+    /// user.
     pub(crate) fn usual_parts(&self, example: &Packet) -> usize {
         let ends = [example.source.ip(), example.destination.ip()];
         let is_with_others = ends.iter().any(|end| self.is_outside_example(*end));
@@ -234,14 +232,13 @@ fn states(views: &[&View]) -> Vec<ConnState> {
     [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
 }
 
-/// The packets of a set that none of these users and groups sends.
 pub(crate) fn without_owners(set: PacketSet, uids: &[Uid], gids: &[Gid]) -> PacketSet {
     let uids = uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
     let gids = gids.iter().map(|gid| Interval::one(gid.number().into())).collect();
     set.without(Field::Uid, &uids).without(Field::Gid, &gids)
 }
 
-/// The addresses of a pod, and those of loopback.
+/// With the addresses of loopback.
 pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
     let own = addresses.iter().filter(|own| Family::of(**own) == family);
     let mut local: Intervals = own.map(|own| Interval::one(number(*own))).collect();

@@ -20,7 +20,6 @@ const NETWORKS: [&str; 7] = [
 const USERS: [&str; 3] = ["5", "1000", "1337"];
 const SWITCH: [&str; 2] = ["true", "false"];
 
-/// Settings of a mesh.
 fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
     match mesh {
         Mesh::Istio => vec![
@@ -84,7 +83,6 @@ fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
     }
 }
 
-/// A pod's machine.
 struct FixedHost;
 
 impl Host for FixedHost {
@@ -101,7 +99,7 @@ impl Host for FixedHost {
     }
 }
 
-/// Settings of a mesh, by the names of their flags or variables. Values that are refused are left out.
+/// By the names of flags or variables; `None` where a value is refused.
 pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
     let setting = |name: &str| {
         let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
@@ -115,12 +113,12 @@ pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Cap
     reader.finish().ok().map(|_| (raw.clone(), capture))
 }
 
-/// Words that are taken, and what they come to.
+/// Settings that are taken, and their configuration.
 pub(crate) fn any_of(meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Capture)> {
     up_to(8, meshes)
 }
 
-/// The same of fewer words than this.
+/// Of fewer settings than `most`.
 pub(crate) fn up_to(most: usize, meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Capture)> {
     let of_mesh = move |mesh: Mesh| {
         let words = words(mesh);

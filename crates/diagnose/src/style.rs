@@ -1,4 +1,4 @@
-//! The styles of text: what a piece of text means to a reader in a hurry, shown in colour.
+//! The styles of text: the meaning of a piece of text to a reader in a hurry, shown in colour.
 //!
 //! Text for people carries its colours as escape sequences; the printer removes them where they
 //! are not wanted. Colour never carries meaning alone: `captured` is blue and reads `captured`. Nearly all
@@ -10,7 +10,6 @@ use mesh::visible;
 use serde::Serialize;
 use std::fmt::{self, Display};
 
-/// What a piece of text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
@@ -20,9 +19,9 @@ pub enum Style {
     Passing,
     /// It ends; something failed.
     Dropped,
-    /// What a reader looks for first: titles, names.
+    /// Parts that a reader looks for first: titles, names.
     Strong,
-    /// What a reader may skip: reasons, advice, rules without effect.
+    /// Parts that a reader may skip: reasons, advice, rules without effect.
     Quiet,
 }
 
@@ -51,7 +50,7 @@ pub struct Span {
     pub text: String,
 }
 
-/// A line of text. Where it is folded, what follows its first part is indented.
+/// A line of text. Where it is folded, all but its first part is indented.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextLine {
     #[serde(skip)]
@@ -82,7 +81,7 @@ impl TextLine {
     }
 }
 
-/// Lines for a terminal of so many columns.
+/// For a terminal of so many columns.
 pub fn painted(lines: &[TextLine], width: usize) -> String {
     let paint = |Span { style, text }: &Span| match style {
         Some(style) => style.paint(text).to_string(),

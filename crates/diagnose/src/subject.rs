@@ -12,20 +12,19 @@ use rules::finding::Finding;
 /// Makes the host that answers what is not declared, where no manifest describes a pod.
 pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 
-/// Flags, or an object of a manifest with the flags over it.
 #[derive(Clone)]
 pub struct Subject {
     /// The object's kind, namespace and name.
     pub title: Option<String>,
     pub raw: Raw,
-    /// What is wrong before it comes to values.
+    /// Problems before it comes to values.
     pub before: Vec<InputProblem>,
     reading: Option<Reading>,
     machine: HostOf,
 }
 
 impl Subject {
-    /// What flags alone configure on the machine where they are read. `problems` are those of their form.
+    /// The subject that flags alone configure on the machine where they are read. `problems` are those of their form.
     pub fn of_flags(raw: Raw, problems: Vec<InputProblem>, machine: HostOf) -> Self {
         Self { title: None, raw, before: problems, reading: None, machine }
     }
@@ -59,8 +58,7 @@ impl Subject {
         Ok(objects.iter().map(subject).collect())
     }
 
-    /// What describes the rules in question, if it is a pod or flags; `None` where the question is about what is
-    /// there.
+    /// The basis, if it is a pod or flags; `None` where the question is about the rules that are there.
     pub fn described(&self) -> Option<Basis> {
         match &self.title {
             Some(title) => Some(Basis::Object(title.clone())),
@@ -68,13 +66,12 @@ impl Subject {
         }
     }
 
-    /// The network namespace in question, as it was named; `None` for the current one.
+    /// `None` for the current one.
     pub fn namespace(&self) -> Option<String> {
         let given = self.raw.get(Setting::NetworkNamespace)?;
         (!given.value.is_empty()).then(|| given.value.clone())
     }
 
-    /// Remarks about the form of the pod.
     pub fn warnings_of_form(&self) -> &[Finding] {
         self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
     }
@@ -84,12 +81,12 @@ impl Subject {
         self.reading.as_ref().map_or(&[], |reading| &reading.applications)
     }
 
-    /// The pod; `None` for flags.
+    /// `None` for flags.
     pub fn reading(&self) -> Option<&Reading> {
         self.reading.as_ref()
     }
 
-    /// What is assumed of a pod whose manifest has no addresses, and that is in no network namespace which has them.
+    /// The assumption about a pod whose manifest has no addresses, and that is in no network namespace which has them.
     pub fn assumption(&self) -> Option<&'static str> {
         let is_described = self.reading.is_some() && self.skip().is_none() && self.namespace().is_none();
         let unknown = is_described && self.raw.get(Setting::PodIps).is_none();
@@ -98,17 +95,16 @@ impl Subject {
         )
     }
 
-    /// Why nothing of the pod is ever captured.
+    /// The reason why nothing of the pod is ever captured.
     pub fn skip(&self) -> Option<&Skip> {
         self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
     }
 
-    /// The names by which its author speaks.
     pub fn dialect(&self) -> Dialect {
         Dialect::of(&self.raw)
     }
 
-    /// What becomes of the traffic of the pod, or of one with these flags.
+    /// All traffic of the pod, or of one with these flags.
     pub fn traffic(&self, config: &Capture, pod: &PodContext) -> Picture {
         let picture = match self.skip() {
             Some(reason) => picture::of_skipped(&reason.to_string()),

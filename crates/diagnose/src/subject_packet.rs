@@ -65,7 +65,6 @@ fn headed(of: Option<&str>, what: &str) -> String {
     of.map_or_else(|| what.to_owned(), |of| format!("{of}: {what}"))
 }
 
-/// A subject whose settings are understood.
 pub struct Prepared {
     pub capture: Capture,
     pub pod: PodContext,
@@ -92,7 +91,6 @@ impl Prepared {
 }
 
 impl Subject {
-    /// Explains a packet by the rules of the subject, in its words.
     pub fn explain<'a>(&self, rule_view: &'a RuleView, query: &'a PacketQuery) -> Explanation<'a> {
         let mut remarks = self.warnings_of_form().iter();
         let doubt = remarks.find(|remark| remark.code == Code::OwnNetworkStack);

@@ -34,7 +34,7 @@ pub enum TrafficPart {
 pub(crate) struct TrafficRow {
     pub(crate) packets: Packets,
     pub(crate) end: RowEnd,
-    /// How many groups of packets are in the row beside those that are described.
+    /// Groups of packets in the row beside those that are described.
     pub(crate) more: usize,
     /// The row's sets, also with packets of rows before it.
     pub(crate) sets: Vec<PacketSet>,
@@ -42,15 +42,15 @@ pub(crate) struct TrafficRow {
     pub(crate) example: Option<Packet>,
 }
 
-/// How packets of a row end, and by which rule.
+/// The end of a row's packets, and the rule that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowEnd {
     pub(crate) verdict: Verdict,
-    /// Whether a rule of another program gives them a new destination.
+    /// A rule of another program gives them a new destination.
     pub(crate) is_translated: bool,
     /// The origin of the rule that decides, without its list; `None` where several rules or none decide.
     pub(crate) origin: Option<Origin>,
-    /// Whether a rule of another program decides.
+    /// A rule of another program decides.
     pub(crate) is_of_others: bool,
 }
 
@@ -61,7 +61,6 @@ pub(crate) struct TrafficContext<'a> {
     pub(crate) machines: &'a [InterfaceName],
 }
 
-/// The rows of a part.
 #[derive(Default)]
 pub(crate) struct TrafficRows {
     pub(crate) rows: Vec<TrafficRow>,
@@ -131,7 +130,7 @@ impl RowEnd {
         }
     }
 
-    /// Whether nothing decides, so that packets go where they were sent.
+    /// Nothing decides, so that packets go where they were sent.
     fn is_rest(&self) -> bool {
         self.verdict == Verdict::Pass && self.origin.is_none() && !self.is_of_others
     }
@@ -373,7 +372,7 @@ fn without(marks: Marks, others: &Marks) -> Marks {
 }
 
 impl TrafficRow {
-    /// Whether the row speaks of a packet, if none before it does.
+    /// The row is about the packet, if none before it is.
     pub(crate) fn fits(&self, packet: &Packet) -> bool {
         self.sets.iter().any(|set| set.contains(packet))
     }

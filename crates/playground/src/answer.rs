@@ -16,37 +16,33 @@ use mesh::preview::{self, Preview};
 use mesh::sources::RemoteHost;
 use serde::Serialize;
 
-/// What the page shows.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageAnswer {
-    /// What is wrong with the input.
     pub problems: FieldProblems,
-    /// What is worth knowing of the input.
+    /// Remarks about the input.
     pub notes: Vec<String>,
-    /// What a link to the page holds.
+    /// The content of a link to the page.
     pub link: Link,
-    /// What changes between two configurations, pod by pod; empty where there is one.
+    /// Changes between two configurations, pod by pod; empty where there is one.
     pub compared: Vec<PodChanges>,
     /// A part for each pod. None where the input is not understood, the packet aside.
     pub parts: Option<Vec<PodSection>>,
 }
 
-/// The answer about one pod.
 #[derive(Clone, Debug, Serialize)]
 pub struct PodSection {
     /// Its kind, namespace and name, where a manifest has them.
     pub title: Option<String>,
     pub mesh: &'static str,
     pub notes: Vec<String>,
-    /// What becomes of the packet; `None` where there is none, or it is not understood.
+    /// `None` where there is no packet, or it is not understood.
     pub verdict: Option<PageVerdict>,
-    /// What is captured and what is not, drawn as SVG, with the packet's way.
+    /// SVG, with the packet's way.
     pub picture: String,
-    /// What holds for all that it shows.
+    /// Sentences about all of it.
     pub picture_notes: Vec<String>,
     /// The arrows of the picture, in pixels of its own.
     pub arrows: Arrows,
-    /// Packets that can be asked about.
     pub packets: Vec<PagePacket>,
     /// The warnings of lint.
     pub findings: Vec<PageFinding>,
@@ -55,7 +51,6 @@ pub struct PodSection {
     pub nft: String,
 }
 
-/// The arrows of a picture.
 #[derive(Clone, Debug, Serialize)]
 pub struct Arrows {
     pub width: u32,
@@ -65,30 +60,28 @@ pub struct Arrows {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PageArrow {
-    /// By which packets name it.
+    /// Packets name the arrow by it.
     pub at: (usize, usize),
-    /// The part of the traffic, such as what goes into the pod.
+    /// The part of the traffic, such as `Into the pod`.
     pub part: &'static str,
     /// The packets that it is about, with the option that decides.
     pub packets: String,
-    /// What becomes of them, as for a verdict and in words.
+    /// The verdict, as a kind and in words.
     pub kind: VerdictKind,
     pub end: String,
-    /// Whether the packet that is asked about takes it.
+    /// The packet that is asked about takes it.
     pub lit: bool,
     pub top: u32,
     pub height: u32,
 }
 
-/// What becomes of a packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageVerdict {
     pub kind: VerdictKind,
-    /// The verdict in a word.
     pub word: &'static str,
     /// The way of the packet and the reason; of a verdict that depends, the properties on which.
     pub sentence: String,
-    /// The rule that decides, by its place; `None` where none does.
+    /// `None` where no rule decides.
     pub decided: Option<String>,
     /// The cases of a verdict that depends, the packet, and each rule that it meets.
     pub way: Vec<TextLine>,

@@ -11,13 +11,12 @@ use mesh::Problems;
 use mesh::sources::RemoteHost;
 use serde::Serialize;
 
-/// What changes for one pod.
 #[derive(Clone, Debug, Serialize)]
 pub struct PodChanges {
-    /// Which pod, where there are several.
+    /// `None` where there is one pod.
     pub title: Option<String>,
     pub changes: Vec<VerdictChange>,
-    /// What is worth knowing of the comparison.
+    /// Remarks about the comparison.
     pub notes: Vec<String>,
 }
 

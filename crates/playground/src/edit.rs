@@ -90,7 +90,6 @@ fn is_flag(name: &str) -> bool {
     name.starts_with("--") && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
-/// How an annotation is changed.
 #[derive(Clone, Copy)]
 pub(crate) enum AnnotationChange<'a> {
     Renamed(&'a str),

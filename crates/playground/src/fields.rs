@@ -1,4 +1,4 @@
-//! The fields of the page, and which of them a problem belongs to.
+//! The fields of the page, and the field of each problem.
 
 use mesh::settings::{self, SettingRow, Topic};
 use mesh::{InputProblem, Problems};
@@ -8,7 +8,6 @@ use serde::Serialize;
 pub(crate) enum PageField {
     /// A command line.
     Flags,
-    /// A pod's manifest.
     Manifest,
     Packet,
     /// The command line before a change.
@@ -37,14 +36,13 @@ pub struct FieldProblems {
 }
 
 impl FieldProblems {
-    /// Adds each problem to its field. `has_manifest` is whether a manifest may be at fault.
+    /// Adds each problem to its field. `has_manifest`: a manifest may be at fault.
     pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool) {
         for problem in &problems.0 {
             self.add(field(problem, has_manifest), problem);
         }
     }
 
-    /// Adds a problem whose field is known.
     pub(crate) fn add(&mut self, field: PageField, problem: &InputProblem) {
         let list = match field {
             PageField::Flags => &mut self.flags,
@@ -66,13 +64,12 @@ impl FieldProblems {
         }
     }
 
-    /// Whether the flags and the manifest are without problems, so that rules can be made.
+    /// The flags and the manifest are without problems, so that rules can be made.
     pub(crate) fn has_valid_settings(&self) -> bool {
         self.flags.is_empty() && self.manifest.is_empty()
     }
 }
 
-/// Whether a setting is about the packet.
 pub(crate) fn is_of_packet(row: &SettingRow) -> bool {
     row.topic == Topic::Packet
 }

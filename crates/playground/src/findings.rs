@@ -9,7 +9,6 @@ use mesh::settings;
 use mesh::sources::{RemoteHost, Source};
 use serde::Serialize;
 
-/// A finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageFinding {
     pub level: &'static str,
@@ -23,15 +22,15 @@ pub struct PageFinding {
 /// A change of a field that follows the remedy.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldFix {
-    /// What it does, as a command.
+    /// As a command.
     pub label: String,
     /// The field: `flags` or `manifest`.
     pub field: &'static str,
-    /// All that the field holds then.
+    /// The whole content of the field.
     pub value: String,
 }
 
-/// A value is quoted in a label up to so many letters.
+/// Letters of the longest value that a label quotes.
 const MAX_VALUE: usize = 30;
 
 pub(crate) fn shown(request: &PageRequest, subject: &Subject, findings: &[Finding]) -> Vec<PageFinding> {

@@ -25,7 +25,7 @@ extern "C" fn request(bytes: usize) -> *mut u8 {
     })
 }
 
-/// Answers the request, and returns how many bytes the answer has.
+/// Answers the request, and returns the length of the answer in bytes.
 #[unsafe(no_mangle)]
 extern "C" fn answer() -> usize {
     let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<PageRequest>(request) {

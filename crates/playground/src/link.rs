@@ -1,4 +1,4 @@
-//! What a link to the page holds: the input without what may be secret.
+//! The content of a link to the page: the input without parts that may be secret.
 
 use crate::edit::joined;
 use crate::request::{MANIFEST, PageRequest};
@@ -15,14 +15,14 @@ pub struct Link {
     pub manifest: String,
     pub flags_before: String,
     pub manifest_before: String,
-    /// What the link holds and what it leaves out, in a sentence.
+    /// A sentence about the content of the link, and about omitted parts.
     pub holds: String,
 }
 
 /// An annotation with a copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What is left out.
+/// Counts of omitted parts.
 #[derive(Default)]
 struct Omitted {
     variables: usize,
@@ -139,7 +139,6 @@ fn object(value: &mut Value, omitted: &mut Omitted) {
     }
 }
 
-/// Takes the data of a Secret or a ConfigMap out.
 fn omit_data(map: &mut Map<String, Value>, omitted: &mut Omitted) {
     let data = ["data", "stringData", "binaryData"].map(|key| map.remove(key));
     omitted.objects += usize::from(data.iter().any(Option::is_some));

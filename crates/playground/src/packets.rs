@@ -7,7 +7,6 @@ use rules::Family;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A packet that can be asked about.
 #[derive(Clone, Debug, Serialize)]
 pub struct PagePacket {
     /// The words that ask about it.

@@ -1,4 +1,4 @@
-//! What the page asks, and the configurations in it.
+//! Requests of the page, and the configurations in them.
 
 use diagnose::explain::ApplicationUser;
 use diagnose::{Prepared, Subject};

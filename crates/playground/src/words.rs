@@ -13,17 +13,15 @@ use std::{ffi::OsString, vec::IntoIter};
 /// Programs that take such flags.
 const PROGRAMS: [&str; 3] = ["sidecar-init", "istio-iptables", "pilot-agent"];
 
-/// Commands of these programs.
 const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "diff", "explain", "lint", "render"];
 
-/// The settings of the fields.
 #[derive(Default)]
 pub(crate) struct FieldSettings {
     /// The mesh whose flags are taken.
     mesh: Mesh,
     flags: Vec<(Setting, String)>,
     variables: Vec<(String, String)>,
-    /// What is wrong with the form, by field.
+    /// Problems of the form, by field.
     pub(crate) problems: Vec<(PageField, InputProblem)>,
     /// Flags and variables that change nothing here.
     pub(crate) without_effect: Vec<String>,
@@ -88,7 +86,7 @@ impl FieldSettings {
         }
     }
 
-    /// All settings. Beside a manifest, variables of capture would be another pod's.
+    /// Beside a manifest, variables of capture would be another pod's.
     pub(crate) fn raw(&self, has_manifest: bool) -> Raw {
         let variable = |name: &str| {
             let found = self.variables.iter().rev().find(|(given, _)| given == name);
@@ -110,25 +108,23 @@ impl FieldSettings {
         rows.filter(|row| row.topic == Topic::Capture).map(SettingRow::short_option).collect()
     }
 
-    /// Whether variables stood before the flags.
     pub(crate) fn has_variables(&self) -> bool {
         !self.variables.is_empty()
     }
 
-    /// Whether any setting is about the packet.
     pub(crate) fn has_packet(&self) -> bool {
         self.flags.iter().any(|(setting, _)| is_of_packet(setting.row()))
     }
 }
 
-/// The words of a text; `None` where a quote is left open.
+/// `None` where a quote is left open.
 pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
     // A shell removes a backslash at the end of a line together with the line break. `shlex` makes an empty word of one that
     // stands alone.
     shlex::split(&text.replace("\\\r\n", "").replace("\\\n", ""))
 }
 
-/// Whether a setting is about how a program runs, and not about what is captured.
+/// The setting is about the run of a program, and not about capture.
 fn is_without_effect(row: &SettingRow) -> bool {
     match row.topic {
         Topic::Capture | Topic::Packet => false,
@@ -158,9 +154,9 @@ pub(crate) fn variable(word: &str) -> Option<(String, String)> {
 struct WordParser<'a> {
     flags: Flags,
     field: PageField,
-    /// Whether a word that is not a flag is the packet's destination.
+    /// A word that is not a flag is the packet's destination.
     explains: bool,
-    /// Whether there was such a word.
+    /// There was such a word.
     has_destination: bool,
     input: &'a mut FieldSettings,
 }

@@ -13,7 +13,6 @@ use sys::signals::{Caught, Signals};
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
-/// A command that can't be started.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} can't be started")]
 struct Unstarted(String, #[source] io::Error);

@@ -17,7 +17,7 @@ use std::{fs::File, os::fd::AsFd, thread, time::Duration};
 use sys::fork::{fork, pipe};
 use sys::{dial, namespace::OpenNamespace};
 
-/// What the demo can't show where there is one user only.
+/// The limits of the demo where there is one user only.
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
     proxy makes its own calls from outside the pod instead, and DNS queries are not captured. Run this as root, or with newuidmap \
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
@@ -32,7 +32,6 @@ pub(super) struct Demo<'a> {
 const MAX_TOTAL: Duration = Duration::from_secs(55);
 /// The longest time for one scenario.
 const MAX_PAUSE: Duration = Duration::from_secs(7);
-/// How long to wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Shows all scenarios. The exit code is that of success if each connection ended as expected.
@@ -82,7 +81,7 @@ pub(super) fn run(
     Ok(if printed && wrong == 0 { 0 } else { FAILED })
 }
 
-/// The time for each scenario; none without a terminal.
+/// 0 without a terminal.
 fn pause(scenarios: usize) -> Duration {
     let each = MAX_TOTAL / u32::try_from(scenarios + 1).unwrap_or(u32::MAX);
     if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO }
@@ -94,7 +93,6 @@ fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
     server::start(Server::Application, &ports, demo.options.capture.ipv6())
 }
 
-/// The verdict of the rules on a connection.
 struct DemoExpectation {
     captured: Option<bool>,
     sentence: String,
@@ -113,7 +111,7 @@ impl Demo<'_> {
         DemoExpectation { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
-    /// The text before the first scenario; on a terminal with the duration.
+    /// On a terminal with the duration.
     fn introduction(&self) -> String {
         let capture = &self.options.capture;
         let both = |v4: String, v6: String| if capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
@@ -148,7 +146,7 @@ impl Demo<'_> {
     }
 }
 
-/// How a connection differs from what is expected, if it does.
+/// `None` where the connection is as expected.
 fn fault(
     expected: &DemoExpectation,
     answer: &Result<String, String>,
@@ -210,7 +208,6 @@ fn ending(count: usize, wrong: usize) -> String {
     format!("\n{}\n\n{next}", Style::Strong.paint(format!("All {count} connections went as the rules say.")))
 }
 
-/// The text in lines that fit, each after an indent.
 fn wrapped(indent: &str, text: &str) -> String {
     fold(&format!("{indent}{text}\n"), indent.len(), columns::of_help())
 }

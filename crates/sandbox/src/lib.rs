@@ -73,7 +73,7 @@ pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u
     code.map_err(SandboxFailure::Lost)
 }
 
-/// What the first process of the sandbox does.
+/// The work of the first process in the sandbox.
 fn inside(
     options: &SandboxOptions<'_>,
     mounts: bool,
@@ -113,7 +113,7 @@ fn inside(
     demo::run(&Demo { frontend, options, users }, &scenarios, &world, reader)
 }
 
-/// The ports of the world's servers, DNS aside.
+/// DNS aside.
 const WORLD_PORTS: [u16; 14] =
     [7, 80, 443, 3000, 3128, 3306, 5432, 6379, 8000, 8080, 8443, 9080, 9090, 27017];
 

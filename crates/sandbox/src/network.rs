@@ -24,13 +24,12 @@ fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
     [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
 }
 
-/// Whether the kernel was built or booted without IPv6 (`ipv6.disable=1`): it has no sockets of that family then.
+/// The kernel was built or booted without IPv6 (`ipv6.disable=1`): it has no sockets of that family then.
 pub(super) fn lacks_ipv6() -> bool {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
     socket.is_err_and(|error| error.raw_os_error() == Some(libc::EAFNOSUPPORT))
 }
 
-/// The addresses of the pod.
 pub fn addresses() -> Vec<IpAddr> {
     vec![POD_V4.into(), POD_V6.into()]
 }

@@ -1,9 +1,8 @@
-//! What a sandbox is made from, what it asks of the program that makes it, and why it can't be made, or has ended.
+//! Options of a sandbox, its calls to the program that makes it, and its failures.
 
 use mesh::{Capture, CapturePolicy, pod::Skip, sources::Dialect};
 use std::{error::Error, ffi::OsString, io};
 
-/// The identity that a command runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunAs {
     App,
@@ -11,10 +10,9 @@ pub enum RunAs {
     Root,
 }
 
-/// A sandbox to be made.
 pub struct SandboxOptions<'a> {
     pub capture: Capture,
-    /// Whether programs of iptables set the rules.
+    /// Programs of iptables set the rules.
     pub by_iptables: bool,
     pub has_proxy: bool,
     pub run_as: RunAs,
@@ -22,9 +20,8 @@ pub struct SandboxOptions<'a> {
     pub program: &'a [OsString],
     /// The command that would set the same rules elsewhere.
     pub command: String,
-    /// How settings are named.
     pub dialect: Dialect,
-    /// Why nothing is captured, where a pod never is.
+    /// The reason where nothing of the pod is ever captured.
     pub skip: Option<&'a Skip>,
 }
 
@@ -39,14 +36,11 @@ pub trait Frontend {
     /// Prints a part of the demo. Reports where that fails, and returns whether it succeeded.
     fn print(&self, text: &str) -> bool;
 
-    /// Reports why something failed.
     fn report(&self, failure: &dyn Error);
 }
 
-/// The exit code of a failure.
 pub(super) const FAILED: u8 = 1;
 
-/// The failure of a sandbox: it can't be made, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxFailure {
     #[error(

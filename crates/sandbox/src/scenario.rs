@@ -7,7 +7,6 @@ use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The calling process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScenarioCaller {
     App,
@@ -15,7 +14,6 @@ pub(super) enum ScenarioCaller {
     World,
 }
 
-/// A connection to be shown.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) title: &'static str,
@@ -23,7 +21,6 @@ pub(super) struct Scenario {
     pub(super) to: SocketAddr,
     /// The name to resolve over UDP; `None` for a request over HTTP.
     pub(super) name: Option<&'static str>,
-    /// The mark of the caller's packets, if it sets one.
     pub(super) mark: Option<u32>,
     /// The explanation where the connection is captured.
     pub(super) captured: String,
@@ -49,12 +46,10 @@ impl Scenario {
         [IpAddr::from(POD_V4), POD_V6.into()].contains(&self.to.ip())
     }
 
-    /// The port at which the world has to listen.
     pub(super) fn port_in_the_world(&self) -> Option<u16> {
         (!self.is_to_pod() && self.name.is_none()).then_some(self.to.port())
     }
 
-    /// The port at which the application has to listen.
     pub(super) fn port_in_the_pod(&self) -> Option<u16> {
         self.is_to_pod().then_some(self.to.port())
     }
@@ -90,7 +85,6 @@ impl Scenario {
     }
 }
 
-/// The scenarios that a configuration gives rise to.
 pub(super) fn scenarios(capture: &dyn CapturePolicy, users: &Users) -> Vec<Scenario> {
     let facts = ScenarioFacts {
         proxy: capture.proxy(),
@@ -105,7 +99,6 @@ pub(super) fn scenarios(capture: &dyn CapturePolicy, users: &Users) -> Vec<Scena
     scenarios
 }
 
-/// The facts of a configuration that scenarios depend on.
 struct ScenarioFacts {
     proxy: Proxy,
     lists: Vec<ListItem>,

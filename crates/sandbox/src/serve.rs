@@ -9,7 +9,7 @@ use sys::namespace::OpenNamespace;
 
 /// Enough for a thread that passes bytes on, whose buffers are elsewhere.
 const STACK: usize = 128 * 1024;
-/// How long to wait where no descriptor is left.
+/// The pause where no descriptor is left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Accepts connections on threads from now on, and passes each on a thread of its own to `each`, with the name of its listener.
@@ -35,7 +35,7 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// Does `work` on a new thread. If no thread can be created, the connection is closed.
+/// If no thread can be created, the connection is closed.
 pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().stack_size(STACK).spawn(work);
 }

@@ -16,9 +16,9 @@ pub(super) enum Server {
     World,
 }
 
-/// How long to wait for a request, or for the answer of a host.
+/// For a request, and for the answer of a host.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How much a request may hold before its first empty line.
+/// Bytes of a request before its first empty line.
 const REQUEST: usize = 16 * 1024;
 const ECHO: usize = 128 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
@@ -65,13 +65,12 @@ fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Whether one is a prefix of the other: the rest may not have arrived yet.
+/// One is a prefix of the other: the rest may not have arrived yet.
 fn begins(received: &[u8], method: &[u8]) -> bool {
     let length = received.len().min(method.len());
     length > 0 && received[..length] == method[..length]
 }
 
-/// Answers with the names of server and client.
 fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<()> {
     let who = match server {
         Server::Application => "the application",
@@ -87,7 +86,6 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
     Ok(())
 }
 
-/// Calls an address for the client, and relays the bytes of both.
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
     let called =
         to.parse().map_err(|_| "400 The test server calls addresses only".to_owned()).and_then(|to| {
@@ -105,7 +103,7 @@ fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
     }
 }
 
-/// Echoes all bytes, beginning with those that were read already.
+/// `first`: bytes that were read already.
 fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
     client.write_all(first)?;
     let mut buffer = vec![0; ECHO];

@@ -8,17 +8,15 @@ use sys::fork::{self, fork};
 use sys::user::{self, IdMapRange, Subordinate};
 use sys::{exec, process};
 
-/// The user and the group of a process.
 pub(super) type ProcessIdentity = (u32, u32);
 
-/// The identities in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Users {
     pub(super) app: ProcessIdentity,
     pub(super) proxy: ProcessIdentity,
-    /// The one that sets the rules.
+    /// Sets the rules.
     pub(super) root: ProcessIdentity,
-    /// Whether all three are the same, because there is one user only.
+    /// All three are the same, because there is one user only.
     pub(super) shared: bool,
 }
 

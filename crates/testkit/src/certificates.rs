@@ -6,7 +6,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Signs certificates for 127.0.0.1.
 pub struct Authority {
-    /// Its own certificate.
     pub pem: String,
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
@@ -29,7 +28,6 @@ impl Authority {
         self.der.clone()
     }
 
-    /// A server's certificate and key.
     pub fn server(&self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
         let key = KeyPair::generate().expect("a key");
         let signed = params(&["127.0.0.1"], "server").signed_by(&key, &self.issuer).expect("a certificate");
@@ -37,7 +35,7 @@ impl Authority {
         (signed.der().clone(), der)
     }
 
-    /// A client's certificate and key, as text.
+    /// In PEM.
     pub fn client(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let signed = params(&[], name).signed_by(&key, &self.issuer).expect("a certificate");

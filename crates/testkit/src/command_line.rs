@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-/// How a program ended, and what it printed.
+/// The end of a program, and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -48,19 +48,17 @@ impl Ended {
 
 #[cfg(feature = "cluster")]
 impl Ended {
-    /// The document that it printed.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// Runs a command to its end.
 pub fn ended(command: &mut Command) -> Ended {
     ended_with(command, "")
 }
 
-/// The same with this standard input.
+/// With this standard input.
 pub fn ended_with(command: &mut Command, input: &str) -> Ended {
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -74,14 +72,13 @@ pub fn ended_with(command: &mut Command, input: &str) -> Ended {
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// A program, by its path and its name.
 pub struct Program {
     pub path: &'static str,
     pub name: &'static str,
 }
 
 impl Program {
-    /// What the program prints of a call that it refuses as invalid.
+    /// Standard error of a call that is refused as invalid.
     pub fn refused(&self, call: &str) -> String {
         let words: Vec<&str> = call.split_whitespace().collect();
         let ended = self.run(&words);
@@ -89,17 +86,15 @@ impl Program {
         ended.stderr
     }
 
-    /// Runs it with these words.
     pub fn run(&self, words: &[&str]) -> Ended {
         self.run_with(words, "")
     }
 
-    /// The same with this standard input.
     pub fn run_with(&self, words: &[&str], input: &str) -> Ended {
         ended_with(Command::new(self.path).args(words).env_remove("NODE_NAME").env_remove("NO_COLOR"), input)
     }
 
-    /// What it prints with these words.
+    /// Standard output of a call that succeeds.
     #[track_caller]
     pub fn printed(&self, words: &[&str]) -> String {
         self.run(words).with(0).stdout
@@ -151,7 +146,7 @@ impl Program {
     }
 }
 
-/// What a program prints, which has to succeed.
+/// Standard output of a program that has to succeed.
 fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("the program starts");
     assert!(output.status.success() || output.stderr.is_empty(), "{command:?}: {output:?}");
@@ -161,7 +156,6 @@ fn output(command: &mut Command) -> String {
 /// The shells that have a script.
 pub const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
 
-/// A shell that completes lines of a program.
 pub struct Shell {
     name: &'static str,
     folder: Folder,
@@ -213,7 +207,7 @@ impl Shell {
         }
     }
 
-    /// The shell's terminal after a line was typed in it, up to where this text is displayed.
+    /// Fails unless the shell's terminal displays this text after a line was typed in it.
     pub fn displays(&self, typed: &str, until: &str) {
         let (call, setup) = match self.name {
             "bash" => ("bash --norc --noprofile -i", ""),

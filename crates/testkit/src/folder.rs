@@ -30,7 +30,7 @@ impl Folder {
         self.join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// Writes a file; its path.
+    /// Returns the path of the file.
     pub fn write(&self, name: &str, content: &(impl Display + ?Sized)) -> String {
         let written = fs::write(self.join(name), content.to_string());
         written.unwrap_or_else(|error| panic!("writing {name} failed: {error}"));

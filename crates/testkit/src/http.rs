@@ -15,7 +15,6 @@ use std::{
 
 pub type Connection = StreamOwned<ServerConnection, TcpStream>;
 
-/// What a client asks.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub method: String,
@@ -27,7 +26,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The next one of a connection; `None` at its end.
+    /// `None` at the end of the connection.
     pub fn read(connection: &mut Connection) -> io::Result<Option<Self>> {
         let Some((first, headers, body)) = message(connection)? else { return Ok(None) };
         let mut words = first.split(' ');
@@ -45,7 +44,6 @@ impl Request {
         of_name(&self.headers, name)
     }
 
-    /// All of this name.
     pub fn parameters(&self, name: &str) -> impl Iterator<Item = &str> {
         self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -55,7 +53,7 @@ impl Request {
     }
 }
 
-/// Headers, their names in small letters.
+/// With names in small letters.
 pub type Headers = Vec<(String, String)>;
 
 fn of_name<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
@@ -85,7 +83,6 @@ fn message(stream: &mut impl Read) -> io::Result<Option<(String, Headers, Vec<u8
     Ok(Some((first, headers, body)))
 }
 
-/// What is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
@@ -94,7 +91,6 @@ pub struct Response {
 }
 
 impl Response {
-    /// Reads one from a stream.
     pub fn read(stream: &mut impl Read) -> io::Result<Self> {
         let (first, headers, body) = message(stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let status = first.split(' ').nth(1).and_then(|word| word.parse().ok());
@@ -135,13 +131,11 @@ impl Client {
         Ok(Self { stream })
     }
 
-    /// Sends these bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)?;
         self.stream.flush()
     }
 
-    /// The next answer.
     pub fn read(&mut self) -> io::Result<Response> {
         Response::read(&mut self.stream)
     }
@@ -160,7 +154,7 @@ impl Client {
         self.read()
     }
 
-    /// Whether the server has ended the connection without another answer.
+    /// The server has ended the connection without another answer.
     pub fn is_ended(&mut self) -> bool {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
@@ -173,13 +167,12 @@ impl Client {
         self.stream.conn.protocol_version()
     }
 
-    /// The server's own certificate.
     pub fn certificate(&self) -> Vec<u8> {
         self.stream.conn.peer_certificates().expect("a certificate")[0].to_vec()
     }
 }
 
-/// What a client has to know to speak these versions of TLS to servers that one of the authorities has signed.
+/// The configuration of a client that speaks these versions of TLS to servers that one of the authorities has signed.
 pub fn trusting(
     authorities: impl Iterator<Item = CertificateDer<'static>>,
     versions: &[&'static SupportedProtocolVersion],
@@ -191,7 +184,6 @@ pub fn trusting(
     Arc::new(builder.expect("versions").with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The head of a request.
 pub fn request_head(method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: webhook\r\n");
     for (name, value) in headers {
@@ -241,7 +233,6 @@ pub fn head(status: u16, length: Option<usize>) -> String {
     format!("HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\n{framing}\r\n\r\n")
 }
 
-/// A whole answer.
 pub fn answer(connection: &mut Connection, status: u16, body: &str) -> io::Result<()> {
     // At once: the second of two small packets waits until the client acknowledges the first.
     connection.write_all((head(status, Some(body.len())) + body).as_bytes())?;

@@ -1,4 +1,5 @@
-//! What the tests of several crates share: goldens, scenarios, folders, waiting, a played API server, and certificates.
+//! Parts that the tests of several crates share: goldens, scenarios, folders, waiting, a played API server, and
+//! certificates.
 //!
 //! Only a dependency of tests: what fails here is a test, so everything panics with what was expected.
 
@@ -65,7 +66,6 @@ pub fn program_beside(one: &str, package: &str) -> PathBuf {
     program
 }
 
-/// A path as a word of a command line.
 pub fn word(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }

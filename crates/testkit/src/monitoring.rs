@@ -4,7 +4,6 @@
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The programs that export metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exporter {
     Webhook,
@@ -14,7 +13,6 @@ pub enum Exporter {
 }
 
 impl Exporter {
-    /// Which program exports a metric of this name.
     fn of(metric: &str) -> Option<Self> {
         let of = [
             ("sidecar_injection_", Self::Webhook),
@@ -61,7 +59,6 @@ pub fn check(program: Exporter, page: &str) {
     assert!(missing.is_empty(), "{program:?} does not export\n{}\nbut\n{page}", missing.join("\n"));
 }
 
-/// Every expression of the alerts and of the dashboard.
 fn expressions() -> Vec<String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder =
@@ -127,7 +124,7 @@ impl Matcher {
     }
 }
 
-/// What is between braces: `a="b",c!="d"`. No value here has a quote in it.
+/// Text between braces: `a="b",c!="d"`. No value here has a quote in it.
 fn matchers(text: &str) -> Vec<Matcher> {
     let mut rest = text;
     let mut found = Vec::new();
@@ -145,7 +142,6 @@ fn matchers(text: &str) -> Vec<Matcher> {
     found
 }
 
-/// What an expression reads.
 #[derive(Debug, Default)]
 struct Expression {
     selectors: Vec<(String, Vec<Matcher>)>,
@@ -173,12 +169,11 @@ impl Expression {
     }
 }
 
-/// The text up to what closes it.
 fn inside(text: &str, close: char) -> &str {
     text.split_once(close).expect("what is opened ends").0
 }
 
-/// How long the word is with which a text begins.
+/// The length of the word at the start of a text.
 fn word(text: &str) -> usize {
     text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.'))).unwrap_or(text.len())
 }

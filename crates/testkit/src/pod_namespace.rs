@@ -29,7 +29,7 @@ impl PodNamespace {
         format!("/proc/{}/ns/net", self.id())
     }
 
-    /// What a command in it prints.
+    /// The output of a command in it.
     pub fn command(&self, words: &[&str]) -> String {
         command("nsenter", &[&[&*format!("--net={}", self.path())], words].concat())
     }

@@ -41,7 +41,7 @@ impl Drop for Running {
 /// A program that runs, and the lines that it has logged on standard error. It is killed with its owner.
 pub struct Logged {
     child: Running,
-    /// And whether there will be no more.
+    /// True once there will be no more.
     lines: Arc<Mutex<(Vec<String>, bool)>>,
 }
 
@@ -60,7 +60,6 @@ impl Logged {
         Self { child: Running(child), lines }
     }
 
-    /// All of the log.
     pub fn log(&self) -> String {
         self.lines.lock().expect("no test has failed inside").0.join("\n")
     }

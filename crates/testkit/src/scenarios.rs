@@ -11,7 +11,6 @@ use std::{
 /// The rules of a scenario: for each family, and of both for `nft`.
 pub const FILES: [&str; 3] = ["v4.rules", "v6.rules", "table.nft"];
 
-/// Where the catalogue is.
 pub fn folder() -> PathBuf {
     // The tests of the page are a package within.
     let above =
@@ -29,7 +28,6 @@ pub fn scenarios(of: impl Fn(Option<&str>) -> bool) -> Vec<Case> {
     cases
 }
 
-/// The tables of cases.
 pub fn tables() -> Vec<PathBuf> {
     let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "cases");
     entries().into_iter().filter(is_table).collect()
@@ -44,17 +42,15 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// A call and its rules.
 pub struct Case {
     name: String,
     call: Map<String, Value>,
     folder: PathBuf,
-    /// How the texts of the folder change, by file; nothing for the folder's own scenario.
+    /// Changes of the folder's texts, by file; nothing for the folder's own scenario.
     changes: BTreeMap<String, String>,
 }
 
 impl Case {
-    /// The scenario of this name.
     pub fn named(name: &str) -> Self {
         let found = scenarios(|_| true).into_iter().find(|case| case.name == name);
         found.unwrap_or_else(|| panic!("no scenario is called {name}"))
@@ -71,7 +67,7 @@ impl Case {
         &self.name
     }
 
-    /// Whether a folder shows its rules.
+    /// A folder shows its rules.
     pub fn has_folder(&self) -> bool {
         self.folder.ends_with(&self.name)
     }
@@ -101,7 +97,7 @@ impl Case {
         self.call.get("mesh").map(|mesh| mesh.as_str().expect("a string"))
     }
 
-    /// What is called to set the rules: the drop-in for Istio's, and for another mesh the command that any has.
+    /// The command that sets the rules: the drop-in for Istio's, and for another mesh the one that any has.
     pub fn command(&self) -> Vec<String> {
         match self.mesh() {
             Some(mesh) => vec!["apply".to_owned(), format!("--mesh={mesh}")],
@@ -118,7 +114,6 @@ impl Case {
         flags
     }
 
-    /// The variables of its call.
     pub fn variables(&self) -> Vec<(String, String)> {
         let variables = self.call.get("env").and_then(Value::as_object).into_iter().flatten();
         variables.map(|(name, value)| (name.clone(), value.as_str().expect("a string").to_owned())).collect()
@@ -165,7 +160,6 @@ pub fn table(path: &Path, texts: impl Fn(&Case, &str) -> Option<String>) -> Stri
     table
 }
 
-/// The cases of a table.
 fn cases(path: &Path) -> Vec<Case> {
     let text = read(path);
     let mut parts = text.split("\n=== ");
@@ -228,7 +222,7 @@ fn applied<'a>(text: &'a str, changes: &'a str) -> Result<String, &'a str> {
 /// The changes that make a text of another.
 fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    // How many lines the rests from here have in common.
+    // Lines that the rests from here have in common.
     let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
     for (at, line) in old.iter().enumerate().rev() {
         for (to, other) in new.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! How much is tried: a sample that changes daily, or with `TEST_ALL=1`, which `scripts/test --all` sets, everything.
+//! The scope of tests: a sample that changes daily, or with `TEST_ALL=1`, which `scripts/test --all` sets, everything.
 //!
 //! A test that only runs with everything, such as one that needs a container runtime, is `#[ignore]`d with its reason instead.
 
@@ -20,7 +20,6 @@ pub fn seed() -> u64 {
     }
 }
 
-/// The count of runs: `all` of them, or a sample.
 pub fn runs<T>(all_runs: T, sample: T) -> T {
     if all() { all_runs } else { sample }
 }

@@ -40,7 +40,6 @@ impl TracedPrograms {
         Self { profile, folder, logs: RefCell::default() }
     }
 
-    /// The command that starts one.
     pub fn command(&self, program: &Path) -> Command {
         let log = new_log(&self.folder, self.profile);
         let command = traced(program, &log);
@@ -103,7 +102,6 @@ fn name(line: &str) -> Option<&str> {
     Some(name)
 }
 
-/// The calls that a profile allows.
 fn allowed(profile: &str) -> BTreeSet<String> {
     let path = format!("docker/cni/seccomp/{profile}.json");
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

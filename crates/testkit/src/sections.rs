@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// The sections of a file, in its order, with their names.
+/// In the order of the file, with their names.
 pub fn read(file: impl AsRef<Path>) -> Vec<(String, String)> {
     let file = file.as_ref();
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));

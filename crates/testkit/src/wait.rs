@@ -8,7 +8,6 @@ use std::{
 /// The longest that anything may take on a busy machine. It bounds a test that fails; none waits for it to pass.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until something holds.
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     until_ok(|| holds().then_some(()).ok_or_else(|| what.to_owned()));

@@ -1,8 +1,8 @@
-//! What the values of fields are: the one table of their names, numbers, widths and byte orders, read both ways.
+//! Types of the values of fields: the one table of their names, numbers, widths and byte orders, read both ways.
 
 use crate::Family;
 
-/// What the values of a field are. Each is a number of a fixed width, to the kernel as to the rules.
+/// Each value is a number of a fixed width, to the kernel as to the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataType {
     InterfaceName,
@@ -16,7 +16,6 @@ pub enum DataType {
     Mark,
 }
 
-/// A row of the table of types.
 struct DataTypeRow {
     name: &'static str,
     number: u32,
@@ -60,28 +59,26 @@ impl DataType {
         self.row().name
     }
 
-    /// The number by which `nft` knows it.
     pub fn number(self) -> u32 {
         self.row().number
     }
 
-    /// Bytes of a value.
+    /// In bytes.
     pub fn width(self) -> usize {
         self.row().width
     }
 
-    /// Whether registers hold it in this machine's byte order: the kernel's own numbers. All else, such as what is read from
-    /// the packet, has its most significant byte first.
+    /// Registers hold the kernel's own numbers in this machine's byte order. All else, such as what is read from the
+    /// packet, has its most significant byte first.
     pub fn is_host_order(self) -> bool {
         self.row().is_host_order
     }
 
-    /// The greatest value that fits.
     pub fn max(self) -> u128 {
         u128::MAX >> (128 - 8 * self.width())
     }
 
-    /// Whether lists of values are kept as ranges; else as single values.
+    /// True where lists of values are kept as ranges, not as single values.
     pub fn has_ranges(self) -> bool {
         matches!(self, Self::Address(_) | Self::Port)
     }
@@ -111,7 +108,7 @@ impl DataType {
         }
     }
 
-    /// Whether the least significant byte comes first.
+    /// True where the least significant byte comes first.
     pub fn is_reversed(self, is_ordered: bool) -> bool {
         !is_ordered && self.is_host_order() && cfg!(target_endian = "little")
     }

@@ -1,8 +1,8 @@
-//! What a rule asks of a packet: whether a field of it lies in a set of numbers. All that is known of a field is
-//! here: its name, the type, width and byte order of its values, and what changes it.
+//! A rule's question about a packet: does a field of it lie in a set of numbers? All that is known of a field is here:
+//! its name, the type, width and byte order of its values, and what changes it.
 //!
-//! The algebra at the end (implication, contradiction) is the base of the shortening of rules (`nft::compact`). It may miss an
-//! implication or a contradiction; it never claims one wrongly.
+//! The algebra at the end (implication, contradiction) is the base of the shortening of rules (`nft::compact`). It may
+//! miss an implication or a contradiction; it never claims one wrongly.
 
 mod data_type;
 
@@ -16,19 +16,14 @@ use crate::{ConnState, Family, Hook, InterfaceName, Protocol, WriteSet};
 pub enum Field {
     /// The name of the interface on which it came in: 16 bytes, padded with NUL.
     InInterface,
-    /// The name of the interface by which it will leave.
     OutInterface,
     /// The address family, as [`family_number`].
     Family,
-    /// The source address of this family.
     Source(Family),
-    /// The destination address of this family.
     Destination(Family),
     /// The transport protocol, as [`protocol_number`].
     Protocol,
-    /// The port it comes from.
     SourcePort,
-    /// The port it goes to.
     DestinationPort,
     /// The user whose process made the socket. A packet without a socket has none, and a rule of nf_tables that asks for
     /// it does not match then, so no rule of ours negates it.
@@ -84,7 +79,6 @@ impl Field {
         }
     }
 
-    /// What its values are.
     pub fn data_type(self) -> DataType {
         match self {
             Self::InInterface | Self::OutInterface => DataType::InterfaceName,
@@ -107,12 +101,10 @@ impl Field {
         }
     }
 
-    /// Whether it is a port, which is looked for in the header of a protocol.
     pub fn is_port(self) -> bool {
         matches!(self, Self::SourcePort | Self::DestinationPort)
     }
 
-    /// Whether packets have it at a hook.
     pub fn is_known_at(self, hook: Hook) -> bool {
         match self {
             Self::InInterface => !matches!(hook, Hook::Output | Hook::Postrouting),
@@ -123,7 +115,7 @@ impl Field {
         }
     }
 
-    /// Whether its value may change once these are written.
+    /// True if its value may change once these are written.
     pub fn depends_on(self, written: WriteSet) -> bool {
         match self {
             Self::Mark(_) => written.mark,
@@ -187,25 +179,21 @@ pub(crate) fn interface_interval(name: &InterfaceName) -> Interval {
 /// One condition of a rule; a packet must fulfil all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Condition {
-    /// What is looked at.
     pub field: Field,
-    /// Whether it must lie outside of the values.
+    /// The field must lie outside of the values.
     pub negated: bool,
     pub values: Intervals,
 }
 
 impl Condition {
-    /// The field has one of the values.
     pub fn is(field: Field, values: Intervals) -> Self {
         Self { field, negated: false, values }
     }
 
-    /// A packet of this family.
     pub fn family(family: Family) -> Self {
         Self::is(Field::Family, Intervals::one(family_number(family).into()))
     }
 
-    /// Whether a packet with this value of the field fulfils it.
     pub fn holds(&self, value: u128) -> bool {
         self.values.meets(&Intervals::one(value)) != self.negated
     }
@@ -217,19 +205,17 @@ impl Condition {
         (kind.has_ranges() && is_whole(&self.values.joined())).then_some(!self.negated)
     }
 
-    /// Whether a packet that does not fulfil it fulfils the opposite. One without a connection has no connection mark, and
+    /// A packet that does not fulfil it fulfils the opposite; one without a connection has no connection mark, and
     /// fails either way (`xt_connmark.c`, `nft_ct_get_eval`).
     pub(crate) fn has_opposite(&self) -> bool {
         !matches!(self.field, Field::Connmark(_))
     }
 
-    /// The condition that holds exactly where this one does not.
     #[must_use]
     pub(crate) fn opposite(&self) -> Self {
         Self { negated: !self.negated, ..self.clone() }
     }
 
-    /// Whether every packet that fulfils this fulfils the other.
     pub(crate) fn implies(&self, other: &Self) -> bool {
         self.field == other.field
             && match (self.negated, other.negated) {
@@ -240,7 +226,6 @@ impl Condition {
             }
     }
 
-    /// Whether no packet fulfils both.
     pub(crate) fn contradicts(&self, other: &Self) -> bool {
         self.field == other.field
             && match (self.negated, other.negated) {

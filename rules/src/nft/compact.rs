@@ -30,7 +30,6 @@ const FIELDS: [Field; 11] = [
     Field::Protocol,
 ];
 
-/// The same decisions in fewer rules.
 pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
     // Every fact is about two rules.
     if drafts.len() < 2 {
@@ -147,14 +146,13 @@ impl<'a> Merger<'a> {
         finished.collect()
     }
 
-    /// Whether no packet fulfils a condition of a draft, with the values that it gets later, and another condition.
+    /// No packet fulfils a condition of a draft, with the values that it gets later, and another condition.
     fn contradict(&self, index: usize, one: &Condition, other: &Condition) -> bool {
         let more =
             self.later[index].iter().filter(|more| (more.field, more.negated) == (one.field, one.negated));
         one.contradicts(other) && more.into_iter().all(|more| more.contradicts(other))
     }
 
-    /// Whether the order of a draft and of another one is of no consequence.
     fn commute(&self, index: usize, b: &Draft) -> bool {
         commute(&self.drafts[index], b, |one, other| self.contradict(index, one, other))
     }
@@ -165,7 +163,7 @@ fn needs_one_protocol(effect: &Effect) -> bool {
     matches!(effect, Effect::Target(Target::Redirect(_) | Target::Tproxy { .. }))
 }
 
-/// Whether two rules are the same but for the values of their condition number `at`.
+/// The rules differ in nothing but the values of their condition number `at`.
 fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
     let (a_conditions, b_conditions) = (&a.conditions, &b.conditions);
     // Names are compared last, as that takes longest.
@@ -177,7 +175,7 @@ fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
         && (&a.effect, &a.report, a.origin) == (&b.effect, &b.report, b.origin)
 }
 
-/// Whether the order of two neighbours is of no consequence. `contradict` is whether no packet fulfils a condition of the
+/// The order of two neighbours is of no consequence. `contradict`: no packet fulfils a condition of the
 /// first and one of the second.
 fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> bool) -> bool {
     #[cfg(test)]
@@ -191,7 +189,7 @@ fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> 
             .any(|one| b.conditions.iter().any(|other| contradict(one, other)))
 }
 
-/// Whether doing it twice comes to the same as doing it once.
+/// Doing it twice comes to the same as doing it once.
 fn is_repeatable(draft: &Draft) -> bool {
     match &draft.effect {
         Effect::Target(target) => target.is_idempotent(),
@@ -275,8 +273,6 @@ impl Fact {
     }
 }
 
-/// Whether earlier rules decide every packet of a rule.
-///
 /// An earlier rule with one condition more than is known of the packets decides those that fulfil it, so what
 /// remains are those that do not: that much more is known of them, and other rules may now decide them all.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
@@ -320,7 +316,7 @@ fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     }
 }
 
-/// Adds what is known of packets; says whether any can still exist.
+/// False if no packet can still exist.
 fn know(known: &mut Vec<Fact>, more: Fact) -> bool {
     let same_time = |k: &Fact| k.time == more.time;
     if known.iter().any(|k| same_time(k) && k.condition.contradicts(&more.condition)) {
@@ -334,7 +330,7 @@ fn know(known: &mut Vec<Fact>, more: Fact) -> bool {
     true
 }
 
-/// Whether no packet goes on to the next rule.
+/// No packet goes on to the next rule.
 pub(super) fn decides(effect: &Effect) -> bool {
     match effect {
         Effect::Goto(_) => true,
@@ -386,13 +382,12 @@ mod tests {
         })
     }
 
-    /// What a chain does with a packet.
     #[derive(Debug, PartialEq)]
     struct Verdict<'a> {
-        /// What it was at each jump; of equal ones in a row, the first.
+        /// The packet at each jump; of equal ones in a row, the first.
         jumps: Vec<(&'a Effect, [u32; 4])>,
         end: Option<&'a Effect>,
-        /// What it is then.
+        /// At the end.
         packet: [u32; 4],
     }
 

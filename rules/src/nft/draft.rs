@@ -8,11 +8,11 @@ use crate::{Chain, Hook, Match, Origin, Rule, Statement, Table, Target, WriteSet
 /// A rule whose values are not yet in sets, of one family or of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Draft {
-    /// The conditions, sorted by field.
+    /// Sorted by field.
     pub(super) conditions: Vec<Condition>,
     pub(super) report: Option<Target>,
     pub(super) effect: Effect,
-    /// What it changes of the packet, with the chains that it leads to.
+    /// With the chains that it leads to.
     pub(super) writes: WriteSet,
     pub(super) origin: Option<Origin>,
 }
@@ -22,13 +22,14 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// How the kernel calls a base chain of ours: just before that of iptables, so that ours come first no matter who was there
+/// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first no matter who was
+/// there
 /// before. Of chains of equal priority the kernel calls that first which was registered last (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
 }
 
-/// How the kernel calls a base chain of iptables (`NF_IP_PRI_*` in `linux/netfilter_ipv4.h`).
+/// Hook and priority of a base chain of iptables (`NF_IP_PRI_*` in `linux/netfilter_ipv4.h`).
 pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
     let hook = match chain {
         Chain::Base(hook) => *hook,
@@ -48,7 +49,7 @@ pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
     Some(Base { kind, hook, priority })
 }
 
-/// The statements of a chain as drafts. A report joins the rule on which it reports.
+/// A report joins the rule on which it reports.
 pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainWrites) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(statements.len());
     let mut statements = statements.into_iter().peekable();
@@ -83,13 +84,13 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
     drafts
 }
 
-/// Whether two rules hold for the same packets, whatever their comments.
+/// Comments do not count.
 fn same_packets(a: &Rule, b: &Rule) -> bool {
     let conditions = |rule: &Rule| conditions(rule);
     conditions(a) == conditions(b)
 }
 
-/// The conditions of a rule, sorted by field; `None` if no packet fulfils them.
+/// Sorted by field; `None` if no packet fulfils them.
 fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
     let mut conditions: Vec<Condition> = Vec::with_capacity(rule.matches.len());
     for condition in rule.matches.iter().filter_map(Match::condition) {

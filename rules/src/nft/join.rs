@@ -24,7 +24,6 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     is_base.then_some(guard).into_iter().chain(rules).collect()
 }
 
-/// The rules of both families.
 pub(super) fn join(v4: Vec<Draft>, v6: Vec<Draft>) -> Vec<Draft> {
     let common = common(&v4, &v6);
     let mut joined = Vec::with_capacity(v4.len() + v6.len());

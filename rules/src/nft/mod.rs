@@ -3,8 +3,8 @@
 //! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
 //! same about every packet. Four steps: statements become drafts, each chain is made as short as its meaning allows
 //! (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables lacks are rewritten
-//! (`owners`). How long a rule set gets depends on which options are used, never on how
-//! many values they list.
+//! (`owners`). The length of a rule set depends on the options that are used, never on the number of values that they
+//! list.
 //!
 //! Nothing here knows the kernel's encoding or the language of `nft`.
 

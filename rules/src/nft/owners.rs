@@ -11,12 +11,10 @@ use super::{Base, Effect};
 use crate::field::{Condition, Field};
 use crate::{Target, WriteSet};
 
-/// Whether it is a negated condition on the owner.
 pub(super) fn is_negated_owner(condition: &Condition) -> bool {
     condition.negated && matches!(condition.field, Field::Uid | Field::Gid)
 }
 
-/// A chain on its way into the table.
 pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
 
 /// The chain without negated conditions on the owner. Before a rule that has one, the packets of these owners leave for

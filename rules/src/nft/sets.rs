@@ -47,7 +47,7 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
 const MAX_AS_RANGES: usize = 100;
 
 impl SetKind {
-    /// What a set of the condition's values holds; `None` for fields that take no set.
+    /// `None` for fields that take no set.
     pub fn of(condition: &Condition) -> Option<Self> {
         let data_type = condition.field.data_type();
         let content = condition.values.ranges();

@@ -7,71 +7,63 @@ use crate::{Family, Hook, Origin, Target};
 /// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
 pub const LONGEST_COMMENT: usize = 127;
 
-/// The contents of our table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InetTable {
-    /// The name of the table, family `inet`.
+    /// Of the family `inet`.
     pub name: String,
-    /// The sets that rules look values up in.
     pub sets: Vec<Set>,
-    /// The chains: of each table of iptables first the base chains, then the others.
+    /// Of each table of iptables first the base chains, then the others.
     pub chains: Vec<InetChain>,
 }
 
 /// A named set of values of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// The name: that of the option's rule and what it holds.
+    /// The name of the option's rule, with the kind of its values.
     pub name: String,
-    /// The kind of values. Sets of source and destination values are the same.
+    /// Sets of source and destination values are the same.
     pub kind: SetKind,
     pub values: Intervals,
 }
 
-/// What a set holds, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetKind {
     pub data_type: DataType,
-    /// Whether its elements are ranges.
     pub has_ranges: bool,
 }
 
 impl SetKind {
-    /// Whether the kernel has to be made to keep it in a hash table. For keys of two bytes without ranges it would take a
-    /// bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set of
-    /// values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
+    /// True if the kernel has to be made to keep it in a hash table. For keys of two bytes without ranges it would take
+    /// a
+    /// bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set
+    /// of values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }
     }
 }
 
-/// How often the kernel looks for values that have expired, in days: about as seldom as 32 bits of milliseconds can say.
+/// Interval of the kernel's search for expired values, in days: about the longest that 32 bits of milliseconds can say.
 pub const NEVER_DAYS: u32 = 49;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InetChain {
-    /// The name: that of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
+    /// That of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
     pub name: String,
-    /// How the kernel calls it; `None` if only rules do.
+    /// `None` if only rules call it.
     pub base: Option<Base>,
     pub rules: Vec<InetRule>,
 }
 
-/// How the kernel calls a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// What the chain may do.
     pub kind: Kind,
-    /// Where packets are caught.
     pub hook: Hook,
-    /// Its place among other chains of the hook: the least first.
+    /// The least comes first.
     pub priority: i32,
 }
 
-/// What a base chain may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Anything but what follows.
     Filter,
     /// Routes a packet again when it has changed its mark.
     Route,
@@ -90,14 +82,14 @@ impl Kind {
     }
 }
 
-/// Conditions and what happens to a packet that fulfils them all. Every rule counts its packets.
+/// Every rule counts its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InetRule {
     pub tests: Vec<Test>,
     /// A report before the effect, as `NFLOG` or `LOG` makes it.
     pub report: Option<Target>,
     pub effect: Effect,
-    /// Which rule of the policy it is and which option made it.
+    /// The name of the policy's rule, and of the option that made it.
     pub comment: String,
 }
 
@@ -110,7 +102,6 @@ impl InetRule {
     }
 }
 
-/// A condition, and the set that holds its values if it takes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     pub condition: Condition,
@@ -118,8 +109,8 @@ pub struct Test {
     pub set: Option<String>,
 }
 
-/// What a rule does with a packet. As in iptables, but that TPROXY accepts a packet which a socket takes, and that it does
-/// not match where none does (in iptables it drops).
+/// As in iptables, except that TPROXY accepts a packet which a socket takes, and does not match where none does (in
+/// iptables it drops).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Target(Target),
@@ -131,7 +122,6 @@ pub enum Effect {
     None,
 }
 
-/// What a rule's comment says: the short name of the rule, and the option that made it.
 pub(super) fn comment(origin: Option<Origin>) -> String {
     let mut text = match origin {
         None => String::new(),

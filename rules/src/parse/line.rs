@@ -3,25 +3,21 @@
 use super::Problem;
 use crate::{Hits, Position};
 
-/// One line inside a table.
 pub(crate) enum Entry<'a> {
     /// A chain is declared: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
     Chain {
-        /// The chain's name.
         chain: &'a str,
-        /// Whether packets that reach its end are dropped.
+        /// Packets that reach its end are dropped.
         drops: bool,
     },
-    /// A rule is put into a chain.
     Rule {
         chain: &'a str,
-        /// The place in it.
         position: Position,
-        /// The rule's words, unquoted.
+        /// Unquoted.
         words: Vec<String>,
-        /// The rule's text, unchanged.
+        /// Unchanged.
         text: String,
-        /// What it has counted: `iptables-save -c` prints it before the rule.
+        /// `iptables-save -c` prints them before the rule.
         hits: Option<Hits>,
     },
 }

@@ -13,26 +13,21 @@ use crate::{
 pub(crate) use line::Entry;
 use std::{borrow::Cow, collections::BTreeSet};
 
-/// A line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {problem}")]
 pub struct ParseError {
     /// Counted from 1.
     pub number: usize,
-    /// What is wrong with it.
     pub problem: Problem,
 }
 
-/// What can be wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A quote that does not close.
     #[error("a quote is not closed")]
     Quote,
     /// A line that is none of `*TABLE`, `:CHAIN`, a command on a chain, `COMMIT` or a comment.
     #[error("is not a line of iptables-save output: {0:?}; run iptables-save and use its output")]
     Unknown(String),
-    /// A line of `iptables -L`.
     #[error(
         "is output of iptables -L, which lacks conditions of rules; run iptables-save and use its output"
     )]
@@ -40,15 +35,13 @@ pub enum Problem {
     /// A chain or rule before the first `*TABLE`.
     #[error("names no table; run iptables-save and use its output")]
     NoTable,
-    /// A chain name that the kernel would not take.
     #[error("{0:?} is not the name of a chain")]
     ChainName(String),
-    /// A rule, in a preview of ours, that the model can't say.
     #[error("not a rule that we make: {0:?}")]
     Foreign(String),
 }
 
-/// What `iptables-save` of this family printed, rules of any program. Chains of names that we would never give are
+/// Output of `iptables-save` of this family, with rules of any program. Chains of names that we would never give are
 /// passed over: what leads to one is unknown, so that leaving it out is not a guess.
 ///
 /// # Errors
@@ -89,7 +82,7 @@ pub(crate) fn listing_of(
     Ok(listing)
 }
 
-/// The same as what is compared and planned with.
+/// A listing in the form that is compared and planned with.
 pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, ParseError> {
     listing(text, family).map(|listing| listing.state(ownership))
 }
@@ -123,13 +116,12 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     Ok(rules)
 }
 
-/// A table of a text.
 pub(crate) struct TableBlock {
     /// By the header before it.
     pub(crate) family: Option<Family>,
     /// `None` for a table that iptables does not have.
     pub(crate) table: Option<Table>,
-    /// Whether it is output of `iptables -S`, which names no table.
+    /// Output of `iptables -S`, which names no table.
     pub(crate) is_of_commands: bool,
 }
 
@@ -202,7 +194,6 @@ fn whole<'a>(line: &'a str, lines: &mut impl Iterator<Item = (usize, &'a str)>) 
     text
 }
 
-/// The chain that a word names.
 fn chain(word: &str) -> Result<Chain, Problem> {
     word.parse().map_err(|_| Problem::ChainName(word.to_owned()))
 }

@@ -12,7 +12,6 @@ use crate::{
 };
 use std::str::FromStr;
 
-/// A rule, and whether its words are those by which we would write it.
 pub(super) struct Read {
     pub(super) line: ListedRule,
     pub(super) is_our_spelling: bool,
@@ -105,7 +104,7 @@ const TRANSPARENT: [&str; 12] = [
 
 struct Module<'a> {
     name: &'a str,
-    /// How many conditions precede it.
+    /// The number of conditions before it.
     place: usize,
     is_used: bool,
 }
@@ -115,7 +114,7 @@ struct Reader<'a> {
     conditions: Vec<ListedCondition>,
     /// The module loaded last.
     module: Option<Module<'a>>,
-    /// Whether the model can say all that was read so far.
+    /// The model can say all that was read so far.
     is_exact: bool,
 }
 
@@ -142,9 +141,10 @@ impl<'a> Reader<'a> {
         self.conditions.push(condition);
     }
 
-    /// Whether an option makes the condition before it ask for something else: the two are one, of which only the text is
-    /// known. A process may have the group among its supplementary ones (`owner_mt` in `xt_owner.c`), and an address may
-    /// be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
+    /// True if an option makes the condition before it ask for something else: the two are one, of which only the text
+    /// is
+    /// known. A process may have the group among its supplementary ones (`owner_mt` in `xt_owner.c`), and an address
+    /// may be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
         let changes = |condition: &ListedCondition| match (option.name, module) {
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// What the module says that was loaded last, if none of its options was given: a protocol's own one nothing.
+    /// Notes a module without any option: of a protocol's own one the model can say that, of others not.
     fn leave_module(&mut self) {
         let Some(Module { name, place, is_used: false }) = self.module else { return };
         let protocol = self.conditions[..place].iter().find_map(|condition| match condition {
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The name of the rule's protocol, as far as the rule was read.
+    /// As far as the rule was read.
     fn protocol(&self) -> Option<String> {
         self.conditions.iter().find_map(|condition| match condition {
             ListedCondition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether options of a protocol's module are accepted here: iptables loads that module by itself.
+    /// True if options of a protocol's module are accepted here: iptables loads that module by itself.
     fn speaks_of_ports(&self) -> bool {
         let protocol = self.protocol();
         let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether our spelling of the rule has the same conditions in the same order and modules. iptables finds a
+/// True if our spelling of the rule has the same conditions in the same order and modules. iptables finds a
 /// rule to delete by nothing less.
 fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
@@ -313,7 +313,7 @@ fn states(value: &str) -> Option<ConnStates> {
     ConnStates::new(value.split(',').map(state).collect::<Option<Vec<_>>>()?)
 }
 
-/// Whether a segment with SYN alone has, of the flags in `mask`, exactly those in `set`.
+/// True if a segment with SYN alone has, of the flags in `mask`, exactly those in `set`.
 fn matches_syn(mask: &str, set: &str) -> bool {
     let looks = mask == "ALL" || mask.split(',').any(|flag| flag == "SYN");
     match set {

@@ -1,9 +1,9 @@
-//! What follows `-j`: targets that the model has, and those of other tools as far as they matter to a packet's way.
+//! Words after `-j`: targets that the model has, and those of other tools as far as they matter to a packet's way.
 
 use crate::{Action, LogLevel, Mark, PortRange, Target, Zone};
 use std::net::{IpAddr, SocketAddr};
 
-/// What a target does, and whether the model says exactly that.
+/// The boolean is true where the model says exactly that.
 ///
 /// The names of extensions come first: a chain can't be called like one. What is left is the name of a chain.
 pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
@@ -79,7 +79,7 @@ const DECIDING: [&str; 12] = [
     "ULOG",
 ];
 
-/// The target, where the model says the same.
+/// `None` where the model does not say the same.
 fn exact(name: &str, options: &[&str]) -> Option<Target> {
     match (name, options) {
         ("ACCEPT", []) => Some(Target::Accept),

@@ -82,7 +82,7 @@ pub fn change(change: &TableChange) -> String {
 /// name, `-t TABLE`, `-I CHAIN NUMBER` and an end.
 const MAX_WORDS: usize = 248;
 
-/// Whether a rule has more words than `iptables-restore` takes. [`change`] makes do with fewer; in [`restore`] they are
+/// True if a rule has more words than `iptables-restore` takes. [`change`] makes do with fewer; in [`restore`] they are
 /// upstream's.
 pub fn exceeds(rules: &Checked) -> bool {
     rules.rules().statements.iter().any(|statement| is_too_long(&statement.rule))
@@ -93,7 +93,6 @@ fn is_too_long(rule: &Rule) -> bool {
     rule.matches.len() * 5 + 6 > MAX_WORDS && rule.to_string().split_ascii_whitespace().count() > MAX_WORDS
 }
 
-/// One statement: `-A CHAIN ...` or `-I CHAIN N ...`.
 pub fn statement(statement: &Statement) -> String {
     let Statement { chain, position, rule, .. } = statement;
     match position {

@@ -24,7 +24,6 @@ pub fn condition(condition: &ListedCondition) -> String {
     }
 }
 
-/// A rule as it was read, or as we would print it.
 pub fn rule(rule: &ViewRule) -> Cow<'_, str> {
     let made = || {
         let action = match &rule.action {
@@ -49,7 +48,6 @@ impl InetTable {
 }
 
 impl InetRule {
-    /// The rule as it is read back.
     pub fn listed(&self) -> LiveRule {
         LiveRule {
             text: nft::rule(self),

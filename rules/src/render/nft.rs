@@ -26,7 +26,7 @@ pub fn script(table: &InetTable) -> String {
     text
 }
 
-/// One rule, as `nft` lists it in a chain.
+/// As `nft` lists it in a chain.
 pub fn rule(rule: &InetRule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
@@ -38,7 +38,7 @@ pub fn rule(rule: &InetRule) -> String {
     words.join(" ")
 }
 
-/// The conditions of a rule, but for those that `nft` adds by itself.
+/// Conditions of a rule, except those that `nft` adds by itself.
 pub fn conditions(tests: &[Test]) -> Vec<String> {
     let has = |desired: fn(Field) -> bool| tests.iter().any(|test| desired(test.condition.field));
     let has_address = has(|field| field.family().is_some());
@@ -60,17 +60,17 @@ pub fn condition(condition: &Condition, header: &str) -> String {
     test(&Test { condition: condition.clone(), set: None }, header)
 }
 
-/// The values of a condition, one text for each range.
+/// One text for each range.
 pub fn values(condition: &Condition) -> Vec<String> {
     texts(condition.field.data_type(), &condition.values)
 }
 
-/// Values of a type, one text for each range.
+/// One text for each range.
 pub fn texts(kind: DataType, values: &Intervals) -> Vec<String> {
     values.ranges().iter().map(|interval| value(kind, *interval)).collect()
 }
 
-/// What a line of nf_tables does, in the words of `nft`, where it has any.
+/// In the words of `nft`, where it has any.
 pub fn action_text(action: &listed::Action) -> String {
     let text = match action {
         listed::Action::Target(target) => return self::target(target, None),
@@ -124,7 +124,6 @@ fn chain(text: &mut String, chain: &InetChain) {
     line(text, 1, "}");
 }
 
-/// How the kernel calls a chain.
 pub fn base(Base { kind, hook, priority }: Base, policy: Policy) -> String {
     let (kind, hook) = (kind.name(), hook.name().to_ascii_lowercase());
     let policy = match policy {
@@ -155,7 +154,6 @@ fn test(test: &Test, header: &str) -> String {
     compared(&test.condition, header, &right)
 }
 
-/// A condition that compares its field with a value.
 fn compared(Condition { field, negated, .. }: &Condition, header: &str, right: &str) -> String {
     let left = match field {
         port if port.is_port() => format!("{header} {}", port.name()),
@@ -247,7 +245,7 @@ fn effect(rule: &InetRule) -> Option<String> {
     })
 }
 
-/// What a target of iptables does, in the words of `nft`. TPROXY may be for packets of one family only.
+/// TPROXY may be for packets of one family only.
 pub fn target(target: &Target, family: Option<Family>) -> String {
     match target {
         Target::Accept => "accept".to_owned(),
@@ -281,7 +279,6 @@ fn set_mark(of: &str, mark: Mark) -> String {
     }
 }
 
-/// An empty line between the parts of the table.
 fn separate(text: &mut String, index: usize) {
     if index > 0 {
         text.push('\n');

@@ -8,7 +8,7 @@ use crate::{Action, Family, Hook, Mark, PortRange, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl<O: Observer> Walker<'_, O> {
-    /// Does what a rule says. Each action asks what it must know before it writes.
+    /// Each action asks what it must know before it writes.
     pub(super) fn act(
         &self,
         walk: &mut SetWalk,

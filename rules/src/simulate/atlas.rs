@@ -1,4 +1,4 @@
-//! All packets of a set by how they end: the walk divided wherever a condition divides its packets.
+//! All packets of a set by their endings: the walk divided wherever a condition divides its packets.
 
 use super::packet::{Packet, Routing};
 use super::set::PacketSet;
@@ -17,18 +17,18 @@ impl Work {
         Self { left: Some(max) }
     }
 
-    /// Takes so much away; `None` once there was not enough.
+    /// `None` once there was not enough.
     pub fn spend(&mut self, units: usize) -> Option<()> {
         self.left = self.left.and_then(|left| left.checked_sub(units));
         self.left.map(|_| ())
     }
 
-    /// Whether there was not enough at some time, so that something was not looked at.
+    /// There was not enough at some time, so that something was not looked at.
     pub fn is_spent(&self) -> bool {
         self.left.is_none()
     }
 
-    /// The rest; 0 where there was not enough.
+    /// 0 where there was not enough.
     pub fn left(&self) -> usize {
         self.left.unwrap_or_default()
     }
@@ -108,12 +108,11 @@ impl Atlas {
         atlas
     }
 
-    /// Whether every packet is in a region.
     pub fn is_complete(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Whether packets of these sets may have matched a rule.
+    /// Packets of these sets may have matched the rule.
     pub fn has_met(&self, at: At) -> bool {
         self.met.get(at.chain).and_then(|chain| chain.get(at.rule)).copied().unwrap_or_default()
     }

@@ -19,14 +19,12 @@ pub(super) enum Interface {
     /// The one by which the packet is sent, or on which it arrives.
     Sent,
     Loopback,
-    /// One that is not known.
     Unknown,
 }
 
-/// Whose socket a packet has.
+/// The owner of a packet's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// It has none.
     None,
     /// The sender's.
     Sent,
@@ -34,7 +32,7 @@ pub(super) enum Owner {
     Unknown,
 }
 
-/// What conntrack has put to a packet.
+/// The entry of conntrack that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
     /// A connection, in this state.
@@ -59,7 +57,7 @@ pub enum Binding<T> {
 /// A mark as rules have made it of one that was sent: `(mark & keep) ^ xor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkNow {
-    /// Whether it is made of the connection's mark.
+    /// Made of the connection's mark.
     pub(super) of_connection: bool,
     pub(super) keep: u32,
     pub(super) xor: u32,
@@ -86,10 +84,10 @@ impl MarkNow {
     }
 }
 
-/// The whole moment of a walk but for its place. `None` is a value that is not known, unless noted otherwise.
+/// The whole moment of a walk except its place. `None` is a value that is not known, unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Now {
-    /// Whether source address and port are as they are sent; otherwise they are not known.
+    /// Source address and port are as they are sent; otherwise they are not known.
     pub(super) source_sent: bool,
     pub(super) destination: Binding<IpAddr>,
     pub(super) destination_port: Binding<PortRange>,
@@ -101,37 +99,34 @@ pub(super) struct Now {
     pub(super) connmark: Option<MarkNow>,
     /// `None` for a packet that conntrack does not see.
     pub(super) state: Option<ConnState>,
-    /// Whether conntrack has seen it.
+    /// Conntrack has seen it.
     pub(super) is_tracked: Option<bool>,
-    /// Whether a rule has put it in a zone.
     pub(super) is_zoned: bool,
-    /// Whether a rule has perhaps put it in a zone.
     pub(super) perhaps_zoned: bool,
-    /// The hook that it passes.
     pub(super) hook: Hook,
-    /// Whether the base chain being walked does NAT.
+    /// The base chain being walked does NAT.
     pub(super) in_nat: bool,
-    /// Whether the packet is for this machine.
+    /// The packet is for this machine.
     pub(super) stays: bool,
     /// A capture, and the rule that decided it.
     pub(super) captured: Option<(CaptureKind, At)>,
-    /// The rule by which the packet was let go, and whether that was in `nat`, or else in another table.
+    /// The rule by which the packet was let go; true where that was in `nat`.
     pub(super) passed: Option<(bool, At)>,
     /// The rule that changed the destination, where that is not a capture.
     pub(super) translated: Option<At>,
-    /// Whether it is settled where the connection goes: a rule of NAT has decided, or none has in the first hook that
+    /// The destination is settled: a rule of NAT has decided, or none has in the first hook that
     /// asks. Later chains are not asked (`nf_nat_initialized` in `nf_nat_inet_fn`).
     pub(super) destination_done: bool,
-    /// The same of where it seems to come from.
+    /// The same of the source.
     pub(super) source_done: bool,
-    /// Whether a rule has written its type of service, or perhaps.
+    /// A rule has written its type of service, or perhaps.
     pub(super) tos_changed: bool,
-    /// Whether its route was looked up again, by what rules have changed.
+    /// A change by rules has led to another look-up of its route.
     pub(super) rerouted: bool,
-    /// Whether a mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
+    /// A mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
     /// not known.
     pub(super) taken_by_mark: bool,
-    /// Whether such a mark perhaps keeps it here.
+    /// Such a mark perhaps keeps it here.
     pub(super) perhaps_taken: bool,
     /// The fields that rules have read, and those that they have written, where the order of chains is not known.
     pub(super) read: TouchedFields,
@@ -172,7 +167,6 @@ impl Now {
         }
     }
 
-    /// What rules see of its connection.
     pub(super) fn connection(&self) -> Connection {
         match (self.state, self.is_tracked) {
             (None, _) => Connection::None(None),
@@ -198,7 +192,7 @@ pub(super) enum Asked {
     DestinationLocal {
         negated: bool,
     },
-    /// Whether the first segment of a connection fulfils it.
+    /// The first segment of a connection fulfils it.
     Syn(bool),
     Constant(bool),
     Unknown,
@@ -237,7 +231,6 @@ impl Asked {
     }
 }
 
-/// The answer of a set to a condition.
 pub(super) enum ConditionAnswer {
     Yes,
     No,
@@ -264,7 +257,7 @@ enum Loaded {
     Unknown,
 }
 
-/// Whether the packets are sent with one of the values, or, not positive, with none of them.
+/// Asks if the packets are sent with one of the values, or, not positive, with none of them.
 pub(super) fn asked_values(
     set: &PacketSet,
     field: Field,
@@ -282,7 +275,6 @@ fn answer(part: SetPart, is_positive: bool, by: impl FnOnce() -> By) -> Conditio
     }
 }
 
-/// Whether the mark has the bits.
 pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: bool) -> ConditionAnswer {
     match mark.sent_bits(bits) {
         None => (!is_positive).into(),
@@ -294,7 +286,6 @@ pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: 
 }
 
 impl Now {
-    /// Whether the packets fulfil a condition.
     pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> ConditionAnswer {
         match condition {
             Asked::Field { condition, marks, is_match } => self.has(set, condition, marks, *is_match),
@@ -352,7 +343,7 @@ impl Now {
         }
     }
 
-    /// Whether a field has the values with which the packets are sent.
+    /// True if a field has the values with which the packets are sent.
     pub(super) fn is_sent(&mut self, set: &PacketSet, field: Field) -> bool {
         matches!(self.load(set, field), Loaded::Sent)
     }

@@ -6,11 +6,8 @@ use crate::field::Intervals;
 /// The part of a set that fulfils a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetPart {
-    /// All of it fulfils the condition.
     All,
-    /// Some of it.
     Some,
-    /// None of it.
     None,
 }
 
@@ -22,17 +19,14 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Every mark.
     pub const fn any() -> Self {
         Self { within: Mark { value: 0, mask: 0 }, without: Vec::new() }
     }
 
-    /// One mark.
     pub const fn one(mark: u32) -> Self {
         Self { within: Mark::whole(mark), without: Vec::new() }
     }
 
-    /// The marks that have these bits.
     pub const fn of(bits: Mark) -> Self {
         Self { within: bits, without: Vec::new() }
     }
@@ -47,7 +41,6 @@ impl Marks {
         self.within
     }
 
-    /// The marks that are left out.
     pub fn without(&self) -> &[Mark] {
         &self.without
     }
@@ -56,7 +49,6 @@ impl Marks {
         self.within.covers(mark) && !self.without.iter().any(|hole| hole.covers(mark))
     }
 
-    /// How many of the marks have these bits.
     pub(super) fn part(&self, bits: Mark) -> SetPart {
         let Some(both) = common(self.within, bits) else { return SetPart::None };
         if both.mask == self.within.mask {
@@ -72,7 +64,7 @@ impl Marks {
         if is_covered(self.within, &holes) { SetPart::All } else { SetPart::Some }
     }
 
-    /// Leaves those that have these bits, or those that do not.
+    /// Leaves the marks that have these bits, or those that do not.
     pub(super) fn narrow(&mut self, bits: Mark, keeps: bool) {
         match common(self.within, bits) {
             Some(both) if keeps => {
@@ -85,7 +77,7 @@ impl Marks {
         }
     }
 
-    /// The marks that are in both sets; `None` if there are none.
+    /// `None` if there are none.
     pub fn common(&self, other: &Self) -> Option<Self> {
         let mut both = self.clone();
         both.narrow(other.within, true);
@@ -132,7 +124,7 @@ fn common(one: Mark, other: Mark) -> Option<Mark> {
     (differ == 0).then_some(Mark { value: one.value | other.value, mask: one.mask | other.mask })
 }
 
-/// Whether no mark with these bits is outside of all others.
+/// No mark with these bits is outside of all others.
 fn is_covered(bits: Mark, others: &[Mark]) -> bool {
     sample(bits, others).is_none()
 }

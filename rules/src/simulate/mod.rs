@@ -1,4 +1,4 @@
-//! A packet's way through rules: what becomes of it, and which rules it meets.
+//! A packet's way through rules: its end, and the rules that it meets.
 //!
 //! The walk follows the kernel: at each hook the base chains in the order of their priorities, those of iptables and of
 //! nf_tables alike, in each the rules in order, marks and addresses as earlier rules left them. It answers for the first packet of a

@@ -1,4 +1,5 @@
-//! Which rules packets of a family come to at all: a table of nf_tables may hold those of both families, and chains stand
+//! The rules that packets of a family come to at all: a table of nf_tables may hold those of both families, and chains
+//! stand
 //! that nothing leads to.
 
 use super::view::{View, ViewRule};
@@ -6,8 +7,8 @@ use crate::field::{Field, family_number};
 use crate::{Action, ListedCondition, Target};
 
 impl View {
-    /// Of each chain, how many of its first rules packets of the family may come to; none if nothing leads there. Only
-    /// what every packet of the family shares is looked at.
+    /// Of each chain, the number of first rules that packets of the family may come to; 0 if nothing leads there. Only
+    /// fields that every packet of the family shares count.
     pub fn reach(&self) -> Vec<usize> {
         let mut reach = vec![0; self.chains().len()];
         let mut open: Vec<usize> =
@@ -25,7 +26,6 @@ impl View {
         reach
     }
 
-    /// Whether a rule may be fulfilled by packets of the family.
     pub fn is_of_family(&self, rule: &ViewRule) -> bool {
         rule.conditions.iter().all(|condition| match condition {
             ListedCondition::Nft(condition) => match condition.field {
@@ -42,7 +42,7 @@ impl View {
         condition.negated != condition.values.numbers().any(|one| one == number)
     }
 
-    /// Whether every packet of the family leaves the chain here.
+    /// Every packet of the family leaves the chain here.
     fn ends_family(&self, rule: &ViewRule) -> bool {
         let takes_all = rule.conditions.iter().all(|condition| match condition {
             ListedCondition::Nft(condition) => condition.field == Field::Family && self.is_family(condition),

@@ -1,4 +1,4 @@
-//! What became of a packet, from the rules that it fulfilled, as the kernel reported them.
+//! The outcome for a packet, from the rules that it fulfilled, as the kernel reported them.
 
 use super::trace::{At, NatTarget, Outcome, Step, Verdict};
 use super::view::View;
@@ -60,12 +60,12 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
     Outcome { verdict, decided_by, translated, stays: captured.is_some(), is_tie: false }
 }
 
-/// Whether NAT was asked about a packet that met these rules.
+/// NAT was asked about a packet that met these rules.
 pub fn has_met_nat(view: &View, steps: &[Step]) -> bool {
     (1..=steps.len()).any(|end| base_of(view, &steps[..end]).is_some_and(|base| base.kind == Kind::Nat))
 }
 
-/// Whether one of these rules keeps conntrack from its packet.
+/// One of these rules keeps conntrack from its packet.
 pub fn is_untracked(view: &View, steps: &[Step]) -> bool {
     let met = steps.iter().filter_map(|step| view.rule(step.at));
     met.flat_map(|rule| rule.first.iter().chain([&rule.action]))

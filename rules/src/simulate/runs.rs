@@ -26,7 +26,6 @@ pub(super) struct RunField {
 const FEW: usize = 32;
 
 impl RuleRun {
-    /// The runs among the rules of a chain.
     pub(super) fn of(rules: &[ViewRule]) -> Vec<Self> {
         let mut start = 0;
         let mut runs = Vec::new();
@@ -87,7 +86,6 @@ fn fields(rule: &ViewRule) -> impl Iterator<Item = Field> {
     asked(rule).map(|(field, _)| field)
 }
 
-/// The conditions of a rule that ask for values of a field.
 fn asked(rule: &ViewRule) -> impl Iterator<Item = (Field, &Intervals)> {
     rule.asked.iter().filter_map(|asked| match asked {
         Asked::Field { condition, .. } if !condition.negated => Some((condition.field, &condition.values)),

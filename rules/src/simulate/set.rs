@@ -6,7 +6,6 @@ use crate::field::{Field, Interval, Intervals, interface_number, protocol_number
 use crate::{ConnState, Family, Gid, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The way of all packets of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// Processes of this machine send them.
@@ -29,11 +28,10 @@ pub struct PacketSet {
     connmark: Marks,
 }
 
-/// A condition that divides a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Divider {
     pub(super) by: By,
-    /// Whether the packets that fulfil it are those with these values, and not those without.
+    /// The packets that fulfil it are those with these values, and not those without.
     pub(super) is_positive: bool,
 }
 
@@ -84,7 +82,7 @@ impl PacketSet {
         Self { family, way, state, values, mark: Marks::any(), connmark: Marks::any() }
     }
 
-    /// The set of one packet. A source port of 0 is any.
+    /// A source port of 0 is any.
     pub fn one(packet: &Packet) -> Self {
         let one = |number: u128| Intervals::one(number);
         let (way, interface, uid, gid) = match &packet.direction {
@@ -115,36 +113,31 @@ impl PacketSet {
         }
     }
 
-    /// The values of a field; `None` for one that is not a set of numbers.
+    /// `None` for one that is not a set of numbers.
     pub fn values(&self, field: Field) -> Option<&Intervals> {
         slot(field).map(|slot| &self.values[slot])
     }
 
-    /// The marks with which the packets are sent.
     pub fn mark(&self) -> &Marks {
         &self.mark
     }
 
-    /// The marks of their connections.
     pub fn connmark(&self) -> &Marks {
         &self.connmark
     }
 
-    /// The packets that have one of these values of a field.
     #[must_use]
     pub fn with(mut self, field: Field, values: &Intervals) -> Self {
         self.narrow(&By::Values(field, values.clone()), true);
         self
     }
 
-    /// The packets that have none of these values of a field.
     #[must_use]
     pub fn without(mut self, field: Field, values: &Intervals) -> Self {
         self.narrow(&By::Values(field, values.clone()), false);
         self
     }
 
-    /// The packets that are like these, with any value of a field.
     #[must_use]
     pub fn with_any(mut self, field: Field) -> Self {
         let all = Self::all(self.family, Way::Outbound, self.state);
@@ -154,14 +147,12 @@ impl PacketSet {
         self
     }
 
-    /// The packets that are sent without such a mark.
     #[must_use]
     pub fn without_mark(mut self, mark: Mark) -> Self {
         self.mark.narrow(mark, false);
         self
     }
 
-    /// The packets that are sent with these marks, on connections with those.
     #[must_use]
     pub fn marked(self, mark: Marks, connmark: Marks) -> Self {
         Self { mark, connmark, ..self }
@@ -173,7 +164,6 @@ impl PacketSet {
             || self.connmark.sample().is_none()
     }
 
-    /// How many of the packets have one of the values of a field.
     pub(super) fn part(&self, field: Field, values: &Intervals) -> SetPart {
         match self.values(field) {
             Some(own) if !own.meets(values) => SetPart::None,
@@ -195,7 +185,7 @@ impl PacketSet {
         }
     }
 
-    /// The packets that are in both sets; `None` if there are none.
+    /// `None` if there are none.
     pub fn common(&self, other: &Self) -> Option<Self> {
         if (self.family, self.way, self.state) != (other.family, other.way, other.state) {
             return None;
@@ -269,20 +259,19 @@ fn pick_name(names: &Intervals, usual: &[u128]) -> Option<String> {
     usual.chain(names.ranges().iter().flat_map(of_range)).chain(letters).find(is_in)
 }
 
-/// Whether an interface may have the name (`dev_valid_name` in `net/core/dev.c`).
+/// An interface may have the name (`dev_valid_name` in `net/core/dev.c`).
 fn is_name(name: &str) -> bool {
     let is_ordinary = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
     (1..16).contains(&name.len()) && name.bytes().all(is_ordinary) && name != "." && name != ".."
 }
 
-/// The name that [`interface_number`] makes a number of.
+/// The inverse of [`interface_number`].
 pub fn interface_name(number: u128) -> String {
     let bytes = number.to_be_bytes();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// An address as a number.
 pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
@@ -290,7 +279,6 @@ pub fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// The address of a number.
 pub fn address(family: Family, number: u128) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::from_bits(u32::try_from(number).unwrap_or_default()).into(),
@@ -298,7 +286,6 @@ pub fn address(family: Family, number: u128) -> IpAddr {
     }
 }
 
-/// The loopback addresses of a family.
 pub(super) fn loopback(family: Family) -> Intervals {
     match family {
         Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
@@ -306,7 +293,6 @@ pub(super) fn loopback(family: Family) -> Intervals {
     }
 }
 
-/// The interface through which a machine talks to itself.
 pub fn loopback_interface() -> Intervals {
     Intervals::one(interface_number(LOOPBACK))
 }

@@ -39,7 +39,6 @@ impl TouchedFields {
         self.connmark |= more.connmark;
     }
 
-    /// The fields that are in both.
     pub(super) fn common(self, other: Self) -> Self {
         Self {
             source: self.source && other.source,

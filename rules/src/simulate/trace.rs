@@ -1,4 +1,4 @@
-//! What a walk reports.
+//! Reports of a walk.
 
 use super::facts::Binding;
 use super::packet::Packet;
@@ -6,7 +6,6 @@ use crate::{Hook, Port, PortRange};
 use std::fmt;
 use std::net::IpAddr;
 
-/// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It goes on to where it was sent, or to where other tools sent it.
@@ -24,13 +23,11 @@ pub enum Verdict {
 /// The place of a rule in a [`super::View`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
-    /// Index of the chain.
     pub chain: usize,
     /// Index of the rule in the chain, counted from 0. The number of rules, for the policy of a base chain.
     pub rule: usize,
 }
 
-/// Whether a packet matches a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Matched {
     /// All conditions hold.
@@ -52,7 +49,6 @@ pub struct Step {
 
 /// Gets to know each rule that a packet meets, in order.
 pub trait Observer {
-    /// A rule was met.
     fn rule_met(&mut self, step: Step);
 }
 
@@ -60,7 +56,6 @@ impl Observer for () {
     fn rule_met(&mut self, _: Step) {}
 }
 
-/// Remembers every step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace(pub Vec<Step>);
 
@@ -70,7 +65,6 @@ impl Observer for Trace {
     }
 }
 
-/// The kind of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CaptureKind {
     Redirect(PortRange),
@@ -83,16 +77,16 @@ pub(super) enum CaptureKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ending {
     pub verdict: Verdict,
-    /// Whether a redirect keeps the port of each packet, so that `verdict` has no port to name.
+    /// A redirect keeps the port of each packet, so that `verdict` has no port to name.
     pub keeps_port: bool,
     /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there. `None`
     /// where no rule decided.
     pub decided_by: Option<At>,
     /// The new destination, if another tool's rule gave the packets one.
     pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,
-    /// Whether the packets end up on this machine.
+    /// The packets end up on this machine.
     pub stays: bool,
-    /// Whether it is not known because chains of equal priority decide differently in another order.
+    /// Unknown because chains of equal priority decide differently in another order.
     pub is_tie: bool,
 }
 
@@ -102,7 +96,6 @@ impl Ending {
         Self { verdict: Verdict::Unknown, decided_by: None, translated: None, keeps_port: false, ..self }
     }
 
-    /// The end of one packet of the set.
     pub fn of(&self, packet: &Packet) -> Outcome {
         let Self { decided_by, stays, is_tie, .. } = *self;
         let sent = packet.destination;
@@ -143,16 +136,15 @@ impl fmt::Display for NatTarget {
     }
 }
 
-/// The end of a packet's walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Outcome {
     pub verdict: Verdict,
-    /// The rule that decided it, as [`Ending::decided_by`].
+    /// As [`Ending::decided_by`].
     pub decided_by: Option<At>,
     /// Where the packet goes, if another tool's rule gave it a new destination that is known.
     pub translated: Option<NatTarget>,
-    /// Whether the packet ends up on this machine.
+    /// The packet ends up on this machine.
     pub stays: bool,
-    /// Whether it is not known because chains of equal priority decide differently in another order.
+    /// Unknown because chains of equal priority decide differently in another order.
     pub is_tie: bool,
 }

@@ -12,7 +12,6 @@ use crate::{ConnState, RuleSet, Statement};
 /// A rule and the earlier one of its chain that leaves nothing for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreached<'a> {
-    /// The rule that is never reached.
     pub rule: &'a Statement,
     /// The last rule before it that its packets reach.
     pub by: &'a Statement,
@@ -69,7 +68,7 @@ fn asked_of(rule: &ViewRule, mut set: PacketSet, on: impl Fn(Field) -> bool) -> 
     (!set.is_empty()).then_some(set)
 }
 
-/// Whether no rule and no hook changes the field.
+/// No rule and no hook changes the field.
 fn is_lasting(field: Field) -> bool {
     matches!(field, Field::Protocol | Field::Source(_) | Field::SourcePort)
 }

@@ -21,16 +21,16 @@ pub struct ViewRule {
     pub conditions: Vec<ListedCondition>,
     /// The same as they are asked, one by one.
     pub(super) asked: Vec<Asked>,
-    /// What it does before the action: none of these ends the walk.
+    /// Before the action; none of these ends the walk.
     pub(super) first: Vec<Action>,
     pub action: Action,
     /// The words beside it, in nf_tables.
     pub comment: String,
-    /// Why it is there, where that is known.
+    /// `None` where it is not known.
     pub origin: Option<Origin>,
     /// The chain that its target names; `None` if there is no such chain.
     pub leads_to: Option<usize>,
-    /// What it has counted, where the listing says so.
+    /// `None` where the listing does not say.
     pub hits: Option<Hits>,
 }
 
@@ -38,19 +38,17 @@ pub struct ViewRule {
 pub struct ViewChain {
     /// The table as displayed: `nat`, or `inet filter`.
     pub table: Cow<'static, str>,
-    /// The name of the chain.
     pub chain: String,
-    /// How the kernel calls it; `None` if only rules do.
+    /// `None` if only rules call it.
     pub base: Option<Base>,
-    /// What happens at its end, if the kernel calls it.
+    /// Without meaning in a chain that the kernel does not call.
     pub policy: Policy,
-    /// Its rules in order.
     pub rules: Vec<ViewRule>,
     /// The long runs of rules that ask for one field.
     pub(super) runs: Vec<RuleRun>,
-    /// Whether only one of its rules affects packets. The rule that leads here is then named as the one that decides.
+    /// Only one of its rules affects packets. The rule that leads here is then named as the one that decides.
     pub(super) has_single_effect: bool,
-    /// Whether its rules are expressions of nf_tables, and not matches and targets of iptables.
+    /// Its rules are expressions of nf_tables, and not matches and targets of iptables.
     pub(super) is_nftables: bool,
 }
 
@@ -58,7 +56,6 @@ pub struct ViewChain {
 /// known: first the one that was registered last.
 pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 
-/// The rules of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     family: Family,
@@ -98,17 +95,15 @@ impl ViewRule {
         Self { text: Some(text), first, comment, hits, ..Self::of(conditions, action) }
     }
 
-    /// Whether it does such a thing.
     pub fn does(&self, such: impl Fn(&Action) -> bool) -> bool {
         self.first.iter().chain([&self.action]).any(such)
     }
 
-    /// Whether it makes a difference to a packet that fulfils it.
     pub(super) fn has_effect(&self) -> bool {
         self.does(|action| !action.surely_continues() || action.sets_tos())
     }
 
-    /// Whether a packet that fulfils it may not come to the next rule.
+    /// A packet that fulfils it may not come to the next rule.
     pub(super) fn may_end(&self) -> bool {
         match &self.action {
             Action::Target(target) => target.disposition() != Disposition::Continues,
@@ -129,7 +124,6 @@ impl ViewChain {
 }
 
 impl View {
-    /// A namespace without rules.
     pub fn empty(family: Family) -> Self {
         Self { family, chains: Vec::new(), groups: ChainGroups::default(), tracks: Some(false), gap: None }
     }
@@ -140,12 +134,11 @@ impl View {
         Self { gap, ..self }
     }
 
-    /// Why rules may be missing, as a clause; `None` where all are known.
+    /// A clause that tells why rules may be missing; `None` where all are known.
     pub fn gap(&self) -> Option<&str> {
         self.gap.as_deref()
     }
 
-    /// The rules of a listing.
     pub fn of_listing(listing: Listing) -> Self {
         let mut view = Self::empty(listing.family);
         view.add_listing(listing, None);
@@ -154,7 +147,7 @@ impl View {
         view
     }
 
-    /// Adds the rules of a listing. A label distinguishes its tables from those of the same name.
+    /// A label distinguishes its tables from those of the same name.
     pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
         self.add(listing.chains.into_iter().map(|((table, chain), content)| {
             let rules = content.rules.into_iter().map(|listed| ViewRule {
@@ -166,7 +159,7 @@ impl View {
         }));
     }
 
-    /// Adds a table of nf_tables, if it is one of this family.
+    /// Nothing is added for a table of the other family.
     pub fn add_nftables(&mut self, table: LiveTable) {
         if table.family.is_some_and(|family| family != self.family) {
             return;
@@ -182,7 +175,7 @@ impl View {
         }));
     }
 
-    /// The rules of a state; the policies, which it does not keep, count as `ACCEPT`.
+    /// The policies, which a state does not keep, count as `ACCEPT`.
     pub fn of_state(state: &State, family: Family) -> Self {
         let mut view = Self::empty(family);
         view.add(state.tables.iter().flat_map(|(table, chains)| {
@@ -194,7 +187,7 @@ impl View {
         view
     }
 
-    /// The rules of a rule set, as they stand in an otherwise empty namespace.
+    /// As they stand in an otherwise empty namespace.
     pub fn of_rules(rules: &RuleSet) -> Self {
         let mut view = Self::empty(rules.family);
         view.add(Table::ALL.into_iter().flat_map(|table| {
@@ -268,17 +261,16 @@ impl View {
         self.family
     }
 
-    /// All chains.
     pub fn chains(&self) -> &[ViewChain] {
         &self.chains
     }
 
-    /// A rule by its place; `None` for the policy of a chain.
+    /// `None` for the policy of a chain.
     pub fn rule(&self, at: super::At) -> Option<&ViewRule> {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
 
-    /// Whether the chain that a rule leads to returns to it: true for a jump, false for a goto.
+    /// True for a jump, false for a goto.
     pub(super) fn returns(&self, at: super::At) -> bool {
         let action = self.rule(at).map(|rule| &rule.action);
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
@@ -323,7 +315,7 @@ impl View {
         None
     }
 
-    /// Whether a packet may be dropped in a chain, or in those that it leads to.
+    /// A packet may be dropped in the chain, or in those that it leads to.
     pub(super) fn may_drop(&self, chain: usize) -> bool {
         let ends = |rule: &ViewRule| {
             rule.does(|action| {
@@ -333,13 +325,12 @@ impl View {
         self.chains[chain].policy == Policy::Drop || self.find(chain, &ends).is_some()
     }
 
-    /// Whether the kernel tracks connections of the family, which it does where a rule requires it; `None` if that is
-    /// not known.
+    /// The kernel tracks connections of the family where a rule requires it; `None` if that is not known.
     pub(super) fn tracks(&self) -> Option<bool> {
         self.tracks
     }
 
-    /// Whether a rule makes the kernel track connections of the family (`nf_ct_netns_get`); `None` if that is not known.
+    /// The rule makes the kernel track connections of the family (`nf_ct_netns_get`); `None` if that is not known.
     fn tracking(&self, rule: &ViewRule) -> Option<bool> {
         let of_condition = |condition: &ListedCondition| match condition {
             ListedCondition::Unknown(_) => None,
@@ -384,13 +375,13 @@ impl View {
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Where the kernel calls a base chain; equal for chains whose order is not known.
+    /// Equal for chains whose order is not known.
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
     }
 }
 
-/// Whether one of two holds, as far as that is known.
+/// One of two holds, as far as that is known.
 fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(true), _) | (_, Some(true)) => Some(true),
@@ -405,7 +396,7 @@ const NF_IP_PRI_NAT_SRC: i32 = 100;
 /// The rank of iptables' chains for destination NAT.
 const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
-/// Where the kernel calls a chain, and where among the chains that it calls there. All that do NAT are called from one
+/// Two places: of the kernel's call, and among the chains called there. All that do NAT are called from one
 /// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`); whether another chain of that
 /// priority comes before or after all of them can't be read.
 fn rank(base: Base) -> (i32, i32) {

@@ -28,16 +28,15 @@ use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange};
 /// itself refuses chains that reach themselves, but text does not.
 const MAX_STEPS: usize = 100_000;
 
-/// A packet whose priority of a chain is that of conntrack may have been seen by it or not.
+/// A packet in a chain of this priority, conntrack's own, may have been seen by conntrack or not.
 const NF_IP_PRI_CONNTRACK: i32 = -200;
 
-/// Why a step is not followed by the next one.
+/// The reason why a step is not followed by the next one.
 pub(super) enum Stop {
     /// The set is divided by this condition; nothing has changed.
     Divided(Divider),
     /// The packets end before their way is done: how, and by which rule.
     Over(Verdict, Option<At>),
-    /// Their way is done.
     Done,
 }
 
@@ -51,7 +50,6 @@ pub(super) enum NextStep {
     Accepted,
 }
 
-/// The end of a base chain.
 pub(super) type ChainEnd = Result<ChainExit, (Verdict, Option<At>)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +63,11 @@ pub(super) enum ChainExit {
 pub(super) struct SetWalk {
     pub(super) set: PacketSet,
     pub(super) now: Now,
-    /// Whether the first hook is still to come.
+    /// The first hook is still to come.
     is_new: bool,
     /// The place among the base chains of the hook: the group, and the chain in it.
     pub(super) place: (usize, usize),
-    /// Whether conntrack had not seen the packet when it came to the hook.
+    /// Conntrack had not seen the packet when it came to the hook.
     is_first: bool,
     /// The mark when the base chain was entered.
     pub(super) mark_before: Option<MarkNow>,
@@ -79,7 +77,7 @@ pub(super) struct SetWalk {
     ended: Option<ChainEnd>,
     /// The chains of an undefined order so far.
     pub(super) tie: Option<Box<Tie>>,
-    /// Whether something is not known because the order of chains is not.
+    /// Something is not known because the order of chains is not.
     pub(super) is_tie: bool,
     steps: usize,
     /// The rules that its packets matched, or may have, where they are asked for.
@@ -118,7 +116,6 @@ impl SetWalk {
         }
     }
 
-    /// The end of the walk.
     pub(super) fn ending(&self, stopped: Option<(Verdict, Option<At>)>) -> Ending {
         let now = &self.now;
         let (verdict, decided_by, keeps_port) = match (stopped, now.captured) {
@@ -154,7 +151,7 @@ impl Now {
         Stop::Over(Verdict::Unknown, self.passed.map(|(_, at)| at))
     }
 
-    /// Whether NAT has nothing to decide at this hook any more.
+    /// NAT has nothing to decide at this hook any more.
     fn is_settled(&self) -> bool {
         match self.hook {
             Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done,
@@ -174,7 +171,7 @@ pub(super) struct Walker<'a, O> {
     pub(super) view: &'a View,
     pub(super) routing: &'a Routing,
     pub(super) observer: &'a mut O,
-    /// Whether the set is one packet: what is not known of it divides nothing.
+    /// The set is one packet: what is not known of it divides nothing.
     pub(super) is_single: bool,
 }
 
@@ -212,7 +209,7 @@ impl<O: Observer> Walker<'_, O> {
         }
     }
 
-    /// Whether the mark keeps packets on this machine.
+    /// The mark keeps packets on this machine.
     pub(super) fn takes_mark(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
         for local in &self.routing.local_marks {
             let Some(mark) = walk.now.mark else { return Ok(None) };
@@ -275,7 +272,6 @@ impl<O: Observer> Walker<'_, O> {
         Ok(())
     }
 
-    /// Meets one rule.
     fn meet(&mut self, walk: &mut SetWalk, at: At) -> Result<(), Stop> {
         let view = self.view;
         let at = self.led(walk, at);
@@ -383,7 +379,6 @@ impl<O: Observer> Walker<'_, O> {
         walk.ended = Some(Ok(ChainExit::Returned));
     }
 
-    /// The end of a base chain.
     fn leave_chain(&self, walk: &mut SetWalk, end: ChainEnd) -> Result<(), Stop> {
         let chain = self.view.groups()[walk.now.hook as usize][walk.place.0][walk.place.1];
         let content = &self.view.chains()[chain];
@@ -439,7 +434,7 @@ impl<O: Observer> Walker<'_, O> {
         Ok(())
     }
 
-    /// Whether the mark differs from the one with which the packet came to the chain.
+    /// The mark differs from the one with which the packet came to the chain.
     fn has_changed(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
         let (Some(one), Some(other)) = (walk.mark_before, walk.now.mark) else { return Ok(None) };
         let constant = |mark: MarkNow| {
@@ -462,7 +457,6 @@ impl<O: Observer> Walker<'_, O> {
         Ok(self.decides(same)?.map(|is_same| !is_same))
     }
 
-    /// Leaves a hook for the next one.
     fn leave_hook(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let is_outbound = walk.set.way == Way::Outbound;
         let hook = walk.now.hook;
@@ -525,7 +519,7 @@ impl<O: Observer> Walker<'_, O> {
         Err(Stop::Done)
     }
 
-    /// Whether a loopback address is left where no router takes it: as the source of a packet that leaves, or as the
+    /// True if a loopback address is left where no router takes it: as the source of a packet that leaves, or as the
     /// destination of one that came in (`ip_route_input_slow` in `net/ipv4/route.c`).
     fn is_martian(&self, walk: &SetWalk) -> Result<bool, Stop> {
         let now = &walk.now;

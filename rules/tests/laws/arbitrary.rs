@@ -12,7 +12,6 @@ use std::{
     ops::RangeInclusive,
 };
 
-/// The owner of [`OURS`].
 pub(super) const OWNER: Ownership = Ownership {
     name: "the owner",
     mesh: "owner",
@@ -28,18 +27,15 @@ pub(super) const OWNER: Ownership = Ownership {
     opt_out: "nothing is known",
     joined: &[],
 };
-/// The owner of [`ANY`].
 pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), ..OWNER };
 
-/// Chains of ours.
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
-/// Chains of ours and of others.
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
 
 /// Chains of others. Where everything is ours, `check` lets no rule lead there.
 pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
 
-/// What others keep in the tables; the last four lead to us and so count as ours.
+/// Rules of others; the last four lead to us and so count as ours.
 const FOREIGN: &[&str] = &[
     "-p icmp -j ACCEPT",
     "-j KUBE-SERVICES",
@@ -246,7 +242,6 @@ pub(super) fn lawful(family: Family, mut statements: Vec<Statement>, owner: &Own
     }
 }
 
-/// As [`checked_of`], of either family.
 pub(super) fn checked(names: &'static [&'static str]) -> impl Strategy<Value = Checked> {
     family().prop_flat_map(move |family| checked_of(family, names))
 }

@@ -1,4 +1,4 @@
-//! The walk of sets of packets says of each packet what the walk of that packet says.
+//! The walk of sets of packets agrees with the walk of each packet.
 
 use super::arbitrary::{EVERYBODY, lawful};
 use super::listing;
@@ -8,7 +8,6 @@ use rules::simulate::{Atlas, Packet, PacketSet, Verdict, View, Way, Work, walk};
 use rules::{ConnState, Family, State, Statement, parse};
 use testkit::scope;
 
-/// All packets.
 fn all() -> impl Iterator<Item = PacketSet> {
     let ways = [Way::Outbound, Way::Inbound { local: true }, Way::Inbound { local: false }];
     let of_way = |way| ConnState::ALL.map(|state| PacketSet::all(Family::V4, way, state));

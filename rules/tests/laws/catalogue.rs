@@ -21,7 +21,7 @@ fn scenarios() -> Vec<Case> {
     catalogue::scenarios(|_| true)
 }
 
-/// The rules of a scenario for this family, as they are written; nothing where it sets none.
+/// Empty where the scenario sets none.
 fn written(scenario: &Case, family: Family) -> String {
     let file = match family {
         Family::V4 => "v4.rules",
@@ -56,13 +56,12 @@ fn rules_read_back_to_the_letter() {
     }
 }
 
-/// The text of a native table without comments, which say what only the author of a rule knows.
+/// Only the author of a rule knows what its comment says.
 fn without_comments(text: &str) -> String {
     let lines = text.lines().map(|line| line.split(" comment \"").next().unwrap_or_default());
     lines.map(|line| line.to_owned() + "\n").collect()
 }
 
-/// How many rules the chains of a native table have.
 fn rules_of(table: &str) -> usize {
     let chains = table.split("\tchain ").skip(1).filter_map(|chain| chain.split("\n\t}").next());
     chains.flat_map(|chain| chain.lines().skip(1)).filter(|line| !line.starts_with("\t\ttype ")).count()
@@ -106,7 +105,7 @@ fn rules_that_are_never_reached() {
     golden("unreached.txt", &text);
 }
 
-/// A way that packets go, in this family; its name says who sends what.
+/// The name of each packet says who sends what.
 fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     let v4 = family == Family::V4;
     let address = |v4_text: &str, v6_text: &str| -> IpAddr {
@@ -190,7 +189,7 @@ fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     packets
 }
 
-/// For each scenario and family, what becomes of each of the packets, in their order: `-` passes, `x` is dropped, `?` is
+/// For each scenario and family, the end of each of the packets, in their order: `-` passes, `x` is dropped, `?` is
 /// unknown, and a letter is captured by the port that the line says.
 #[test]
 fn verdicts() {

@@ -1,4 +1,4 @@
-//! What proves that rules and routing are a predecessor's: each kind of proof, and where it is missing.
+//! Proofs that rules and routing are a predecessor's: each kind of proof, and where it is missing.
 
 use super::arbitrary::OWNER;
 use rules::inheritance::{Evidence, Inheritance, classify_routing, doubtful};
@@ -33,7 +33,6 @@ fn state(table: Table, rules: &str, family: Family) -> State {
     parse::save(&format!("*{table}\n{chains}{rules}COMMIT\n"), family, &HEIR).expect("a listing")
 }
 
-/// The rules of a table that are inherited, and those that are doubtful.
 fn check(table: Table, rules: &[&str], inherited: &[&str], unproven: &[&str]) {
     let text: String = rules.iter().map(|rule| format!("{rule}\n")).collect();
     let state = state(table, &text, Family::V4);
@@ -110,7 +109,7 @@ fn rule(family: Family, mark: u32, table: u32) -> Object {
     Object::Rule { family, mark: Mark::whole(mark), table, preference: None }
 }
 
-/// Of routing that others have made, what is proven to be the predecessor's, and what is doubtful.
+/// `proven` and `unproven` are indices of `others`.
 fn check_routing(evidence: &Evidence, others: &[RoutingEntry], proven: &[usize], unproven: &[usize]) {
     let found = classify_routing(&HEIR, evidence, &others.iter().copied().collect());
     let these = |indices: &[usize]| indices.iter().map(|index| others[*index]).collect();

@@ -1,8 +1,8 @@
 //! Laws of the rule model, held against values at random.
 //!
-//! What single functions answer is tested beside them; here stands what must hold for all inputs: text and
-//! model say the same, plans reach what they are for and touch nobody else's rules, and no text becomes a
-//! value that could end an argument or a line.
+//! Answers of single functions are tested beside them; here stand laws for all inputs: text and model say the same,
+//! plans reach their aim and touch nobody else's rules, and no text becomes a value that could end an argument or a
+//! line.
 
 mod arbitrary;
 mod atlas;
@@ -52,7 +52,7 @@ fn same(one: &State, other: &State) -> bool {
     Table::ALL.into_iter().all(|table| one.same_table(other, table))
 }
 
-/// What is not ours, in order. Base chains without such rules are left out.
+/// Base chains without foreign rules are left out.
 fn foreign(state: &State) -> Vec<(Table, Chain, Vec<ListedRule>)> {
     let chains = state.tables.iter().flat_map(|(table, chains)| chains.iter().map(move |c| (table, c)));
     chains
@@ -67,7 +67,7 @@ fn foreign(state: &State) -> Vec<(Table, Chain, Vec<ListedRule>)> {
         .collect()
 }
 
-/// For every port, whether it is meant.
+/// By port number.
 fn ports(ranges: &[PortRange]) -> Vec<bool> {
     let mut intended = vec![false; 1 << 16];
     for range in ranges {
@@ -240,7 +240,7 @@ proptest! {
     }
 }
 
-/// Numbers each kind of condition; a new kind has to be thought of here.
+/// A new kind has to be thought of here.
 fn kind(condition: &Match) -> usize {
     match condition {
         Match::Source(_) => 0,
@@ -261,7 +261,6 @@ fn kind(condition: &Match) -> usize {
     }
 }
 
-/// Numbers each kind of target.
 fn effect(target: &Target) -> usize {
     match target {
         Target::Accept => 0,

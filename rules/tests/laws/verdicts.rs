@@ -91,7 +91,7 @@ proptest! {
     }
 }
 
-/// What becomes of a packet that a process sends, with these rules in `mangle` OUTPUT, in each of the three.
+/// The rules are of the table `mangle`.
 fn check_sent(rules: &str, expected: Verdict) {
     check_sent_as(ConnState::New, rules, expected);
 }

@@ -1,4 +1,4 @@
-//! Texts at random: what becomes a value is harmless, and what does not is refused without a panic.
+//! Texts at random: a value made of one is harmless, and any other text is refused without a panic.
 //!
 //! Below the laws stand the faults that were found by them, one test each.
 
@@ -112,7 +112,6 @@ proptest! {
     }
 }
 
-/// The only statement of a rule set, in a chain of ours.
 fn check_refuses(table: Table, matches: &[Match], target: Target) {
     let chain = Chain::User("ISTIO_A".parse().expect("valid"));
     let rule = Rule::new(matches.iter().cloned(), target);

@@ -1,4 +1,5 @@
-//! What is said of live rules: with counters, with what other programs have added, and of how they were made.
+//! Answers about live rules: with counters, with rules that other programs have added, and with the note of their
+//! making.
 
 use super::{ADDRESSES, Example, ExampleFlags, WIDTH, address, check, held, record};
 use crate::explain::{PodContext, RuleView, Sender, explain};
@@ -79,7 +80,6 @@ fn example() -> Example {
     Example::of(Mesh::Istio, FLAGS)
 }
 
-/// The rules of a listing, changed so.
 fn changed(example: &Example, changes: &[(&str, &str)]) -> RuleView {
     let mut listing = render::iptables::restore(&example.capture.rules(Family::V4));
     for (old, new) in changes {
@@ -93,7 +93,6 @@ fn changed(example: &Example, changes: &[(&str, &str)]) -> RuleView {
     RuleView::of_listing(listing, &example.pod)
 }
 
-/// What is seen of them.
 fn observed(rules: &RuleView, held: Vec<InstalledRules>, only: Option<Mesh>) -> CaptureStatus {
     let v6 = RuleView { family: Family::V6, view: View::empty(Family::V6), routing: Routing::default() };
     let rules = ByFamily { v4: rules.clone(), v6 };

@@ -1,4 +1,4 @@
-//! What is said of the pods of a manifest, with flags over their settings.
+//! Answers about the pods of a manifest, with flags over their settings.
 
 use super::{WIDTH, check, raw};
 use crate::explain::PodContext;

@@ -13,7 +13,6 @@ fn label(name: &str) -> NamespaceLabel {
     NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: false }
 }
 
-/// Rules that a command made at this minute.
 fn held(mesh: &'static str, command: &str, minute: u32, changed_since: bool) -> InstalledRules {
     let at = format!("2026-03-01T10:{minute:02}:00Z");
     let made = Record { command: command.to_owned(), at, changed_since, ..record() };

@@ -81,7 +81,6 @@ const QUESTIONS: &[PacketWords] = &[
     &[(Setting::Destination, "192.0.2.7:80"), (Setting::OutInterface, "eth+")],
 ];
 
-/// A machine without any route.
 struct NoRoutes;
 
 impl Routes for NoRoutes {

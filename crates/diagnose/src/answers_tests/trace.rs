@@ -70,7 +70,6 @@ impl Example {
     }
 }
 
-/// The sender's user, of a packet that a process sends.
 fn owner(packet: &Packet) -> Option<u32> {
     match &packet.direction {
         Direction::Inbound { .. } => None,

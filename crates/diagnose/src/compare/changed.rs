@@ -9,18 +9,17 @@ use rules::nft::Field;
 use rules::simulate::{Atlas, Binding, Ending, Verdict, Work};
 use std::net::IpAddr;
 
-/// How packets end, whichever rule decides.
+/// The end of packets, whichever rule decides.
 pub(crate) type GroupEnd = (Verdict, bool, Option<(Binding<IpAddr>, Binding<PortRange>)>);
 
 pub(crate) fn group_end(ending: Ending) -> GroupEnd {
     (ending.verdict, ending.keeps_port, ending.translated)
 }
 
-/// The packets whose verdict changes.
 pub(crate) struct Changed {
     pub(crate) groups: Vec<PacketGroup<[GroupEnd; 2]>>,
     pub(crate) is_complete: bool,
-    /// Whether any packet is captured, before or after.
+    /// Any packet is captured, before or after.
     pub(crate) any_captured: bool,
 }
 

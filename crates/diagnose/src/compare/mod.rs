@@ -1,4 +1,4 @@
-//! What a change of a configuration changes: the packets whose verdict differs, before and after.
+//! Effects of a change of a configuration: the packets whose verdict differs, before and after.
 //!
 //! All packets are compared, not some: all that a pod may send or get is walked through the first rule set, and each of its
 //! regions through the second. Regions that change alike are joined to few descriptions. Where that is too much work, new
@@ -26,7 +26,7 @@ use rules::Family;
 use rules::simulate::{Packet, Routing, View, Work};
 use serde::{Deserialize, Serialize};
 
-/// How many rules all packets together may meet: some tenths of a second.
+/// Rules that all packets together may meet: some tenths of a second.
 const MAX_WORK: usize = 5_000_000;
 
 /// One of two configurations, or the rules that are there.
@@ -35,13 +35,13 @@ pub struct ComparedSide {
     /// Both families, IPv4 first.
     rule_views: [RuleView; 2],
     dialect: Dialect,
-    /// Why nothing is captured at all, where that is so.
+    /// Given where nothing is captured at all.
     skip_reason: Option<String>,
     proxy: Proxy,
 }
 
 impl ComparedSide {
-    /// The rules that a subject describes; `pod` as [`pod`] makes it of both sides.
+    /// `pod` as [`pod`] makes it of both sides.
     pub fn of_subject(subject: &Subject, capture: &Capture, pod: &PodContext) -> Self {
         let side = Self::of_capture(capture, subject.dialect(), pod);
         match subject.skip() {
@@ -53,7 +53,6 @@ impl ComparedSide {
         }
     }
 
-    /// The rules of a configuration.
     pub fn of_capture(capture: &Capture, dialect: Dialect, pod: &PodContext) -> Self {
         let rule_views = Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod));
         Self { rule_views, dialect, skip_reason: None, proxy: capture.proxy() }
@@ -136,7 +135,7 @@ pub struct Change {
     pub after: PacketEnd,
 }
 
-/// Compares what becomes of all packets; `pod` as [`pod`] makes it of both sides.
+/// `pod` as [`pod`] makes it of both sides.
 pub fn compare(before: &ComparedSide, after: &ComparedSide, pod: &PodContext) -> Comparison {
     compare_within(Work::new(MAX_WORK), before, after, pod)
 }
@@ -177,7 +176,7 @@ fn compare_within(
 }
 
 impl Change {
-    /// Whether the same is true of another family, so that one sentence serves both.
+    /// The same is true of another family, so that one sentence serves both.
     fn is_same_but_for_family(&self, other: &Self) -> bool {
         let ends = |one: &Self| {
             [&one.before, &one.after].map(|end| (end.verdict, end.transparent, end.port, end.last_port))

@@ -13,7 +13,6 @@ use proptest::prelude::*;
 use rules::Family;
 use rules::simulate::{Direction, Packet, PacketSet, Verdict, Work, walk};
 
-/// Flags with their values.
 type Flags<'a> = &'a [(&'a str, &'a str)];
 
 fn machine(_: &Raw) -> Box<dyn Host> {
@@ -162,7 +161,7 @@ fn verdict(rule_view: &RuleView, packet: &Packet) -> Verdict {
     walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict
 }
 
-/// How many packets it compared.
+/// The number of compared packets.
 fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, TestCaseError> {
     let mut compared = 0;
     for family in Family::BOTH {

@@ -56,7 +56,7 @@ impl PartReport {
 }
 
 impl Comparison {
-    /// Whether the verdict of usual packets surely changes.
+    /// The verdict of usual packets surely changes.
     pub fn has_known_change(&self) -> bool {
         let is_known = |change: &Change| {
             [&change.before, &change.after].iter().all(|end| end.verdict != VerdictKind::Unknown)
@@ -64,7 +64,7 @@ impl Comparison {
         self.changes.iter().any(|change| is_known(change) && !change.packets.is_unusual())
     }
 
-    /// The changes, and what is not known of others.
+    /// The changes, and a remark where others may be missing.
     pub fn lines(&self) -> Vec<TextLine> {
         let mut lines = Vec::new();
         let (shown, omitted) = self.shown();
@@ -122,7 +122,7 @@ impl Change {
 }
 
 impl PacketEnd {
-    /// The verdict in words; `with_port` adds the port of the listener.
+    /// `with_port` adds the port of the listener.
     pub fn verdict_words(&self, with_port: bool) -> String {
         let Self { verdict, transparent, port, last_port, .. } = *self;
         let word = verdict.word();

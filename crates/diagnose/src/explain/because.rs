@@ -1,4 +1,4 @@
-//! Reasons in words: why a verdict is what it is.
+//! Reasons of verdicts, in words.
 //!
 //! A rule carries its origin. Where that is not known, the sentence quotes the rule's place and text.
 
@@ -13,7 +13,6 @@ use rules::simulate::{Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect};
 
 impl Explanation<'_> {
-    /// The way of the packet by its verdict.
     pub(super) fn summary(&self) -> String {
         match self.outcome.verdict {
             Verdict::Pass => match (self.outcome.translated, self.packet.state) {
@@ -51,12 +50,11 @@ impl Explanation<'_> {
         rule.and_then(reason_of).map_or(noun.to_owned(), |reason| format!("{} {noun}", whose(reason)))
     }
 
-    /// Why it is so.
     pub fn reason(&self) -> String {
         visible(&(self.reason_as_read() + &self.doubt))
     }
 
-    /// The same with names and texts of rules as they were read.
+    /// With names and texts of rules as they were read.
     fn reason_as_read(&self) -> String {
         match self.outcome.decided_by {
             None => self.reason_to_pass(),
@@ -86,7 +84,6 @@ impl Explanation<'_> {
         }
     }
 
-    /// Why no rule decides.
     fn reason_to_pass(&self) -> String {
         let Packet { mark, protocol, .. } = self.packet;
         if let Some(reason) = self.view.gap().or(self.nothing.as_deref()) {
@@ -112,7 +109,7 @@ impl Explanation<'_> {
         })
     }
 
-    /// Why no rule of nat sees the packet, where those alone capture its direction.
+    /// The reason why no rule of nat sees the packet, where those alone capture its direction.
     pub(crate) fn state_past_nat(&self) -> Option<&'static str> {
         let reason = match self.packet.state {
             ConnState::New | ConnState::Related => return None,
@@ -128,7 +125,7 @@ impl Explanation<'_> {
         .then_some(reason)
     }
 
-    /// Whether a rule that captures, or leads to such rules, did not match only because of a condition of this kind.
+    /// A rule that captures, or leads to such rules, did not match only because of a condition of this kind.
     fn is_missed_by(&self, kind: impl Fn(&Condition) -> bool) -> bool {
         let may_hold = |condition: &ListedCondition| {
             let own = packet_value(condition, self.packet);
@@ -162,12 +159,11 @@ impl Explanation<'_> {
     }
 }
 
-/// Why a rule is there.
 pub(super) fn reason_of(rule: &ViewRule) -> Option<RuleReason> {
     RuleReason::named(rule.origin?.name)
 }
 
-/// What the packet has instead of the value that a condition asks for, such as `its user is 1000`.
+/// The packet's value in place of the one that a condition asks for, such as `its user is 1000`.
 pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Option<String> {
     let owner = |what: &str, id: u32| format!("{what} {id}");
     let field = match condition {

@@ -21,7 +21,6 @@ impl Explanation<'_> {
         }
     }
 
-    /// The explanation as data.
     pub fn report(&self) -> ExplanationReport {
         let end = self.end();
         let verdict = if self.cases.is_empty() { end.verdict } else { VerdictKind::Depends };
@@ -36,7 +35,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// The rule that decides; `None` where no rule does.
+    /// `None` where no rule decides.
     pub fn deciding_rule(&self) -> Option<ExplainedRule> {
         self.outcome.decided_by.map(|at| self.rule(at))
     }

@@ -1,4 +1,4 @@
-//! Where a packet is to go: an address, a name, or a port of the pod's.
+//! The destination of a question: an address, a name, or a port of the pod's.
 
 use super::question::{POD_ADDRESS_NAME, QuestionContext};
 use mesh::settings::Setting;
@@ -6,16 +6,15 @@ use mesh::sources::{SettingReader, Source};
 use rules::{Family, Port};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where a packet is to go, as it was understood.
 pub(super) struct Destination {
     pub(super) address: SocketAddr,
-    /// What it is shown as, where that is not its address.
+    /// `None` where its address is shown.
     pub(super) name: Option<String>,
-    /// Whether it is a placeholder for the pod's own address, which is not known.
+    /// The address is a placeholder for the pod's own, which is not known.
     pub(super) stands_in: bool,
 }
 
-/// Reads where the packet goes; `None` if there is a problem.
+/// `None` if there is a problem.
 pub(super) fn destination(
     reader: &mut SettingReader<'_>,
     context: &QuestionContext<'_>,

@@ -6,7 +6,6 @@ use mesh::sources::Dialect;
 use mesh::visible;
 use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, View, walk};
 
-/// A packet, the rules it met, and its verdict.
 #[derive(Debug)]
 pub struct Explanation<'a> {
     pub(super) view: &'a View,
@@ -14,9 +13,9 @@ pub struct Explanation<'a> {
     pub(super) outcome: Outcome,
     pub(super) trace: Trace,
     pub(super) dialect: Dialect,
-    /// Why nothing is captured at all, where that is so.
+    /// The reason where nothing is captured at all.
     pub(super) nothing: Option<String>,
-    /// Why the rules may have no effect, as a further clause of the reason; else empty.
+    /// A further clause of the reason where the rules may have no effect; else empty.
     pub(super) doubt: String,
     pub(super) endpoint_names: EndpointNames,
     /// The packets that the question may be about, where they end in several ways; else empty.
@@ -56,7 +55,6 @@ impl Explanation<'_> {
         Self { nothing: nothing.or(self.nothing), ..self }
     }
 
-    /// Shows the packet's ends by these names.
     pub fn with_endpoint_names(self, endpoint_names: &EndpointNames) -> Self {
         Self { endpoint_names: endpoint_names.clone(), ..self }
     }
@@ -82,7 +80,8 @@ impl Explanation<'_> {
         }
     }
 
-    /// Whether a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt, or if that depends on
+    /// True if a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt, or if that
+    /// depends on
     /// what the question leaves open.
     pub fn is_captured(&self) -> Option<bool> {
         let own = VerdictKind::of(self.outcome.verdict).0.is_captured();
@@ -104,7 +103,6 @@ impl Explanation<'_> {
         self.trace.0.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
     }
 
-    /// The end of the walk.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }

@@ -1,4 +1,4 @@
-//! Limits of a mesh's rules that the packet has run into: what people would expect otherwise, and what helps.
+//! Limits of a mesh's rules that the packet has run into: effects that people would not expect, and remedies.
 
 use super::because::reason_of;
 use super::{Explanation, Limited};
@@ -22,7 +22,6 @@ pub(crate) fn limits_met<'a>(
 }
 
 impl Explanation<'_> {
-    /// What the rules that the packet has met do though people expect otherwise.
     pub fn limits(&self) -> Vec<Limited> {
         let mut found: Vec<Limited> = Vec::new();
         for (limit, rule) in limits_met(self.view, self.packet, &self.trace.0) {

@@ -12,7 +12,7 @@ use rules::nft::{Field, Interval, Intervals, interface_number};
 use rules::simulate::{Direction, Packet, ViewRule, number};
 use std::collections::HashSet;
 
-/// How many items of a list a sentence names.
+/// Items of a list that a sentence names.
 const NAMED: usize = 5;
 
 impl Explanation<'_> {
@@ -107,12 +107,10 @@ fn items_of(rule: &ViewRule) -> Option<&ListedCondition> {
     rule.conditions.iter().find(|condition| condition.field() == Some(field))
 }
 
-/// The items that a rule holds, in words.
 pub(crate) fn item_texts(rule: &ViewRule) -> Vec<String> {
     items_of(rule).into_iter().flat_map(items).map(|(text, _)| text).collect()
 }
 
-/// The items of a list that a condition holds, each with its values.
 fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
     let Some(condition) = field_condition(condition) else { return Vec::new() };
     let noun = match condition.field {

@@ -1,4 +1,4 @@
-//! Why a packet is captured, or is not: a walk through rules, explained to people and programs.
+//! Explanations of verdicts: a walk through rules, explained to people and programs.
 //!
 //! The walk is [`rules::simulate`]'s. Here it gets words: which option made a rule, which condition failed,
 //! whose port it is. Nothing here reads rules or configurations.

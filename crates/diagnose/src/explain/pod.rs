@@ -1,4 +1,4 @@
-//! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
+//! Facts of a pod beside its rules: its addresses, its proxy, and the users of its application.
 
 use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
 use mesh::pod::Application;
@@ -10,21 +10,19 @@ use rules::{Family, Gid, Uid};
 use std::fmt;
 use std::net::IpAddr;
 
-/// What a question about a packet leaves open.
+/// Defaults where a question about a packet leaves something open.
 #[derive(Clone, Debug)]
 pub struct PodContext {
     /// Its addresses; where [`PodContext::is_known`] is false, placeholders for them.
     pub addresses: Vec<IpAddr>,
-    /// Whether the addresses are its own.
     pub is_known: bool,
-    /// The proxy's user and group.
     pub proxy: (Uid, Gid),
-    /// The mark of the proxy's packets; 0 where they have none.
+    /// 0 where the proxy's packets have none.
     pub mark: u32,
     /// The user and group of the application, and a remark about the user where a manifest does not set it.
     pub application: (Uid, Gid),
     pub user_remark: &'static str,
-    /// Whether a manifest names the application's user.
+    /// A manifest names the application's user.
     pub(crate) is_user_known: bool,
     /// All users and groups of the proxy.
     pub(crate) proxy_ids: (Vec<Uid>, Vec<Gid>),
@@ -36,7 +34,6 @@ pub struct ApplicationUser {
     /// `None` where the manifest leaves it to the image.
     pub uid: Option<Uid>,
     pub gid: Gid,
-    /// The containers that run as this user.
     pub containers: Vec<String>,
 }
 
@@ -71,10 +68,8 @@ impl fmt::Display for ApplicationUser {
     }
 }
 
-/// The remark about a user that a manifest leaves to the image.
 const ASSUMED: &str = " (assumed: the manifest sets no runAsUser)";
 
-/// Who sends a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     App,
@@ -142,7 +137,6 @@ impl PodContext {
         Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), proxy_ids, ..self }
     }
 
-    /// The same of a pod whose containers run as this user.
     #[must_use]
     pub fn with_application(self, user: &ApplicationUser) -> Self {
         let user_remark = if user.uid.is_some() { "" } else { ASSUMED };
@@ -163,7 +157,7 @@ impl PodContext {
         }
     }
 
-    /// The first of its addresses in a family, and whether that is its own.
+    /// The first of its addresses in a family; true if that is its own.
     pub(super) fn address(&self, family: Family) -> (IpAddr, bool) {
         let own = self.addresses.iter().copied().find(|own| Family::of(*own) == family);
         (own.unwrap_or(placeholder(family)), own.is_some() && self.is_known)
@@ -176,7 +170,6 @@ impl PodContext {
         }
     }
 
-    /// The mark of what a sender sends.
     pub(super) fn mark(&self, sender: Sender) -> u32 {
         if sender == Sender::Proxy { self.mark } else { 0 }
     }

@@ -12,7 +12,6 @@ use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Where a question about a packet applies.
 pub struct QuestionContext<'a> {
     pub pod: &'a PodContext,
     pub routes: &'a dyn Routes,
@@ -20,14 +19,13 @@ pub struct QuestionContext<'a> {
     pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
 }
 
-/// The packet of a question.
 #[derive(Clone, Debug)]
 pub struct PacketQuery {
     pub packet: Packet,
     pub endpoint_names: EndpointNames,
-    /// Why no such packet is sent or taken in, as a clause; `None` where it has a route.
+    /// A clause that tells why no such packet is sent or taken in; `None` where it has a route.
     pub no_route: Option<String>,
-    /// Whether the application of the pod sends it, as its own user.
+    /// The application of the pod sends it, as its own user.
     pub is_apps: bool,
     /// All packets that the question may be about, where it leaves something open.
     pub(crate) open: Option<PacketSet>,
@@ -38,16 +36,16 @@ pub struct PacketQuery {
 pub struct EndpointNames {
     source: Option<String>,
     destination: Option<String>,
-    /// Whether the addresses of source and destination are only placeholders, as they are not known.
+    /// The addresses of source and destination are only placeholders, as they are not known.
     stands_in: (bool, bool),
-    /// Whether the interface is only a placeholder, as it is not known.
+    /// The interface is only a placeholder, as it is not known.
     interface_unknown: bool,
     /// A remark about the sender's user where it is assumed; else empty.
     pub(super) user_remark: &'static str,
 }
 
 impl EndpointNames {
-    /// Where the packet comes from; the address alone where there is no port.
+    /// The address alone where there is no port.
     pub fn source(&self, packet: &Packet) -> String {
         let name = self.source.clone();
         match (name, packet.source.port()) {
@@ -58,7 +56,6 @@ impl EndpointNames {
         }
     }
 
-    /// Where it goes.
     pub fn destination(&self, packet: &Packet) -> String {
         match &self.destination {
             Some(name) => format!("{name}:{}", packet.destination.port()),
@@ -66,13 +63,13 @@ impl EndpointNames {
         }
     }
 
-    /// The addresses of both ends, each if it is known.
+    /// `None` for an address that is not known.
     pub fn addresses(&self, packet: &Packet) -> (Option<IpAddr>, Option<IpAddr>) {
         let known = |address: SocketAddr, stands_in: bool| (!stands_in).then_some(address.ip());
         (known(packet.source, self.stands_in.0), known(packet.destination, self.stands_in.1))
     }
 
-    /// The user that sends the packet, if it is known.
+    /// `None` if it is not known, or the packet arrives.
     pub fn user(&self, packet: &Packet) -> Option<u32> {
         match &packet.direction {
             Direction::Outbound { uid, .. } if self.user_remark.is_empty() => Some(uid.number()),
@@ -80,7 +77,7 @@ impl EndpointNames {
         }
     }
 
-    /// The interface by which the packet comes or goes, if it is known.
+    /// `None` if it is not known.
     pub fn interface<'a>(&self, packet: &'a Packet) -> Option<&'a str> {
         let (Direction::Outbound { interface, .. } | Direction::Inbound { interface, .. }) =
             &packet.direction;
@@ -98,24 +95,22 @@ impl EndpointNames {
         name(example.source.ip()).into_iter().fold(names, Self::with_source_name)
     }
 
-    /// Names the source, whose address is not known.
     #[must_use]
     fn with_source_name(self, name: impl Into<String>) -> Self {
         Self { source: Some(name.into()), stands_in: (true, self.stands_in.1), ..self }
     }
 
-    /// Names the destination, whose address is not known.
     #[must_use]
     fn with_destination_name(self, name: impl Into<String>) -> Self {
         Self { destination: Some(name.into()), stands_in: (self.stands_in.0, true), ..self }
     }
 }
 
-/// What is shown instead of an address that is not known.
+/// Shown instead of an address that is not known.
 pub(super) const POD_ADDRESS_NAME: &str = "the pod's address";
 const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 
-/// Reads the packet; `None` if there is a problem.
+/// `None` if there is a problem.
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
     let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
@@ -239,7 +234,8 @@ impl OpenFields {
 }
 
 impl PacketQuery {
-    /// Why the packet is not sent or taken in, by the rules that it meets: NAT in PREROUTING precedes the route, so that a call
+    /// The reason why the packet is not sent or taken in, by the rules that it meets: NAT in PREROUTING precedes the
+    /// route, so that a call
     /// from outside needs one to its new destination.
     pub fn no_route_by(&self, outcome: &Outcome, routes: &dyn Routes) -> Option<String> {
         let no_route = self.no_route.clone()?;
@@ -255,22 +251,19 @@ impl PacketQuery {
     }
 }
 
-/// What is understood of a packet before its route is looked up.
+/// Settings of a packet before its route is looked up.
 struct Question {
     to: SocketAddr,
     from: Option<SocketAddr>,
-    /// Its source port, if given.
     source_port: Option<u16>,
-    /// The interface by which it comes or goes, if given.
     given_interface: Option<String>,
     owner: (Uid, Gid),
     protocol: Protocol,
     mark: u32,
-    /// Whether its destination is a placeholder for the pod's own address, which is not known.
+    /// The destination is a placeholder for the pod's own address, which is not known.
     of_pod: bool,
 }
 
-/// The route of a packet.
 struct PacketRoute {
     direction: Direction,
     /// Its source, with a name where the address is a placeholder for one that is not known.
@@ -421,7 +414,6 @@ pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bo
     }
 }
 
-/// The user and the group that send the packet.
 fn owner(
     reader: &mut SettingReader<'_>,
     pod: &PodContext,
@@ -439,7 +431,6 @@ fn owner(
     (uid.unwrap_or(preset.0), gid.or(uid.map(Gid::from)).unwrap_or(preset.1))
 }
 
-/// The interface by which the packet comes or goes, if given.
 fn given_interface(reader: &mut SettingReader<'_>, inbound: bool) -> Option<String> {
     let (own, other, direction) = match inbound {
         true => (Setting::InInterface, Setting::OutInterface, "inbound"),

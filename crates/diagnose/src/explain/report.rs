@@ -209,7 +209,7 @@ impl VerdictKind {
         }
     }
 
-    /// Whether a listener gets the packet; `None` if it is dropped, or if that is unknown.
+    /// True if a listener gets the packet; `None` if it is dropped, or if that is unknown.
     pub fn is_captured(self) -> Option<bool> {
         match self {
             Self::Captured => Some(true),

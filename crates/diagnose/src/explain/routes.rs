@@ -4,26 +4,22 @@ use super::pod::{OUTSIDE, PodContext};
 use rules::{Family, Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};
 
-/// A packet that a process here sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingPacket {
     pub to: SocketAddr,
-    /// The address that it is sent from, if its sender names one.
+    /// `None` unless its sender names one.
     pub from: Option<IpAddr>,
-    /// The port that it is sent from, if its sender names one.
+    /// `None` unless its sender names one.
     pub source_port: Option<u16>,
     pub protocol: Protocol,
     pub uid: Uid,
     pub mark: u32,
 }
 
-/// A packet that comes from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncomingPacket<'a> {
     pub to: IpAddr,
-    /// Its source address, if known.
     pub from: Option<IpAddr>,
-    /// The interface at which it arrives, if that is known.
     pub at: Option<&'a str>,
     pub mark: u32,
 }
@@ -41,24 +37,21 @@ pub struct Route {
 }
 
 impl Route {
-    /// The route to one host by an interface.
     pub fn by(interface: String) -> Self {
         Self { interface, source: None, others: Vec::new(), is_group: false }
     }
 }
 
-/// How a packet comes in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub interface: String,
-    /// Whether its destination is here.
+    /// Its destination is here.
     pub local: bool,
 }
 
 /// The ports that the kernel picks for calls by default (`net.ipv4.ip_local_port_range`).
 pub const LOCAL_PORTS: (u16, u16) = (32_768, 60_999);
 
-/// Knows the routes of packets.
 pub trait Routes {
     /// # Errors
     /// Why no such packet is sent, as a clause.

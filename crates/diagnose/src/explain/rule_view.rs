@@ -15,12 +15,11 @@ pub struct RuleView {
 }
 
 impl RuleView {
-    /// The rules that a configuration asks for.
     pub fn of_config(config: &dyn CapturePolicy, family: Family, pod: &PodContext) -> Self {
         Self::of_rules(&config.rules(family), config, pod)
     }
 
-    /// The rules of one family that a configuration asks for, where they are made already.
+    /// Of rules that are made already.
     pub(crate) fn of_rules(rules: &Checked, config: &dyn CapturePolicy, pod: &PodContext) -> Self {
         let family = rules.rules().family;
         let marks = config.routing().into_iter().filter_map(|object| match object {
@@ -34,7 +33,6 @@ impl RuleView {
         }
     }
 
-    /// No rules.
     pub(crate) fn without_rules(family: Family, pod: &PodContext) -> Self {
         let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
         Self { family, view: View::empty(family), routing }
@@ -48,7 +46,6 @@ impl RuleView {
     }
 }
 
-/// The marks of all TPROXY rules.
 fn tproxy_marks(listing: &Listing) -> Vec<Mark> {
     let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
     let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|listed| listed.line.action());

@@ -11,7 +11,7 @@ use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::net::SocketAddr;
 
-/// A packet in words: where it arrives or that it leaves, protocol, mark, ends.
+/// `route` is `by` or `at` an interface.
 fn packet(route: &str, protocol: Protocol, mark: u32, source: &str, destination: &str) -> Packet {
     let [source, destination] = [source, destination].map(|text| {
         let address: SocketAddr = text.parse().expect("an address");
@@ -31,7 +31,6 @@ fn packet(route: &str, protocol: Protocol, mark: u32, source: &str, destination:
     Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
 }
 
-/// Where the packet ends, and the limits that it runs into.
 fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &[&str]) {
     let (_, capture) = configured(Mesh::Ambient, flags).expect("good words");
     let own = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
@@ -93,7 +92,6 @@ fn every_way_has_its_port_and_its_limits() {
     check(&vm, &call(Udp), None, &[]);
 }
 
-/// The verdict, and the cases of a question that leaves caller, source port and user open.
 #[test]
 fn what_a_question_leaves_open_is_all_that_it_may_be() {
     let check = |rules: &str,

@@ -5,7 +5,7 @@ use crate::{Style, TextLine, painted};
 use mesh::visible;
 use std::fmt::{self, Display};
 
-/// Where a rule's text begins in its line.
+/// The column at which a rule's text begins.
 const RULE: usize = 6;
 
 impl PacketReport {
@@ -14,25 +14,23 @@ impl PacketReport {
         painted(&[self.head(), vec![TextLine::default()], self.explained.way()].concat(), width)
     }
 
-    /// Why no such packet can exist, before what the rules say.
+    /// The reason why no such packet can exist; `None` if it can.
     pub fn note(&self) -> Option<String> {
         self.unsent.as_ref().map(|why| format!("{why}; by the rules alone:"))
     }
 
-    /// The verdict, after the note.
     pub fn head(&self) -> Vec<TextLine> {
         let note = self.note().map(|note| TextLine::hanging(2).styled(Style::Dropped, note));
         note.into_iter().chain(self.explained.head()).collect()
     }
 
-    /// Whether a listener gets the packet; `None` if that is unknown, or no such packet can exist.
+    /// True if a listener gets the packet; `None` if that is unknown, or no such packet can exist.
     pub fn is_captured(&self) -> Option<bool> {
         self.explained.end.verdict.is_captured().filter(|_| self.unsent.is_none())
     }
 }
 
 impl PacketEnd {
-    /// The verdict in words, after its own.
     pub fn words(&self) -> String {
         format!("{}: {}", self.verdict.word(), self.summary)
     }
@@ -119,7 +117,6 @@ impl ExplanationReport {
 }
 
 impl ExplainedRule {
-    /// The rule as the one that decides, by its place and its text.
     pub fn decision(&self) -> String {
         match self.position {
             Some(_) => format!("decided by {self}: {}", visible(&self.text)),

@@ -4,12 +4,12 @@ use super::{Code, Level};
 use crate::finding::FindingReport;
 use serde_json::{Value, json};
 
-/// Where the findings' settings are written.
+/// The place of the findings' settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FindingLocation<'a> {
     /// The path of the manifest; `None` for flags, and for standard input.
     pub file: Option<&'a str>,
-    /// What the file holds.
+    /// The content of the file.
     pub text: &'a str,
     /// The object that the findings are about.
     pub title: Option<&'a str>,
@@ -31,7 +31,6 @@ pub fn github(findings: &[FindingReport], place: &FindingLocation<'_>) -> String
     findings.iter().map(line).collect()
 }
 
-/// The findings about one object as results of SARIF.
 pub fn sarif_results(findings: &[FindingReport], place: &FindingLocation<'_>) -> Vec<Value> {
     let result = |finding: &FindingReport| {
         let mut result = json!({
@@ -52,7 +51,6 @@ pub fn sarif_results(findings: &[FindingReport], place: &FindingLocation<'_>) ->
     findings.iter().map(result).collect()
 }
 
-/// A log of SARIF with these results.
 pub fn sarif(results: &[Value], version: &str) -> String {
     let mut rules: Vec<&str> = results.iter().filter_map(|result| result["ruleId"].as_str()).collect();
     rules.sort_unstable();
@@ -67,7 +65,6 @@ pub fn sarif(results: &[Value], version: &str) -> String {
     format!("{log:#}\n")
 }
 
-/// A rule of SARIF.
 fn rule(id: &str) -> Value {
     let about = Code::named(id).map_or(id, |code| code.about());
     json!({

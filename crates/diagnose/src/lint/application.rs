@@ -10,7 +10,6 @@ use mesh::sources::{Dialect, Raw};
 use mesh::{Capture, Proxy, Selector, Setting};
 use rules::simulate::Work;
 
-/// The findings about the pod of a subject.
 pub fn of_subject(subject: &Subject, capture: &Capture) -> Vec<Finding> {
     // Where nothing of an application is captured anyway, it makes no difference.
     match subject.reading().filter(|_| subject.skip().is_none()) {
@@ -35,7 +34,7 @@ pub fn of_pod(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
     findings
 }
 
-/// The user and the group of an application, as far as they are the proxy's.
+/// `None` for an id that is not the proxy's.
 fn ids_of_proxy(application: &Application, proxy: &Proxy) -> [Option<Id>; 2] {
     let is_user = |id: &Id| proxy.uids.iter().any(|uid| uid.number() == id.number);
     let is_group = |id: &Id| proxy.gids.iter().any(|gid| gid.number() == id.number);

@@ -15,7 +15,7 @@ pub(crate) struct AdvisedChange {
     pub(crate) setting: Setting,
     /// The item of its list; `None` for the option as a whole.
     pub(crate) item: Option<Selector>,
-    /// Whether one of equal items is kept.
+    /// One of equal items is kept.
     pub(crate) once: bool,
 }
 
@@ -33,7 +33,8 @@ impl Redundant {
     }
 }
 
-/// Whether a list's item, as it is written, names this. Where an item has parts, interfaces come first in it and users last.
+/// True if `text`, an item of a list, names the selector. Where an item has parts, interfaces come first in it and
+/// users last.
 fn names(text: &str, selector: &Selector) -> bool {
     let text = text.trim();
     match selector {
@@ -58,7 +59,7 @@ fn names(text: &str, selector: &Selector) -> bool {
 pub(super) struct Configured {
     pub(super) capture: Capture,
     pub(super) raw: Raw,
-    /// Whether the settings alone make the configuration; found when first needed, as it takes reading them.
+    /// The settings alone make the configuration; found when first needed, as it takes reading them.
     is_complete: OnceCell<bool>,
 }
 
@@ -98,7 +99,6 @@ impl AdvisedChange {
         Some(Edit { flag: self.setting.row().long, value: value.filter(|value| !value.trim().is_empty()) })
     }
 
-    /// The words without the item.
     fn removed_from(&self, raw: &Raw) -> Option<Raw> {
         let Given { value, source } = raw.get(self.setting)?;
         let Some(item) = &self.item else { return Some(raw.clone().without(self.setting)) };

@@ -27,7 +27,7 @@ pub(super) struct LintComparison<'a> {
     after_change: Option<Baseline>,
     pod: PodContext,
     pub(super) work: Work,
-    /// Whether a list has more than [`MAX_TRIALS`] items to try.
+    /// A list has more than [`MAX_TRIALS`] items to try.
     pub(super) is_cut: bool,
 }
 
@@ -39,17 +39,18 @@ impl<'a> LintComparison<'a> {
         Self { raw, capture, baseline, after_change: None, pod, work, is_cut: false }
     }
 
-    /// The rules that the configuration makes, one set a family.
+    /// One set a family.
     pub(super) fn rules(&self) -> &[Checked] {
         &self.baseline.rules
     }
 
-    /// How many rules the configuration makes, of both families.
+    /// Rules of both families.
     pub(super) fn size(&self) -> usize {
         self.rules().iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
-    /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
+    /// The pieces of advice after which every packet ends as before, whether each is followed alone or all are; the
+    /// first
     /// of those that are equal.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
@@ -75,7 +76,7 @@ impl<'a> LintComparison<'a> {
         redundant
     }
 
-    /// Whether every packet ends as before once this advice is followed, alone or after all that was given before; then
+    /// True if every packet ends as before once this advice is followed, alone or after all that was given before; then
     /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { baseline, after_change, pod, work, .. } = self;
@@ -92,7 +93,8 @@ impl<'a> LintComparison<'a> {
         is_redundant
     }
 
-    /// Whether any of the selected packets is captured once this is removed. False, if there is not enough work left, or
+    /// True if any of the selected packets is captured once this is removed. False, if there is not enough work left,
+    /// or
     /// if the settings do not determine the outcome.
     pub(super) fn captures_without(
         &mut self,
@@ -106,7 +108,7 @@ impl<'a> LintComparison<'a> {
         captures && !self.work.is_spent()
     }
 
-    /// Whether any of the packets is captured that are selected of all. True, if there is not enough work left.
+    /// True if any of the packets is captured that are selected of all. True, if there is not enough work left.
     pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
         let Self { baseline, pod, work, .. } = self;
         (0..baseline.rules.len()).any(|at| {
@@ -157,12 +159,12 @@ impl<'a> LintComparison<'a> {
     }
 }
 
-/// A configuration with its rules, and how all packets end by them.
+/// A configuration with its rules, and the ends of all packets by them.
 struct Baseline {
     configured: Configured,
     rules: Vec<Checked>,
     rule_views: Vec<RuleView>,
-    /// How all packets of each family end, with the rules that they match, once that was asked for.
+    /// The ends of all packets of each family, with the rules that they match, once that was asked for.
     atlases: Vec<OnceCell<Atlas>>,
 }
 
@@ -176,7 +178,7 @@ impl Baseline {
         Self { configured, rules, rule_views, atlases }
     }
 
-    /// All packets of a pod by how they end, as far as there is work left the first time.
+    /// All packets of a pod by their ends, as far as there is work left the first time.
     fn atlas(&self, at: usize, pod: &PodContext, work: &mut Work) -> &Atlas {
         self.atlases[at].get_or_init(|| {
             let RuleView { view, routing, .. } = &self.rule_views[at];
@@ -185,7 +187,7 @@ impl Baseline {
         })
     }
 
-    /// Whether every packet ends by the other's rules as by these. False, where there is not enough work left.
+    /// True if every packet ends by the other's rules as by these. False, where there is not enough work left.
     fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
         let [own, others] = [self, other].map(|one| one.configured.capture.families());
         own.eq(others)

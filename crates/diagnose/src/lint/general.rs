@@ -1,4 +1,4 @@
-//! What is suspicious about a configuration of any mesh, by its rules, its lists and its proxy.
+//! Suspicious settings of any mesh, by its rules, its lists and its proxy.
 
 use super::change::{AdvisedChange, Redundant};
 use super::comparison::{LintComparison, MAX_TRIALS};
@@ -18,23 +18,23 @@ use rules::simulate::{PacketSet, loopback_interface};
 use rules::{Family, Origin, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is suspicious, and what has no effect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Findings {
     pub(super) findings: Vec<Finding>,
     pub(super) redundant: Vec<Redundant>,
 }
 
-/// What is left out on trial, to see whether it has an effect. Each trial walks many packets through two sets of rules.
+/// Settings are left out on trial, to see whether they have an effect. Each trial walks many packets through two sets
+/// of rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TrialScope {
     /// Each item is tried alone where all lists together have at most so many.
     pub(super) max_items: usize,
-    /// Whether every list is tried as a whole, or those of which an item is suspicious.
+    /// Every list is tried as a whole, not only those of which an item is suspicious.
     pub(super) every_list: bool,
 }
 
-/// What is suspicious, and what has no effect, as walks of packets confirm.
+/// Findings that walks of packets confirm.
 pub(super) fn check_with_packets(
     comparison: &mut LintComparison<'_>,
     interface_addresses: &[InterfaceAddress],
@@ -145,7 +145,7 @@ fn several_users(
     })
 }
 
-/// What settings, lists and the proxy show without trying a packet.
+/// Findings that settings, lists and the proxy show without trying a packet.
 pub(super) fn check_without_packets(
     raw: &Raw,
     policy: &dyn CapturePolicy,
@@ -157,7 +157,7 @@ pub(super) fn check_without_packets(
     findings
 }
 
-/// What shows without packets and lists: listeners that share a port, and IPv6 that is not captured.
+/// Findings without packets and lists: listeners that share a port, and IPv6 that is not captured.
 pub(super) fn shared_listeners_and_ipv6(
     raw: &Raw,
     policy: &dyn CapturePolicy,
@@ -193,7 +193,6 @@ fn nothing_captured(keys: &ConfigKeys) -> Finding {
     Finding::warning(Code::NothingCaptured, &option, text, remedy)
 }
 
-/// What is suspicious about the proxy's user.
 fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> {
     let option = policy.keys().proxy?.row().mention();
     if proxy.uids.iter().any(|uid| uid.number() == 0) {
@@ -280,7 +279,6 @@ impl<'a> ItemsByCondition<'a> {
         Self(items)
     }
 
-    /// The item that makes a rule, by the rule's origin and its conditions.
     pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
         let field = origin.item?;
         let criterion = rule.matches.iter().find(|criterion| criterion.field() == Some(field))?;

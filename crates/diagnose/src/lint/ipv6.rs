@@ -14,7 +14,7 @@ pub struct InterfaceAddress {
     pub interface: String,
 }
 
-/// Whether IPv6 of the pod is not captured while something else is: only then it matters whether the pod has any.
+/// Only where something else is captured does it matter whether the pod has IPv6.
 pub fn leaves_ipv6_uncaptured(config: &dyn CapturePolicy) -> bool {
     !config.ipv6() && !config.captures_nothing()
 }
@@ -47,7 +47,7 @@ pub fn uncaptured_ipv6(
     Some(Dialect::of(raw).name_in(finding))
 }
 
-/// Whether other hosts can reach it: unique local addresses count, which they do not for the standard library.
+/// Other hosts can reach it: unique local addresses count, which they do not for the standard library.
 fn is_global(address: Ipv6Addr) -> bool {
     let is_local = address.is_loopback() || address.is_unicast_link_local();
     !(is_local || address.is_multicast() || address.is_unspecified())

@@ -55,7 +55,6 @@ fn rules_lead_to_the_items_that_make_them() {
     }
 }
 
-/// Codes, options and remedies of all warnings about flags of a mesh.
 fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
     let (raw, capture) = configured(mesh, flags).expect("valid");
     let found = lint(&raw, &capture, &[]).into_iter().filter(|finding| finding.level == Level::Warning);
@@ -64,7 +63,7 @@ fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(reported, expected, "{flags:?}");
 }
 
-/// Limits of rules are reported where packets can run into them. The golden of ambient's answers has their words.
+/// The golden of ambient's answers has the words of the limits.
 #[test]
 fn limits_of_rules_are_told_where_there_are_such_rules() {
     let check = |mesh, flags: &[(&str, &str)], expected: &[&str]| {

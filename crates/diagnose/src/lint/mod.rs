@@ -1,6 +1,6 @@
-//! What is suspicious about a configuration, though every value in it is valid.
+//! Suspicious settings of a configuration in which every value is valid.
 //!
-//! Each finding names the option and what helps. A warning is about traffic that goes elsewhere than its
+//! Each finding names the option and the remedy. A warning is about traffic that goes elsewhere than its
 //! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Before lint
 //! advises to leave out something that does nothing, it tries packets without it: each ends as before.
 

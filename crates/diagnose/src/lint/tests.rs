@@ -89,7 +89,6 @@ pub(crate) fn packet() -> impl Strategy<Value = Packet> {
     )
 }
 
-/// Options and remedies of all warnings about settings of Istio's sidecar, but for what makes no difference here.
 fn check(flags: &[(&str, &str)], expected: &[(&str, &str)]) {
     let (raw, capture) =
         configured(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
@@ -332,7 +331,7 @@ fn a_usual_call_is_not_warned_of() {
     check(&[&usual[..], &[IPV6, ("redirect-dns", "true")]].concat(), &[]);
 }
 
-/// Whether the kernel drops it before any rule: no host outside has an address of loopback (`ip_route_input_slow`).
+/// The kernel drops it before any rule: no host outside has an address of loopback (`ip_route_input_slow`).
 pub(super) fn is_martian(packet: &Packet) -> bool {
     let ends = [packet.source.ip(), packet.destination.ip()];
     matches!(packet.direction, Direction::Inbound { .. }) && ends.iter().any(IpAddr::is_loopback)

@@ -70,14 +70,13 @@ pub struct PodName {
     pub name: String,
 }
 
-/// What a network namespace is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceLabel {
     /// See [`NamespaceRow::name`].
     pub name: String,
     pub pod: Option<PodName>,
     pub container: Option<String>,
-    /// Whether it has a name of `ip netns`.
+    /// It has a name of `ip netns`.
     pub is_named: bool,
 }
 
@@ -117,7 +116,6 @@ impl NamespaceRow {
         Self { state, meshes, families, held_by, listeners, findings, ..Self::empty(label) }
     }
 
-    /// A namespace that could not be read; why.
     pub fn unknown(label: NamespaceLabel, why: String) -> Self {
         let finding =
             Finding::failure(Code::Unreadable, "", why, "look at it alone with --network-namespace");
@@ -161,18 +159,17 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Of these namespaces, in any order.
+    /// In any order.
     pub fn new(mut namespaces: Vec<NamespaceRow>) -> Self {
         namespaces.sort_by(|one, other| (one.state, &one.name).cmp(&(other.state, &other.name)));
         Self { namespaces }
     }
 
-    /// Whether capture fails in a namespace, or is unknown.
+    /// Capture fails in a namespace, or is unknown.
     pub fn fails(&self) -> bool {
         self.namespaces.iter().flat_map(|row| &row.findings).any(|finding| finding.level == Level::Failure)
     }
 
-    /// Whether the rules of a namespace were changed since they were made.
     pub fn has_drifted(&self) -> bool {
         self.namespaces.iter().any(|row| row.state == NamespaceState::Drifted)
     }

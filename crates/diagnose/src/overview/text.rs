@@ -1,4 +1,4 @@
-//! The overview for people: how many namespaces there are of each state, a line for each, and below it what is wrong.
+//! The overview for people: the number of namespaces of each state, a line for each, and below it its fault.
 
 use super::{NamespaceRow, NamespaceState, Overview};
 use crate::finding::FindingReport;
@@ -11,9 +11,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The names of the columns.
 const HEAD: [&str; 6] = ["STATE", "NAMESPACE", "MESH", "LISTENERS", "MADE BY", "AGE"];
-/// Which of them is shortened where there is not enough room.
+/// The column that is shortened where there is not enough room.
 const NAME: usize = 1;
 /// So much of a name is shown however narrow the terminal is.
 const MIN_NAME: usize = 16;
@@ -118,7 +117,6 @@ fn cells(row: &NamespaceRow, now: SystemTime) -> [String; 6] {
     ]
 }
 
-/// Whether something listens at every port that rules send packets to.
 fn listening(listeners: &[Listening]) -> &'static str {
     let is_down = |one: &Listening| one.missing.as_ref().is_some_and(|missing| *missing == one.families);
     match listeners {
@@ -135,7 +133,6 @@ fn listening(listeners: &[Listening]) -> &'static str {
     }
 }
 
-/// What runs a command that makes rules.
 fn maker(command: &str) -> &str {
     match command {
         "istio-iptables" | "linkerd-init" | "kuma-init" => "init container",

@@ -16,7 +16,7 @@ use mesh::{Capture, Proxy, RuleReason, Selector};
 use rules::InterfaceName;
 use rules::simulate::Verdict;
 
-/// What becomes of the traffic that a configuration describes, with settings named as their author writes them.
+/// The picture of a configuration's traffic, with settings named as their author writes them.
 pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     let views: Vec<RuleView> =
         capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect();
@@ -37,7 +37,6 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     draw(&views.iter().collect::<Vec<_>>(), pod, &machines, &known, dialect, note)
 }
 
-/// The picture of a pod's traffic by existing rules.
 pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
     let found: Vec<_> = rule_views.iter().flat_map(|one| recognized(&one.view)).collect();
     let mesh = found.first().map(|rule| rule.mesh);

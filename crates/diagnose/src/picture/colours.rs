@@ -1,10 +1,11 @@
 //! The colours of pictures, on light pages and on dark ones.
 //!
-//! Blue for what is captured, grey for what passes, and a red that differs from both by its lightness: they stay apart for
+//! Blue for captured traffic, grey for traffic that passes, and a red that differs from both by its lightness: they
+//! stay apart for
 //! eyes that miss a kind of cones.
 //! Tests hold their contrast with whatever lies behind them.
 
-/// A class of the style sheet, what it colours, and how on light and on dark pages.
+/// A class of the style sheet, the property that it colours, and the colours on light and on dark pages.
 pub(super) type Colour = (&'static str, &'static str, &'static str, &'static str);
 
 /// Colours of text. Lines have those of the same name.
@@ -16,7 +17,7 @@ pub(super) const TEXT: [Colour; 5] = [
     ("dropped", "fill", "#5c0a2e", "#ffd0d0"),
 ];
 
-/// Colours of what lies behind text.
+/// Colours behind text.
 pub(super) const BEHIND: [Colour; 5] = [
     ("page", "fill", "#ffffff", "#10151b"),
     ("pod", "fill", "#f3f6fa", "#19212a"),

@@ -5,9 +5,8 @@ use super::letters::Font;
 /// The meaning of a text's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
-    /// Ordinary text.
     Plain,
-    /// What a reader may skip.
+    /// Text that a reader may skip.
     Quiet,
     Captured,
     Passing,
@@ -27,7 +26,7 @@ pub(super) enum Fill {
     Lit,
 }
 
-/// How a line is drawn, so that lines differ without colours.
+/// Styles of lines, which differ without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stroke {
     /// Solid and thick, with a full tip.
@@ -38,11 +37,11 @@ pub(super) enum Stroke {
     Dropped,
     /// Dotted, without an end.
     Unknown,
-    /// Thin: what the proxy sends on.
+    /// Thin: traffic that the proxy sends on.
     HandedOn,
 }
 
-/// A rectangle in pixels.
+/// In pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) x: u32,
@@ -59,7 +58,6 @@ pub(super) struct Text {
     pub(super) y: u32,
     pub(super) centred: bool,
     pub(super) font: Font,
-    /// Pieces of it that follow each other.
     pub(super) pieces: Vec<(Ink, String)>,
 }
 
@@ -78,7 +76,7 @@ impl Text {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DrawingItem {
     Box(Fill, Area),
-    /// A horizontal line; `tip` says whether it ends there or goes on behind a box.
+    /// A horizontal line; without a `tip` it goes on behind a box.
     Arrow {
         stroke: Stroke,
         quiet: bool,
@@ -98,7 +96,6 @@ pub(super) enum DrawingItem {
     Text(Text),
 }
 
-/// A picture laid out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Drawing {
     pub(super) width: u32,

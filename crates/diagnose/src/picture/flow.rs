@@ -1,4 +1,4 @@
-//! An arrow of a picture: which packets take it, and what becomes of them.
+//! An arrow of a picture: the packets that take it, and their end.
 //!
 //! An arrow states no more than can be checked: [`PictureFlow::fits`] decides of any packet whether the arrow is about it.
 
@@ -9,7 +9,6 @@ use mesh::RuleReason;
 use rules::PortRange;
 use rules::simulate::{Packet, Verdict};
 
-/// Where an arrow starts or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowEndpoint {
     /// Everything outside of the pod.
@@ -18,7 +17,6 @@ pub(crate) enum FlowEndpoint {
     Machine,
     /// Any process of the pod but the proxy.
     Application,
-    /// The mesh's proxy.
     Proxy,
 }
 
@@ -33,14 +31,13 @@ impl FlowEndpoint {
     }
 }
 
-/// Packets that start and end alike, and become the same.
+/// Packets with the same ends and the same verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFlow {
     /// The rows of the traffic that are drawn as one.
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) from: FlowEndpoint,
     pub(crate) to: FlowEndpoint,
-    /// The verdict for the packets.
     pub(crate) verdict: Verdict,
     pub(crate) label: Label,
     /// The option that decides, as its author writes it.
@@ -48,7 +45,7 @@ pub struct PictureFlow {
 }
 
 impl PictureFlow {
-    /// Whether the arrow speaks of such packets, if none before it does.
+    /// The arrow is about such packets, if none before it is.
     pub fn fits(&self, packet: &Packet) -> bool {
         self.rows.iter().any(|row| row.fits(packet))
     }
@@ -58,12 +55,11 @@ impl PictureFlow {
         self.rows.iter().find_map(|row| row.example.as_ref())
     }
 
-    /// The reason of the rule that decides, if a mesh's does.
+    /// `None` unless a mesh's rule decides.
     pub(crate) fn reason(&self) -> Option<RuleReason> {
         self.rows.iter().find_map(|row| RuleReason::named(row.end.origin?.name))
     }
 
-    /// Adds the rows of another arrow.
     pub(crate) fn take_in(&mut self, other: Self) {
         self.rows.extend(other.rows);
         self.option = match (self.option.take(), other.option) {
@@ -72,12 +68,11 @@ impl PictureFlow {
         };
     }
 
-    /// Whether it is about all that no other rule takes.
+    /// It is about all that no other rule takes.
     pub(crate) fn is_remainder(&self) -> bool {
         self.verdict == Verdict::Pass && self.rows.iter().any(|row| row.packets.is_everything())
     }
 
-    /// The kind of the verdict, and the listeners' ports.
     pub fn end(&self) -> (VerdictKind, Option<PortRange>) {
         VerdictKind::of(self.verdict)
     }

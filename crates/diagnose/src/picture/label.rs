@@ -1,4 +1,4 @@
-//! What an arrow is about, in words; long lists are folded to what fits.
+//! The packets of an arrow, in words; long lists are folded to fit.
 
 use crate::packets::count_in;
 use std::fmt::Display;
@@ -6,7 +6,7 @@ use std::fmt::Display;
 /// So many items of a list are shown at most.
 const MAX: usize = 24;
 
-/// What lists of ports are called.
+/// Nouns for lists of ports.
 pub(crate) const PORTS: (&str, &str) = ("port", "ports");
 pub(crate) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
 pub(crate) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
@@ -20,14 +20,13 @@ pub(crate) struct Label {
     nouns: (&'static str, &'static str),
     /// The first items, as many as may be shown and one more.
     items: Vec<String>,
-    /// How many items there are; of ports, each one in a range counts.
+    /// The number of items; of ports, each one in a range counts.
     count: usize,
     /// Behind the list, with its own space or comma.
     after: String,
 }
 
 impl Label {
-    /// Words alone.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { before: text.into(), ..Self::default() }
     }
@@ -50,7 +49,6 @@ impl Label {
         Self { before: before.to_owned(), nouns, items: shown, count, after: String::new() }
     }
 
-    /// The same with more words at the end.
     pub(crate) fn with(self, after: impl AsRef<str>) -> Self {
         Self { after: self.after + after.as_ref(), ..self }
     }

@@ -1,6 +1,6 @@
-//! Where everything is drawn: network, proxy and application side by side, and below each other a row for each arrow.
+//! Places of a drawing: network, proxy and application side by side, and below each other a row for each arrow.
 //!
-//! What bypasses the proxy runs behind its box. What it captures ends there, at a port, and goes on from there.
+//! Traffic that bypasses the proxy runs behind its box. Captured traffic ends there, at a port, and goes on from there.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke};
 use super::flow::{FlowEndpoint, PictureFlow};
@@ -105,21 +105,20 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
 struct Section<'a> {
     panel: &'a Panel,
     rows: Vec<LayoutRow<'a>>,
-    /// What is left out, with the height of its line.
+    /// Words for omitted rows, with the height of their line.
     omitted: Vec<(u32, String)>,
     top: u32,
     bottom: u32,
 }
 
-/// A row, measured.
 struct LayoutRow<'a> {
     /// Its panel and its place there.
     at: (usize, usize),
     flow: &'a PictureFlow,
-    /// Whether the packet that is asked about takes it; `None` if there is none.
+    /// The packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
-    /// How many of the lines say what it is about.
+    /// The number of lines that are its label.
     label: usize,
     top: u32,
     height: u32,
@@ -129,7 +128,7 @@ struct LayoutRow<'a> {
 }
 
 impl<'a> LayoutRow<'a> {
-    /// With `rule` below what it is about.
+    /// With `rule` below the label.
     fn of(at: (usize, usize), flow: &'a PictureFlow, lit: Option<bool>, rule: &[String]) -> Self {
         let mut lines = lines(flow, lit);
         let label = lines.len();
@@ -214,7 +213,7 @@ fn omitted(count: usize, place: &str) -> String {
     format!("... {count} more {} {place}", if count == 1 { "row" } else { "rows" })
 }
 
-/// So many lines; what is left out is marked.
+/// Omitted lines are marked.
 fn shortened(lines: &[String], count: usize) -> Vec<String> {
     let mut kept: Vec<String> = lines.iter().take(count).cloned().collect();
     if let (true, Some(last)) = (count < lines.len(), kept.last_mut()) {
@@ -265,7 +264,7 @@ fn name_lines(name: &str, width: u32) -> Vec<String> {
     }
 }
 
-/// What a row is about, and the option.
+/// The label of a row, and the option.
 fn lines(flow: &PictureFlow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let width = TEXT.1 - WORD;
@@ -319,7 +318,6 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     drawing.items.extend(path(part, flow, *arrow, quiet));
 }
 
-/// How a verdict's word and its arrow are drawn.
 fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
     match kind {
         VerdictKind::Captured => (Ink::Captured, Stroke::Captured),

@@ -1,4 +1,4 @@
-//! How much room text takes in a picture, whatever sans-serif font its reader has.
+//! The room that text takes in a picture, whatever sans-serif font its reader has.
 
 /// Widths of the printable ASCII characters in thousandths of the font's size: those of DejaVu Sans, the widest font
 /// that browsers fall back to.
@@ -12,7 +12,7 @@ const WIDTHS: [u16; 95] = [
 /// The same of any other character.
 const OTHER: u16 = 1000;
 
-/// A font's size in pixels, and its weight.
+/// `size` is in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Font {
     pub(super) size: u32,
@@ -28,7 +28,7 @@ impl Font {
         Self { size, bold: true }
     }
 
-    /// The width of a text in pixels, at most.
+    /// In pixels, at most.
     pub(super) fn width(self, text: &str) -> u32 {
         let width = |c: char| {
             let index = u32::from(c).checked_sub(32).and_then(|index| usize::try_from(index).ok());
@@ -40,7 +40,7 @@ impl Font {
         thousandths.div_ceil(1000)
     }
 
-    /// The text in lines of so many pixels.
+    /// `width` is in pixels.
     pub(super) fn lines(self, text: &str, width: u32) -> Vec<String> {
         lines(text, |line| self.width(line) <= width)
     }

@@ -1,4 +1,4 @@
-//! Pictures of traffic: where a pod's packets go, and which option decides.
+//! Pictures of traffic: the ways of a pod's packets, and the options that decide.
 //!
 //! A picture is a model first: parts of the traffic, each with arrows in the order in which rules decide. It is drawn
 //! as SVG ([`Picture::svg`]) or as text for a terminal ([`Picture::text`]). It comes from a configuration, and tests

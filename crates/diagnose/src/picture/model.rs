@@ -11,15 +11,14 @@ use mesh::{ProxyProgram, RuleReason, Setting};
 use rules::InterfaceName;
 use rules::simulate::{Direction, Packet, Verdict};
 
-/// What becomes of a pod's traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     pub(super) title: String,
-    /// What holds for all of it.
+    /// Sentences about all of it.
     pub(super) notes: Vec<String>,
     pub(super) panels: Vec<Panel>,
     pub(super) program: ProxyProgram,
-    /// Whether only the main paths are shown.
+    /// Only the main paths are shown.
     pub(super) is_summary: bool,
     pub(super) path: Option<PacketPath>,
 }
@@ -28,14 +27,12 @@ pub struct Picture {
 pub(super) struct PacketPath {
     /// The panel and the arrow in it.
     pub(super) at: (usize, usize),
-    /// The packet in words.
     pub(super) packet: String,
-    /// The rule that decides, as a sentence.
+    /// As a sentence.
     pub(super) rule: Option<String>,
 }
 
 impl PacketPath {
-    /// Whether the packet takes this row of this panel.
     pub(super) fn is_at(&self, panel: usize, row: usize) -> bool {
         self.at == (panel, row)
     }
@@ -47,7 +44,7 @@ pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
 }
 
 impl Picture {
-    /// A picture of these parts, of which `note` states what holds for all.
+    /// `note` states what holds for all parts.
     pub(crate) fn new(note: String, panels: Vec<Panel>) -> Self {
         let title = "Where the pod's traffic goes".to_owned();
         Self { title, notes: vec![note], panels, program: UNKNOWN_PROXY, is_summary: false, path: None }
@@ -59,7 +56,7 @@ impl Picture {
         self
     }
 
-    /// Its parts, in the order in which they are shown.
+    /// In the order in which they are shown.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
@@ -72,7 +69,7 @@ impl Picture {
         self
     }
 
-    /// Who gets the packets of an arrow: of captured queries, the component that answers them.
+    /// Of captured queries, the component that answers them.
     pub(super) fn recipient(&self, flow: &PictureFlow) -> &'static str {
         let ProxyProgram { name, resolver, .. } = self.program;
         match (flow.verdict, flow.reason().map(RuleReason::meaning)) {

@@ -20,7 +20,6 @@ impl TrafficPart {
         }
     }
 
-    /// The word of a document.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Inbound => "inbound",
@@ -30,7 +29,7 @@ impl TrafficPart {
         }
     }
 
-    /// Whether processes of the pod send its packets.
+    /// Processes of the pod send its packets.
     pub(crate) fn is_sent_here(self) -> bool {
         match self {
             Self::Inbound | Self::Machines => false,
@@ -38,7 +37,7 @@ impl TrafficPart {
         }
     }
 
-    /// Where its packets come from, and where they were sent to.
+    /// The source and the destination of its packets.
     pub(crate) fn ends(self) -> (FlowEndpoint, FlowEndpoint) {
         match self {
             Self::Inbound => (FlowEndpoint::Network, FlowEndpoint::Application),
@@ -49,7 +48,6 @@ impl TrafficPart {
     }
 }
 
-/// A part of the traffic and its arrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
     pub(crate) part: TrafficPart,
@@ -79,7 +77,8 @@ impl Panel {
         &self.examples
     }
 
-    /// Keeps what a summary shows: not what is left to pass, unless that is all, and one arrow for all ports of the proxy.
+    /// Keeps the arrows of a summary: without the remainder that passes, unless that is all, and with one arrow for all
+    /// ports of the proxy.
     pub(crate) fn summarize(&mut self) {
         let mut kept: Vec<PictureFlow> = Vec::new();
         let is_alike = |flow: &PictureFlow| {
@@ -98,7 +97,6 @@ impl Panel {
         self.flows = kept;
     }
 
-    /// The arrow that speaks of a packet.
     pub(crate) fn row_of(&self, packet: &Packet) -> Option<usize> {
         let is_usual = !self.unusual.iter().any(|set| set.contains(packet));
         self.flows.iter().position(|flow| is_usual && flow.fits(packet))

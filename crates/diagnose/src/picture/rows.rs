@@ -53,14 +53,14 @@ pub struct DrawnRow {
     pub at: (usize, usize),
     pub part: &'static str,
     pub row: TrafficRowReport,
-    /// Whether the packet that is asked about takes it.
+    /// The packet that is asked about takes it.
     pub lit: bool,
     /// From the top of the picture, in its own pixels.
     pub top: u32,
     pub height: u32,
 }
 
-/// A picture's size in its own pixels, and its arrows.
+/// In the picture's own pixels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawnRows {
     pub width: u32,
@@ -87,7 +87,6 @@ impl Picture {
         }
     }
 
-    /// All rows as a document.
     pub fn report(&self, basis: &Basis) -> TrafficReport {
         TrafficReport { basis: basis.report(), notes: self.notes.clone(), rows: self.rows_of(|_| true) }
     }
@@ -111,7 +110,6 @@ impl Picture {
             .collect()
     }
 
-    /// Whether the verdict for some packets is unknown.
     pub(crate) fn has_unknown(&self) -> bool {
         self.panels.iter().flat_map(|panel| &panel.flows).any(|flow| flow.verdict == Verdict::Unknown)
     }
@@ -143,7 +141,7 @@ impl Picture {
         }
     }
 
-    /// What holds for all of the traffic.
+    /// Sentences about all of the traffic.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -138,7 +138,7 @@ impl ArrowLine {
         line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{data}\"/>"));
     }
 
-    /// How much of the line its tip covers.
+    /// The part of the line that its tip covers.
     fn covered(&self) -> u32 {
         match self.stroke {
             Stroke::Captured | Stroke::HandedOn if self.tip => 9,

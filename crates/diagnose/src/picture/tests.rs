@@ -43,7 +43,7 @@ impl Area {
     }
 }
 
-/// What can't be read: text on text, text across a border, an arrow through text or through a box.
+/// Unreadable parts: text on text, text across a border, an arrow through text or through a box.
 fn faults(drawing: &Drawing) -> Vec<String> {
     let mut faults = Vec::new();
     let texts: Vec<(Area, String)> = drawing

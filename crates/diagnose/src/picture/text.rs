@@ -52,7 +52,6 @@ pub(crate) fn rows_text(rows: &[TrafficRowReport], parts: &[TrafficPart], width:
     page.text
 }
 
-/// Rows in columns.
 struct RowPage {
     text: String,
     width: usize,
@@ -120,7 +119,6 @@ impl RowPage {
     }
 }
 
-/// The text in lines of so many columns.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     letters::lines(text, |line| line.chars().count() <= width)
 }

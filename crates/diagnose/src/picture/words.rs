@@ -20,23 +20,22 @@ struct Piece {
     items: Vec<String>,
     /// The text in place of the list.
     instead: Option<String>,
-    /// Whether the packets are those without these.
+    /// The packets are those without these.
     except: bool,
 }
 
-/// What is known of a proxy.
 pub(super) struct Known {
     pub(super) proxy: Proxy,
     pub(super) program: ProxyProgram,
 }
 
-/// What rows before this one take.
+/// Packets that rows before this one take.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Before {
-    /// Whether some take TCP, or UDP.
+    /// Some take TCP, or UDP.
     tcp: bool,
     udp: bool,
-    /// Whether one has captured all TCP that was left.
+    /// One has captured all TCP that was left.
     all_tcp: bool,
 }
 
@@ -51,7 +50,6 @@ impl Before {
 }
 
 impl Known {
-    /// The packets of an arrow's rows.
     pub(super) fn label(
         &self,
         rows: &[TrafficRow],
@@ -133,13 +131,11 @@ impl Known {
         Label::list(&format!("{subject}{before}{lead}"), *nouns, items).with(after + &but)
     }
 
-    /// Who sends such packets.
     pub(super) fn sender(&self, packets: &Packets, part: TrafficPart) -> FlowEndpoint {
         let is_proxys = self.is_owner(packets) || self.is_forwarded(packets);
         if is_proxys && part.is_sent_here() { FlowEndpoint::Proxy } else { part.ends().0 }
     }
 
-    /// Where such packets go.
     pub(super) fn recipient(&self, row: &TrafficRow, part: TrafficPart) -> FlowEndpoint {
         let is_served = |ports: &Values| {
             let served = |port: u16| self.program.ports.iter().any(|own| own.number() == port);
@@ -169,7 +165,7 @@ impl Known {
             || ports.is_some_and(|ports| ports.values.first() == tunnel.as_ref() && ports.values.len() == 1)
     }
 
-    /// What all of the proxy's own packets are called.
+    /// The name for all of the proxy's own packets.
     fn own_calls(&self, packets: &Packets, pieces: &[Piece]) -> Option<String> {
         let name = self.program.name;
         let [Piece { instead: Some(text), .. }] = pieces else {
@@ -266,7 +262,7 @@ impl Known {
         pieces
     }
 
-    /// Whether the packets are the proxy's by their user, group or mark.
+    /// By their user, group or mark.
     fn is_owner(&self, packets: &Packets) -> bool {
         let is_marked =
             packets.marks.as_ref().is_some_and(|marks| !marks.except) && self.proxy.mark.is_some();
@@ -279,7 +275,7 @@ impl Known {
         users.len() + groups.len() > 0 && users.iter().all(is_user) && groups.iter().all(is_group)
     }
 
-    /// Whether they come from the addresses from which the proxy itself calls the application (127.0.0.6 of Istio's).
+    /// They come from the addresses from which the proxy itself calls the application (127.0.0.6 of Istio's).
     fn is_forwarded(&self, packets: &Packets) -> bool {
         let own = Family::BOTH.map(|family| self.proxy.passthrough(family).map(|one| one.to_string()));
         let sources = packets.sources.as_ref().filter(|sources| !sources.except);
@@ -327,7 +323,7 @@ impl Piece {
     }
 }
 
-/// What a list of networks is called: addresses, where each holds one only.
+/// Addresses, where each holds one only.
 fn nouns(networks: &Values) -> (&'static str, &'static str) {
     match networks.values.iter().any(|one| one.contains(['/', '-'])) {
         true => ("network", "networks"),

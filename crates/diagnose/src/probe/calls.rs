@@ -1,4 +1,4 @@
-//! The list of calls: who calls whom, one for each region of the packets that processes of the pod send.
+//! The list of calls: one for each region of the packets that processes of the pod send.
 
 use super::{Call, Caller, ProbeContext, explained, packet};
 use crate::explain::RuleView;
@@ -16,10 +16,9 @@ use std::net::{IpAddr, SocketAddr};
 /// Rules that all packets of a family meet.
 const MAX_WORK: usize = 1_000_000;
 
-/// How many calls are tried of those that rules of one origin decide alike.
+/// Calls that are tried of those that rules of one origin decide alike.
 const MAX: usize = 4;
 
-/// The calls of a family by the rules.
 pub(super) struct CallList<'a> {
     rule_view: &'a RuleView,
     proxy: Proxy,
@@ -36,7 +35,7 @@ impl<'a> CallList<'a> {
         Self { rule_view, proxy, facts, application: application(rule_view, facts.own) }
     }
 
-    /// All calls, in the order of their callers.
+    /// In the order of their callers.
     pub(super) fn all(&self) -> Vec<Call> {
         let [outside, within] = self.starts();
         let mut calls = [self.calls(outside, false), self.calls(within, true)].concat();
@@ -155,7 +154,7 @@ impl<'a> CallList<'a> {
         })
     }
 
-    /// User and group of a caller. Where rules name one of them, the other is the application's.
+    /// Where rules name one of user and group, the other is the application's.
     fn owner(&self, caller: Caller) -> (Uid, Gid) {
         let (uid, gid) = self.application;
         match caller {

@@ -1,13 +1,14 @@
-//! Connections worth trying in a pod, and what a configuration makes of each.
+//! Connections worth trying in a pod, and the verdict of a configuration on each.
 //!
-//! The list has a call for each region of the packets that processes of the pod send by the rules. What is expected of a call is the
-//! verdict of the walk of its first packet, so the list can't promise what the rules don't. Nothing is tried here.
+//! The list has a call for each region of the packets that processes of the pod send by the rules. The expectation of a
+//! call is the verdict of the walk of its first packet, so the list can't promise what the rules don't. Nothing is
+//! tried here.
 //!
-//! Where a call goes is chosen so that none does harm if it is not captured: to the pod itself, to addresses for
-//! documentation, which no host has (RFC 5737, RFC 3849), and into a network only where just that network determines what is to be
-//! seen.
+//! The destination of a call is chosen so that none does harm if it is not captured: the pod itself, addresses for
+//! documentation, which no host has (RFC 5737, RFC 3849), and a network only where just that network determines what is
+//! to be seen.
 //!
-//! What only others can send, packets from outside and those of virtual machines, is not in the list.
+//! Packets that only others can send, from outside and of virtual machines, are not in the list.
 
 mod calls;
 #[cfg(test)]
@@ -27,7 +28,6 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-/// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
     Application,
@@ -56,45 +56,41 @@ impl fmt::Display for Caller {
     }
 }
 
-/// A call, and what the rules are to do with it.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub caller: Caller,
     pub owner: (Uid, Gid),
     pub protocol: Protocol,
-    /// The address that it is made from, where not the kernel's choice.
+    /// `None` where the kernel chooses it.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
     pub packet: Packet,
     pub expected: Verdict,
-    /// Why, in words.
+    /// In words.
     pub because: String,
-    /// The rule that decides; `None` where no rule does.
+    /// `None` where no rule decides.
     pub rule: Option<ExplainedRule>,
 }
 
 impl Call {
-    /// Whether a listener is to get it.
     pub fn is_captured(&self) -> bool {
         matches!(self.expected, Verdict::Redirect(_) | Verdict::Tproxy(_))
     }
 
-    /// Whether it goes to the pod itself.
     pub fn is_within_pod(&self) -> bool {
         matches!(&self.packet.direction, Direction::Outbound { interface, .. } if interface == LOOPBACK)
     }
 }
 
-/// What has to be known of a pod beside its configuration.
+/// Facts of a pod beside its configuration.
 pub struct ProbeContext<'a> {
     pub pod: PodContext,
     /// Our own user and group: calls as these need no privilege.
     pub own: (Uid, Gid),
     /// The port that is called where none is given: no process listens there.
     pub port: Port,
-    /// The route to an address; `None` where there is none.
+    /// `None` where there is none.
     pub route: &'a dyn Fn(IpAddr) -> Option<Route>,
-    /// How the configuration was given.
     pub dialect: Dialect,
 }
 
@@ -129,7 +125,6 @@ pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call>
     config.families().filter_map(of).collect()
 }
 
-/// The first packet of a call.
 fn packet(
     facts: &ProbeContext<'_>,
     protocol: Protocol,
@@ -154,7 +149,7 @@ fn packet(
     }
 }
 
-/// The same call with the reason of what is expected.
+/// With the reason of the expectation.
 fn explained(rule_view: &RuleView, facts: &ProbeContext<'_>, call: &Call) -> Call {
     let explained = explain(&rule_view.view, &rule_view.routing, &call.packet).in_words_of(&facts.dialect);
     Call { because: explained.reason(), rule: explained.deciding_rule(), ..call.clone() }

@@ -10,7 +10,6 @@ fn listed(mesh: Mesh, flags: &[(&str, &str)]) -> String {
     listed_by((1000, 1000), mesh, flags)
 }
 
-/// The calls of a prober of that user and group.
 fn listed_by((uid, gid): (u32, u32), mesh: Mesh, flags: &[(&str, &str)]) -> String {
     let (_, capture) = configured(mesh, flags).expect("valid");
     let pod = PodContext::new(ADDRESSES.map(|text| text.parse().expect("an address")), Some(&*capture));

@@ -5,14 +5,13 @@ use mesh::reason::Meaning;
 use mesh::{Mesh, RuleReason};
 use rules::simulate::Verdict;
 
-/// Packets that a listener gets.
 pub(super) struct CapturedFlow<'a> {
     pub(super) flow: &'a PictureFlow,
     /// `None` where a rule of another program decides.
     pub(super) mesh: Option<Mesh>,
     /// `outbound`, `inbound` or `dns`.
     pub(super) purpose: &'static str,
-    /// Whether they leave the pod or come into it.
+    /// They leave the pod or come into it.
     pub(super) crosses: bool,
 }
 

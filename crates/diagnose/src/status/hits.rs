@@ -1,4 +1,4 @@
-//! What rules have counted, in groups that mean the same.
+//! Counters of rules, in groups that mean the same.
 
 use mesh::reason::{Meaning, Phrase};
 use mesh::recognition::{RecognizedRule, summary::items};
@@ -97,7 +97,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
     groups
 }
 
-/// What the packets are that a rule counts.
+/// Words for the packets that a rule counts.
 fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
     let item = recognized.rule.origin.and_then(|origin| origin.item);
     let list = |field: Field| {
@@ -124,10 +124,10 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
     }
 }
 
-/// How many items of a list a sentence shows.
+/// Items of a list that a sentence shows.
 const SHOWN: usize = 6;
 
-/// The first items of a list, and how many more there are; a range of ports counts as its ports.
+/// The first items of a list, and the number of the others; a range of ports counts as its ports.
 pub(super) fn shown(items: &[String]) -> String {
     let count = |item: &String| match item.parse::<PortRange>() {
         Ok(ports) => usize::from(ports.last().number() - ports.first().number()) + 1,

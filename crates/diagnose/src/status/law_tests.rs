@@ -23,7 +23,7 @@ fn places(view: &View) -> BTreeMap<Place, (Option<RuleReason>, Option<&str>)> {
     rules.map(|rule| (place(rule.at), (rule.reason, words(rule.at)))).collect()
 }
 
-/// How many rules it has compared.
+/// The number of compared rules.
 fn compare(capture: &Capture, family: Family) -> usize {
     let rules = capture.rules(family);
     let made = View::of_rules(rules.rules());

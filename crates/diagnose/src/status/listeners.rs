@@ -1,4 +1,4 @@
-//! Who gets what the rules capture: the ports that they name, and the sockets there.
+//! Receivers of captured traffic: the ports that rules name, and the sockets there.
 
 use super::captured::CapturedFlow;
 use super::observation::{Observation, Socket, UserProcess};
@@ -48,7 +48,6 @@ pub struct Process {
     pub transparent: Option<bool>,
 }
 
-/// What is sent to a port.
 #[derive(Default)]
 struct Sent {
     purposes: BTreeSet<&'static str>,
@@ -182,8 +181,8 @@ fn listening_at(
     }
 }
 
-/// The address that captured packets are sent to: REDIRECT gives what processes send to loopback, and what comes in to the
-/// interface's own address; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
+/// The address that captured packets are sent to: loopback by REDIRECT for packets of processes, and the interface's
+/// own address for packets that come in; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
 fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
     let comes_in = sent.purposes.contains("inbound");
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
@@ -203,7 +202,8 @@ fn process(socket: &Socket) -> Process {
     Process { uid: socket.uid, pid, name, transparent: socket.is_transparent }
 }
 
-/// Whether a socket may be the proxy's, whose users and groups are named. The kernel shows the user of a socket, and the group of
+/// True if a socket may be the proxy's, whose users and groups are named. The kernel shows the user of a socket, and
+/// the group of
 /// its process where that can be seen.
 fn is_proxy(socket: &Socket, proxy: &BTreeSet<String>) -> bool {
     let is_group = match socket.gid {
@@ -225,7 +225,6 @@ fn process_words(name: &str, id: u32, uid: u32) -> String {
     format!("{name} (process {id}) as user {uid}")
 }
 
-/// The findings about listeners.
 pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
     let finding = |one: &Listening| {
         let Listening { port, protocol, text, .. } = one;

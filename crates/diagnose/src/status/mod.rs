@@ -1,8 +1,10 @@
-//! What a network namespace captures and what it excludes, read from its live rules: for readers who have to understand it
+//! Captured and excluded traffic of a network namespace, read from its live rules: for readers who have to understand
+//! it
 //! without knowing a single flag.
 //!
 //! The rules may be ours or upstream's, in iptables or in nf_tables; `recognition` turns them back into the policy's
-//! reasons. What they capture alone is walked through all rules, so that another program's rule that decides before is seen.
+//! reasons. Packets that they capture alone are walked through all rules, so that another program's rule that decides
+//! before is seen.
 //! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
 
 mod captured;
@@ -57,7 +59,6 @@ pub struct CaptureStatus {
     pub findings: Vec<FindingReport>,
 }
 
-/// Reports what was read.
 pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     let (Observation { rules, held, .. }, only) = (seen, seen.only);
     let [v4, v6] = [&rules.v4.view, &rules.v6.view].map(|view| recognized(view, only));
@@ -135,12 +136,11 @@ fn recognized(view: &View, only: Option<Mesh>) -> Vec<RecognizedRule<'_>> {
 }
 
 impl CaptureStatus {
-    /// Whether rules were changed since they were made.
     pub fn has_changed(&self) -> bool {
         self.findings.iter().any(|finding| finding.is(Code::Changed))
     }
 
-    /// Whether capture can't work, or is unknown.
+    /// Capture can't work, or is unknown.
     pub fn fails(&self) -> bool {
         self.findings.iter().any(|finding| finding.level == Level::Failure)
     }

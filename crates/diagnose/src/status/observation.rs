@@ -1,4 +1,4 @@
-//! What was read of a network namespace: its rules and who made them, its addresses, its sockets.
+//! Readings of a network namespace: its rules and their makers, its addresses, its sockets.
 
 use crate::explain::RuleView;
 use mesh::Mesh;
@@ -8,22 +8,19 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// What was read of a namespace.
 #[derive(Debug)]
 pub struct Observation<'a> {
     /// All rules that a packet meets, with what they have counted, and what routing does beside them.
     pub rules: &'a ByFamily<RuleView>,
-    /// The addresses of all interfaces.
     pub addresses: &'a [IpAddr],
-    /// Who listens; `None` where that can't be seen.
+    /// `None` where listeners can't be seen.
     pub sockets: Option<&'a [Socket]>,
     /// Processes of the proxy's users, as far as they can be seen.
     pub processes: &'a [UserProcess],
-    /// What holds rules of meshes.
     pub held: Vec<InstalledRules>,
-    /// The one mesh to report; `None` for all that are there.
+    /// `None` for all meshes that are there.
     pub only: Option<Mesh>,
-    /// What the engine has found that is not as it should be.
+    /// Faults that the engine has found.
     pub findings: Vec<Finding>,
 }
 
@@ -67,24 +64,22 @@ pub struct Socket {
     pub port: u16,
     /// Of the addresses of the namespace, those by which it is reached.
     pub hears: Vec<IpAddr>,
-    /// Whether it is bound to an interface, and gets nothing that arrives at others.
+    /// It is bound to an interface, and gets nothing that arrives at others.
     pub is_bound: bool,
-    /// The user that made it.
     pub uid: u32,
-    /// Its process, number and name, where that can be seen.
+    /// Number and name; `None` where they can't be seen.
     pub process: Option<(u32, String)>,
-    /// The group of its process, where that can be seen.
+    /// The group of its process; `None` where it can't be seen.
     pub gid: Option<u32>,
-    /// Whether TPROXY can hand packets to it; `None` where that can't be seen.
+    /// TPROXY can hand packets to it; `None` where that can't be seen.
     pub is_transparent: Option<bool>,
 }
 
-/// A process and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserProcess {
     pub id: u32,
     pub name: String,
     pub uid: u32,
-    /// Whether it is surely in the network namespace.
+    /// It is surely in the network namespace.
     pub is_here: bool,
 }

@@ -1,5 +1,5 @@
-//! What the mesh's rules would capture if no others were there, and what becomes of it by all rules. And chains and marks
-//! without effect.
+//! Packets that the mesh's rules would capture if no others were there, and their end by all rules. And chains and
+//! marks without effect.
 
 use super::observation::Observation;
 use crate::compare;
@@ -22,14 +22,14 @@ const SEE_LIVE: &str = "see all rules that it meets with sidecar-init explain --
 
 /// A packet that a rule of the mesh's captures alone, and that ends otherwise with others.
 struct Overruled {
-    /// Whether its end is known, and how usual it is.
+    /// The end is known, and the number of usual parts.
     rank: (bool, usize),
     packet: Packet,
     /// The end by the mesh's rules alone, and by all.
     ends: [Ending; 2],
 }
 
-/// What packets show, and what chains show that no packet comes to.
+/// Findings by packets, and by chains that no packet comes to.
 pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (family, of_mesh) in of_mesh.iter() {
@@ -94,7 +94,8 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     found
 }
 
-/// Whether some TCP from or to this address of the pod passes its rules; `None` where only rules that are not understood let it
+/// True if some TCP from or to this address of the pod passes its rules; `None` where only rules that are not
+/// understood let it
 /// pass. It does not where rules of others drop all of a family, or redirect it to a port.
 pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     let verdicts = verdicts(seen, address);
@@ -102,7 +103,6 @@ pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     (passes || !verdicts.contains(&Verdict::Unknown)).then_some(passes)
 }
 
-/// The verdicts of usual packets from and to this address of the pod.
 fn verdicts(seen: &Observation<'_>, address: IpAddr) -> Vec<Verdict> {
     let RuleView { view, routing, .. } = seen.rules.get(Family::of(address));
     let packets = PodPackets::of(&[view], &PodContext::new([address], None), true);

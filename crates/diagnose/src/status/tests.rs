@@ -13,7 +13,6 @@ use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family, Table, Uid, parse, render};
 use std::{io, net::IpAddr};
 
-/// A pod with both families.
 struct Machine;
 
 impl Host for Machine {

@@ -53,12 +53,10 @@ impl Page {
         self.push(0, &[TextLine::default(), TextLine::default().styled(style, text)]);
     }
 
-    /// Lines that are indented so far.
     fn push(&mut self, indent: usize, lines: &[TextLine]) {
         self.out.push_str(&painted(lines, self.width.max(indent + LEAST)));
     }
 
-    /// A line after a word.
     fn line(&mut self, indent: usize, word: &str, style: impl Into<Option<Style>>, text: &str) {
         let word = if indent == 0 { String::new() } else { format!("  {word:<0$}", indent - 2) };
         self.push(indent, &[TextLine::hanging(indent).plain(word).piece(style.into(), text)]);
@@ -135,7 +133,6 @@ impl Page {
         }
     }
 
-    /// The rules in one place, and how they were made.
     fn held(&mut self, held: &InstalledRules) {
         let InstalledRules { backend, families, rules, program, made, .. } = held;
         let names = families.iter().map(|family| family_name(family)).collect::<Vec<_>>().join(" and ");

@@ -108,11 +108,10 @@ impl Block {
     }
 }
 
-/// How far lines are indented that go on with one before.
+/// The indent of lines that go on with one before.
 const HANG: usize = 4;
 
 impl MetRule {
-    /// A line that shows the rule.
     fn line(&self) -> TextLine {
         let options =
             if self.options.is_empty() { String::new() } else { format!(" ({})", self.options.join(", ")) };
@@ -128,7 +127,6 @@ impl MetRule {
     }
 }
 
-/// An address and its port if it has one, as people write them.
 fn end(address: Option<IpAddr>, port: Option<u16>) -> Option<String> {
     Some(match (address?, port) {
         (address, None) => address.to_string(),

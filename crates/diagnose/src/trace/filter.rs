@@ -1,4 +1,4 @@
-//! Which packets and rules to show.
+//! A filter of the packets and rules to show.
 
 use super::Block;
 use crate::explain::VerdictKind;
@@ -9,22 +9,19 @@ use std::{
     str::FromStr,
 };
 
-/// What a packet must be; nothing given lets everything through.
+/// Nothing given lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// The mesh of a rule that it has met.
     pub mesh: Option<Mesh>,
     /// The name of a rule that it has met.
     pub rule: Option<String>,
-    /// The protocol's name.
     pub protocol: Option<String>,
-    /// How the packet ends.
     pub verdict: Option<VerdictKind>,
-    /// Where the packet goes.
     pub destination: Option<DestinationFilter>,
 }
 
-/// A destination: a network, a port or both.
+/// A network, a port or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DestinationFilter {
     pub network: Option<Cidr>,
@@ -49,7 +46,6 @@ impl FromStr for DestinationFilter {
 }
 
 impl Filter {
-    /// Whether to show a packet.
     pub fn takes(&self, block: &Block) -> bool {
         let goes_there = |to: &DestinationFilter| {
             let inside = |network: Cidr| block.destination.is_some_and(|address| network.contains(address));

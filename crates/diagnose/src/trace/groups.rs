@@ -44,7 +44,6 @@ impl Groups {
         self.0.extract_if(.., is_old).map(|group| group.reports).collect()
     }
 
-    /// Whether a packet is open.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Packets as they meet rules: what the kernel reports, for people and programs, packet by packet.
+//! Packets as they meet rules: reports of the kernel, for people and programs, packet by packet.
 //!
 //! Pure: who listens, and when to stop, is the caller's business.
 

@@ -1,4 +1,4 @@
-//! What became of a packet, from the reports of the kernel and from the rules that are there.
+//! The outcome for a packet, from the reports of the kernel and from the rules that are there.
 //!
 //! The kernel's word counts. Where our own walk through the same rules agrees with it, that walk has the better words, as
 //! it knows which conditions failed; else the reason is read off the rules that the kernel has named.
@@ -128,7 +128,6 @@ pub fn of_reports(
     }
 }
 
-/// Whether any rule of a view reports.
 pub fn reports_anything(view: &View) -> bool {
     view.chains().iter().flat_map(|chain| &chain.rules).any(|rule| reports_as(rule).is_some())
 }
@@ -196,7 +195,7 @@ fn named(name: &str) -> MetRule {
     MetRule { name: Some(name.to_owned()), options: options(name), ..MetRule::default() }
 }
 
-/// The packet as a question; `None` where our rules can't distinguish it.
+/// `None` where our rules can't distinguish the packet.
 fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
     let protocol = match headers.protocol {
         6 => Protocol::Tcp,
@@ -248,7 +247,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     Block { end: PacketEnd { reason, ..explained.end() }, ..block }
 }
 
-/// Whether a rule hands packets to a transparent listener, or decides about them without one.
+/// The rule hands packets to a transparent listener, or decides about them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
         let is_named = rule.origin.is_some_and(|origin| origin.effect == TrafficEffect::HandedOver);
@@ -272,7 +271,6 @@ fn of_other_protocol(block: Block, dropped: Option<At>) -> Block {
 const UNREAD: &str = "the packet can't be read";
 const UNCERTAIN: &str = "the rules that report are not all that it met, or have changed since";
 
-/// The report of a packet about which not enough is known, for this reason.
 fn unknown(block: Block, reason: &str) -> Block {
     let summary = "the verdict can't be determined".to_owned();
     Block { end: PacketEnd { summary, reason: reason.to_owned(), ..PacketEnd::default() }, ..block }

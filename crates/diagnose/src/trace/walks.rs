@@ -25,29 +25,28 @@ pub struct TraceChains {
     pub last: [&'static str; 2],
 }
 
-/// A packet's walk through the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
     id: u32,
     pub began: SystemTime,
     latest: SystemTime,
-    /// Whether it came from outside.
+    /// It came from outside.
     pub is_inbound: bool,
-    /// How it looked at first, and how it looked last.
+    /// The packet at first, and at last.
     pub first: Option<PacketSnapshot>,
     pub last: Option<PacketSnapshot>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// All that it has met, the trace's own chains left out.
+    /// Without the trace's own chains.
     pub events: Vec<TraceEvent>,
     /// The last of the trace's own chains that it came to, if it came so far.
     pub ended_in: Option<String>,
-    /// Whether it has gone out to come in again.
+    /// It has gone out to come in again.
     waits: bool,
-    /// Whether it has met nothing yet but the first chain, out or in.
+    /// It has met only the first chain yet, out or in.
     is_fresh: bool,
-    /// Whether steps of it may have been lost.
+    /// Steps of it may have been lost.
     pub is_incomplete: bool,
 }
 
@@ -57,11 +56,11 @@ pub struct Walks {
     open: Vec<Walk>,
     /// Users and groups of packets whose walk has not begun here.
     owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
-    /// Whether the kernel has dropped steps after those that wait to be read.
+    /// The kernel has dropped steps after those that wait to be read.
     has_lost: bool,
 }
 
-/// Protocol, addresses and ports, as text: what distinguishes packets that are on their way at the same time.
+/// Protocol, addresses and ports, as text: they distinguish packets that are on their way at the same time.
 type FlowKey = String;
 
 impl Walks {
@@ -135,7 +134,6 @@ impl Walks {
         self.open.extract_if(.., |walk| is_old(walk.latest)).collect()
     }
 
-    /// Whether a walk is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -181,7 +179,6 @@ impl Walks {
 
 #[cfg(test)]
 impl Walk {
-    /// A whole walk.
     pub(crate) fn example(
         began: SystemTime,
         is_inbound: bool,

@@ -14,7 +14,7 @@ fn axe() -> String {
     fs::read_to_string(path.trim()).expect("axe-core")
 }
 
-/// What axe finds, and how many elements it has found to be right.
+/// The faults that axe finds, and the number of elements that it has found to be right.
 fn faults(browser: &Browser) -> (Vec<Value>, u64) {
     let found = browser.script_that_calls_back(
         "const done = arguments[0];

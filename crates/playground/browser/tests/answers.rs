@@ -9,7 +9,6 @@ const CLICK: &str = "
     || (node.getAttribute('aria-label') ?? '').includes(arguments[1]));
   found.click();";
 
-/// Clicks the first element that a selector finds with this text or name.
 fn click(browser: &Browser, selector: &str, text: &str) {
     browser.script(CLICK, &[json!(selector), json!(text)]);
     browser.settle();

@@ -13,7 +13,7 @@ use thirtyfour::prelude::*;
 use thirtyfour::{ChromiumLikeCapabilities, DesiredCapabilities};
 use tokio::runtime::Runtime;
 
-/// How long something may take that takes a moment.
+/// The time limit of waits.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) struct Browser {
@@ -90,14 +90,12 @@ impl Browser {
         self.settle();
     }
 
-    /// Makes the window so many pixels wide and high.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
         self.wait("return innerWidth === arguments[0]", &[json!(width)]);
     }
 
-    /// Takes back the last letters of a field.
     pub(crate) fn erase(&self, id: &str, letters: usize) {
         let key: String = std::iter::repeat_n(char::from(Key::Backspace), letters).collect();
         self.type_into(id, &key);
@@ -114,13 +112,12 @@ impl Browser {
         self.runtime.block_on(self.driver().cdp().send_raw(method, parameters)).expect(method)
     }
 
-    /// Prefers light or dark colours.
     pub(crate) fn prefer(&self, scheme: &str) {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.devtools("Emulation.setEmulatedMedia", &features);
     }
 
-    /// What the browser has logged since the last call: each request of the network, each line of the console.
+    /// The browser's log since the last call: each request of the network, each line of the console.
     pub(crate) fn log(&self, kind: &str) -> Vec<String> {
         let entries = self.runtime.block_on(self.driver().get_log(kind)).expect("a log");
         entries.into_iter().map(|entry| entry.message).collect()

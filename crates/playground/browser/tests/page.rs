@@ -22,7 +22,6 @@ pub(crate) fn file() -> &'static Path {
     })
 }
 
-/// The content of the fields.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Input<'a> {
     pub(crate) flags: &'a str,
@@ -30,22 +29,20 @@ pub(crate) struct Input<'a> {
     pub(crate) packet: &'a str,
 }
 
-/// What the page shows.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Shown {
-    /// What is wrong, in the order of the fields.
+    /// In the order of the fields.
     pub(crate) problems: Vec<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) is_stale: bool,
     pub(crate) parts: Vec<Part>,
 }
 
-/// What it shows of one pod.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Part {
     pub(crate) title: String,
     pub(crate) notes: Vec<String>,
-    /// The verdict; empty where there is no packet.
+    /// Empty where there is no packet.
     pub(crate) verdict: String,
     pub(crate) way: String,
     /// The picture, as it was drawn.
@@ -103,14 +100,12 @@ impl Browser {
         self.settle();
     }
 
-    /// A new browser with the page.
     pub(crate) fn at(fragment: &str) -> Self {
         let browser = Self::start();
         browser.open_page(fragment);
         browser
     }
 
-    /// Opens the page from a server.
     pub(crate) fn visit(&self, url: &str) {
         self.open(url);
         self.settle();
@@ -122,19 +117,16 @@ impl Browser {
         self.settle();
     }
 
-    /// The texts of all elements that a selector finds.
     pub(crate) fn texts(&self, selector: &str) -> Vec<String> {
         let list = "return Array.from(document.querySelectorAll(arguments[0]), (one) => one.textContent)";
         serde_json::from_value(self.script(list, &[json!(selector)])).expect("texts")
     }
 
-    /// Lets the page write to the clipboard.
     pub(crate) fn allow_copies(&self) {
         let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
         self.devtools("Browser.grantPermissions", &permissions);
     }
 
-    /// The text on the clipboard.
     pub(crate) fn copied(&self) -> String {
         let text = self.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
         text.as_str().expect("a text").to_owned()
@@ -165,7 +157,6 @@ impl Browser {
         serde_json::from_value(shown).expect("what the script collects")
     }
 
-    /// The content of a field.
     pub(crate) fn value(&self, id: &str) -> String {
         let value = self.script("return document.getElementById(arguments[0]).value", &[json!(id)]);
         value.as_str().expect("a text").to_owned()

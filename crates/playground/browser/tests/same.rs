@@ -20,7 +20,7 @@ const PACKETS: [&str; 6] = [
     "[fd00:5::1]:443 --source fd00::3",
 ];
 
-/// A call of the binary beside a file `manifest`: its answer, or what is wrong.
+/// The answer of the binary beside a file `manifest`, or the problems.
 fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Result<String, Vec<String>> {
     let mut command = Command::new(program());
     let output = command.env_clear().envs(variables.iter().cloned()).current_dir(folder).args(words).output();
@@ -43,11 +43,11 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// What the binary prints above an answer.
+/// Words that the binary prints above an answer.
 enum Above<'a> {
-    /// By what it answers, of a single subject.
+    /// The basis of the answer, of a single subject.
     Basis(&'a str),
-    /// Which of several subjects it answers for.
+    /// The subject, of several.
     Title(&'a str),
 }
 

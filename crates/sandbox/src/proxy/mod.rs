@@ -1,4 +1,5 @@
-//! A small proxy for a sandbox: accepts what the rules send to it, logs it, and passes it on to its original destination.
+//! A small proxy for a sandbox: accepts connections that the rules send to it, logs them, and passes them on to their
+//! original destination.
 //!
 //! [`ExpectedProxy`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
 
@@ -16,7 +17,7 @@ use sys::{dial, listener::user_of, namespace::OpenNamespace};
 /// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
     pub(super) known: mesh::Proxy,
-    /// Whether it listens in IPv6 too.
+    /// It listens in IPv6 too.
     pub(super) ipv6: bool,
     /// The network namespace that it calls from, where its user does not distinguish it from the application.
     pub(super) world: Option<OpenNamespace>,
@@ -33,13 +34,13 @@ impl ExpectedProxy {
         [Ipv4Addr::UNSPECIFIED.into()].into_iter().chain(self.ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()))
     }
 
-    /// The port of the agent that answers DNS queries; `None` if it does not run.
+    /// `None` if it does not run.
     fn agent(&self) -> Option<u16> {
         self.known.listeners.dns.map(Port::number)
     }
 }
 
-/// The direction of a connection, as seen from the pod.
+/// As seen from the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionDirection {
     Outbound,
@@ -53,7 +54,6 @@ struct SandboxProxy {
     log: Mutex<File>,
 }
 
-/// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens at all ports, and serves on threads from then on.
@@ -129,7 +129,6 @@ impl SandboxProxy {
         port.map_or(0, Port::number)
     }
 
-    /// Connects to the client's original destination.
     fn call(
         &self,
         direction: ConnectionDirection,
@@ -180,7 +179,7 @@ impl SandboxProxy {
         }
     }
 
-    /// Logs a connection, in one write.
+    /// In one write.
     fn log_line(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // A connection is served even if it can't be logged.
@@ -190,7 +189,6 @@ impl SandboxProxy {
 
 /// The usual limit of a DNS message over UDP with EDNS.
 const DATAGRAM: usize = 4096;
-/// The time limit of the server.
 const NAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers DNS queries at this socket, on threads.

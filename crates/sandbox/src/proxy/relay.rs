@@ -64,9 +64,9 @@ struct Half {
     /// The range of those bytes in the buffer.
     start: usize,
     end: usize,
-    /// Whether the end of the stream was read.
+    /// The end of the stream was read.
     ended: bool,
-    /// Whether the end was forwarded.
+    /// The end was forwarded.
     closed: bool,
 }
 

@@ -12,12 +12,11 @@ use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use serde_json::{Value, json};
 use std::{io, net::SocketAddr, time::Duration};
 
-/// A webhook that is to be called.
 pub(crate) struct Called {
     webhook: Value,
     host: String,
     path: String,
-    /// Where its Service or its URL leads; none if nobody serves it.
+    /// `None` if nobody serves it.
     address: Option<SocketAddr>,
 }
 
@@ -53,7 +52,7 @@ pub(crate) fn matching(state: &State, object: &Value, target: &Target) -> Vec<Ca
         .collect()
 }
 
-/// Whether a rule of a webhook is about creating such an object.
+/// A rule of the webhook is about creating such an object.
 fn is_asked(webhook: &Value, target: &Target) -> bool {
     let kind = &target.kind;
     webhook["rules"].as_array().into_iter().flatten().any(|rule| {
@@ -67,7 +66,6 @@ fn is_asked(webhook: &Value, target: &Target) -> bool {
     })
 }
 
-/// Whether a label selector takes these labels.
 pub fn selects(selector: &Value, labels: &Value) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let mut requested = selector["matchExpressions"].as_array().into_iter().flatten();

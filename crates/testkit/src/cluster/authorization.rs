@@ -1,5 +1,5 @@
-//! Who asks, and whether his roles grant it: service accounts by their tokens, and one person, who may do everything, by the
-//! certificate of the kubeconfig.
+//! Clients and the roles that grant their requests: service accounts by their tokens, and one person, who may do
+//! everything, by the certificate of the kubeconfig.
 
 use super::{
     kinds::{Access, Kind, Rule},
@@ -10,7 +10,6 @@ use crate::http::Request;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Administrator,
@@ -18,7 +17,7 @@ pub(crate) enum User {
     Account(String, String),
 }
 
-/// Who shows this token; `None` for one that is not known, or known no more.
+/// `None` for a token that is not known, or known no more.
 pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
     if state.administrator.as_deref() == Some(token) {
         return Some(User::Administrator);
@@ -27,7 +26,7 @@ pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
     Some(User::Account(namespace, name))
 }
 
-/// Why a request is refused; `None` where it is not.
+/// The reason of a refusal; `None` where the request is granted.
 pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<String> {
     let User::Account(namespace, name) = user else { return None };
     // By `system:basic-user`, which every cluster has.
@@ -110,7 +109,6 @@ pub(crate) fn review(
     Ok((201, review))
 }
 
-/// Whether a rule of a role grants a request.
 pub fn grants(rule: &Value, access: &Access) -> bool {
     let has = |field: &str, value: &str| {
         rule[field].as_array().is_some_and(|list| list.iter().any(|item| item == value || item == "*"))
@@ -121,7 +119,7 @@ pub fn grants(rule: &Value, access: &Access) -> bool {
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
 }
 
-/// What the roles of a manifest below `docker` grant, each with the name of its role.
+/// Rights that the roles of a manifest below `docker` grant, each with the name of its role.
 pub fn granted(file: &str) -> BTreeSet<(String, Rule)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker").join(file);
     let text = fs::read_to_string(path).expect("a manifest");

@@ -1,4 +1,5 @@
-//! The garbage collector: what has owners, none of which exists any more, is deleted; references to some that are gone are
+//! The garbage collector: an object with owners, none of which exists any more, is deleted; references to some that are
+//! gone are
 //! taken away. It acts on each change before the next one, which is the earliest that the real one can.
 //!
 //! As Kubernetes documents it ("Garbage Collection", "Owners and Dependents"): an owner is known by its UID, and is in no
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// How an owner is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Solid,
@@ -21,7 +21,6 @@ enum Owner {
 }
 
 impl State {
-    /// Collects until nothing is left to do.
     pub(crate) fn collect(&mut self) {
         while self.collect_one() {}
     }
@@ -104,7 +103,6 @@ impl State {
         if waits && !metadata["deletionTimestamp"].is_null() { Owner::Waiting } else { Owner::Solid }
     }
 
-    /// Takes references away.
     fn without(&mut self, mut entry: Entry, uids: &[Value]) {
         let kind = self.kinds.of_object(&entry.object).expect("a kind that is served").clone();
         let before = entry.object.clone();
@@ -117,7 +115,7 @@ impl State {
         self.keep(&kind, entry);
     }
 
-    /// How a deletion waits for the collector, by what its options ask for.
+    /// Makes a deletion wait for the collector, as its options ask.
     pub(crate) fn hold(&mut self, entry: &mut Entry, options: &Value) {
         let finalizer = match options["propagationPolicy"].as_str() {
             Some("Orphan") => ORPHAN,
@@ -139,7 +137,7 @@ fn references(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
 }
 
-/// What the API server refuses of owner references.
+/// Faults of owner references that the API server refuses.
 pub(crate) fn faults(object: &Value) -> Option<String> {
     let whole = |one: &Value| {
         ["apiVersion", "kind", "name", "uid"]

@@ -1,4 +1,4 @@
-//! Who has set which field of an object: what server-side apply asks before it changes anything, and what it takes away.
+//! The managers of an object's fields: server-side apply asks for them before it changes anything or takes it away.
 
 use super::{
     kinds::Kind,
@@ -7,10 +7,10 @@ use super::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a value is, in the segments of `fieldsV1`: `f:NAME`, and `k:{"KEY":VALUE}` for an item of a list.
+/// The place of a value, in the segments of `fieldsV1`: `f:NAME`, and `k:{"KEY":VALUE}` for an item of a list.
 type Path = Vec<String>;
 
-/// How a manager came to own a field.
+/// The way in which a manager came to own a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Apply,
@@ -36,7 +36,7 @@ const NOBODYS: [&str; 8] = [
     "uid",
 ];
 
-/// What stands in an object, by its place.
+/// Values of an object, by their places.
 fn leaves(object: &Value, kind: &Kind) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     for (name, value) in object.as_object().into_iter().flatten() {
@@ -99,7 +99,6 @@ impl Owners {
         self.0.retain(|_, owned| !owned.is_empty());
     }
 
-    /// Applies what a manager wants to an object.
     pub(crate) fn apply(
         &mut self,
         manager: &str,
@@ -152,12 +151,12 @@ impl Owners {
     }
 }
 
-/// Whether any of these is this path, or below it.
+/// One of these is this path, or below it.
 fn is_below(owned: &BTreeSet<Path>, path: &Path) -> bool {
     owned.iter().any(|other| other.starts_with(path))
 }
 
-/// Takes away what is at a path, and what is empty around it then.
+/// Takes away the value at a path, and then the empty parts around it.
 fn take(value: &mut Value, path: &[String]) {
     let Some((first, rest)) = path.split_first() else { return };
     if let Some(name) = first.strip_prefix("f:") {

@@ -1,4 +1,4 @@
-//! Which resources there are, what a request's path names, and discovery, by which kubectl learns of them.
+//! Resources, their names in a request's path, and discovery, by which kubectl learns of them.
 
 use crate::http::Request;
 use serde_json::{Value, json};
@@ -28,13 +28,13 @@ pub struct Access {
     pub name: String,
 }
 
-/// What a role allows: group, resource and verb.
+/// A right of a role: group, resource and verb.
 pub type Rule = (String, String, String);
 
-/// The parts of a pod that have a path of their own, beside its status: what is run in it, and its ephemeral containers.
+/// The parts of a pod that have a path of their own, beside its status: sessions in it, and its ephemeral containers.
 const POD_PARTS: [&str; 3] = ["attach", "ephemeralcontainers", "exec"];
 
-/// Plural, kind, whether in namespaces, whether with a status.
+/// Plural, kind, true in namespaces, true with a status.
 type Row = (&'static str, &'static str, bool, bool);
 
 const BUILT_IN: &[(&str, &str, &[Row])] = &[
@@ -91,7 +91,6 @@ const BUILT_IN: &[(&str, &str, &[Row])] = &[
     ),
 ];
 
-/// What is served.
 #[derive(Debug)]
 pub struct Kinds(Vec<Kind>);
 
@@ -112,7 +111,6 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// The kind that a path's parts name: group, version, plural.
     fn of_path(&self, group: &str, version: &str, plural: &str) -> Option<&Kind> {
         self.0.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
     }
@@ -150,7 +148,6 @@ impl Kinds {
         self.0.retain(|kind| kind.plural != plural);
     }
 
-    /// What a path of the API names.
     pub(crate) fn target(&self, path: &str) -> Option<Target> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         let (group, version, rest) = match &parts[..] {
@@ -185,7 +182,6 @@ impl Kinds {
         }
     }
 
-    /// The answer to a question of discovery.
     pub(crate) fn discovery(&self, path: &str) -> Option<Value> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         match parts[..] {
@@ -236,7 +232,6 @@ impl Kind {
     }
 }
 
-/// What a request is about.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
@@ -248,12 +243,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whether the request is for a session in a container.
     pub(crate) fn is_session(&self) -> bool {
         matches!(&*self.part, "attach" | "exec")
     }
 
-    /// What a role has to allow for a request; `None` for a method that is not served.
+    /// The right that a request needs; `None` for a method that is not served.
     pub(crate) fn access(&self, request: &Request) -> Option<Access> {
         let verb = match (&*request.method, self.name.is_empty()) {
             ("GET", true) if matches!(request.parameter("watch"), Some("true" | "1")) => "watch",

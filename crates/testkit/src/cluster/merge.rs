@@ -25,7 +25,7 @@ pub(crate) fn list_key(kind: &Kind, field: &str) -> Option<&'static str> {
     Some(row.1)
 }
 
-/// Whether a kind's lists are known, which is so for what no CustomResourceDefinition defines.
+/// No CustomResourceDefinition defines the kind, so that its lists are known.
 pub(crate) fn is_built_in(kind: &Kind) -> bool {
     kind.group.is_empty() || kind.group.ends_with(".k8s.io") || !kind.group.contains('.')
 }

@@ -121,7 +121,7 @@ impl Cluster {
         path
     }
 
-    /// Runs kubectl against it: whether it succeeded, and what it printed on both streams.
+    /// True where kubectl succeeded, with its output on both streams.
     pub fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
         let out = Command::new("kubectl")
             // A flag wins.
@@ -139,7 +139,6 @@ impl Cluster {
         self.shared.state()
     }
 
-    /// The version of the last change.
     pub fn version(&self) -> u64 {
         self.state().version
     }
@@ -165,7 +164,6 @@ impl Cluster {
         self.state().find(plural, namespace, name).cloned()
     }
 
-    /// All of a resource.
     pub fn all(&self, plural: &str) -> Vec<Value> {
         self.state().all(plural).cloned().collect()
     }
@@ -179,7 +177,7 @@ impl Cluster {
         self.shared.changed.notify_all();
     }
 
-    /// What happens to the next request of this verb for this resource (plural).
+    /// A fault for the next request of this verb for this resource (plural).
     pub fn fault(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().faults.push((verb, plural, fault));
     }
@@ -189,7 +187,7 @@ impl Cluster {
         self.state().faults.extend([(verb, plural, fault)].repeat(count));
     }
 
-    /// What happens to all requests of this verb for this resource (plural), until it is calm.
+    /// A fault for all requests of this verb for this resource (plural), until it is calm.
     pub fn storm(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().storms.push((verb, plural, fault));
     }
@@ -230,23 +228,21 @@ impl Cluster {
         self.state().administrator = Some(token.to_owned());
     }
 
-    /// How many requests of a verb there were for a resource (plural).
     pub fn count(&self, verb: &str, plural: &str) -> usize {
         let state = self.state();
         state.requests.iter().filter(|(access, _)| access.verb == verb && access.resource == plural).count()
     }
 
-    /// Where a Service leads: webhooks that name it are called there.
+    /// The address of a Service: webhooks that name it are called there.
     pub fn route(&self, namespace: &str, service: &str, address: SocketAddr) {
         self.state().services.insert((namespace.to_owned(), service.to_owned()), address);
     }
 
-    /// What sessions in containers run (`exec`, `attach`), for the words that they are given.
+    /// The processes of sessions in containers (`exec`, `attach`), by the words that they are given.
     pub fn runs(&self, runtime: impl Fn(&[String]) -> Command + Send + Sync + 'static) {
         self.state().runtime = Some(Arc::new(runtime));
     }
 
-    /// A file in the test's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -276,7 +272,7 @@ impl Cluster {
         self.put(&binding);
     }
 
-    /// What was requested so far: group, resource and verb.
+    /// Requests so far, by group, resource and verb.
     pub fn requested(&self) -> BTreeSet<Rule> {
         let rule = |access: &Access| (access.group.clone(), access.resource.clone(), access.verb.to_owned());
         self.state().requests.iter().map(|(access, _)| rule(access)).collect()

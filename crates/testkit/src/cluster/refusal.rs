@@ -1,6 +1,5 @@
-//! What the server says where it does not do what is asked.
+//! Refusals of the server.
 
-/// Why a request is not done.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,

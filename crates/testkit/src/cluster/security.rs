@@ -34,7 +34,7 @@ const VOLUMES: [&str; 8] = [
     "secret",
 ];
 
-/// What the standards refuse of a pod, by the control's name, each with what is refused.
+/// Refused parts of a pod, by the control's name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     pub baseline: BTreeMap<String, BTreeSet<String>>,
@@ -57,7 +57,6 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// What the standards refuse of a pod with this `spec`.
 pub fn refused(spec: &Value) -> Refused {
     let mut found = Refused::default();
     for control in ["hostNetwork", "hostPID", "hostIPC"] {
@@ -128,7 +127,7 @@ fn refused_of_container(of_pod: &Value, container: &Value, found: &mut Refused) 
     found.restricted(list(&own["capabilities"]["drop"]).any(|name| name == "ALL"), "capabilities");
 }
 
-/// Why a pod is refused in a namespace with these labels; `None` where it is not.
+/// The reason why a pod is refused in a namespace with these labels; `None` where it is not.
 pub(crate) fn refusal(namespace: &Value, pod: &Value) -> Option<String> {
     let level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].as_str()?;
     let is_refused = |found: &Refused| match level {

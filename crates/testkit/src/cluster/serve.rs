@@ -126,7 +126,7 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
     }
 }
 
-/// Who asks: by a token, or else by a certificate of ours.
+/// The client: by a token, or else by a certificate of ours.
 fn user(connection: &Connection, request: &Request, shared: &Shared) -> Option<User> {
     match request.header("authorization").and_then(|given| given.strip_prefix("Bearer ")) {
         Some(token) => authorization::of_token(&shared.state(), token),
@@ -159,7 +159,6 @@ fn shaped(request: &Request, object: Value) -> Value {
     json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"] })
 }
 
-/// Whether selectors of a request take an object.
 fn is_selected(request: &Request, target: &Target, object: &Value) -> bool {
     let in_namespace = target.namespace.is_empty() || object["metadata"]["namespace"] == target.namespace;
     let terms = |name: &str| {
@@ -276,7 +275,7 @@ fn line(request: &Request, type_: &str, object: &Value) -> String {
     format!("{}\n", json!({ "type": type_, "object": shaped(request, object.clone()) }))
 }
 
-/// What a watch is told of something that happened: an object that no selector takes any more is deleted for it.
+/// The line of a watch about something that happened: an object that no selector takes any more is deleted for it.
 fn event_line(request: &Request, target: &Target, happening: &Happening, bookmarks: bool) -> Option<String> {
     let Some((group, plural)) = &happening.plural else {
         let version = happening.version.to_string();

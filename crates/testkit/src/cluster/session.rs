@@ -22,7 +22,7 @@ const PROTOCOL: &str = "v5.channel.k8s.io";
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
-/// How the command ended.
+/// The end of the command.
 const STATUS: u8 = 3;
 /// The client will write nothing more to the stream that the next byte names.
 const CLOSE: u8 = 255;
@@ -115,7 +115,7 @@ fn relay(socket: &mut WebSocket<&mut Connection>, child: &mut Child) -> Result<(
     }
 }
 
-/// What has arrived; `None` if nothing has for a while.
+/// `None` if nothing has arrived for a while.
 fn received(socket: &mut WebSocket<&mut Connection>) -> Result<Option<Message>, Error> {
     match socket.read() {
         Ok(message) => Ok(Some(message)),
@@ -126,7 +126,7 @@ fn received(socket: &mut WebSocket<&mut Connection>) -> Result<Option<Message>, 
     }
 }
 
-/// Sends what the command has printed so far; whether there may be more.
+/// Sends the command's output so far; false if there is no more.
 fn forward(socket: &mut WebSocket<&mut Connection>, output: &Receiver<Vec<u8>>) -> Result<bool, Error> {
     loop {
         match output.try_recv() {

@@ -1,4 +1,4 @@
-//! What the server knows: objects, and what happened to them, for watches.
+//! The state of the server: objects, and their past, for watches.
 
 use super::{
     fields::Owners,
@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-/// What goes wrong with a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// It is answered late.
@@ -38,20 +37,19 @@ pub enum Fault {
 /// Where an object is: group, plural, namespace, name.
 type Key = (String, String, String, String);
 
-/// An object, and who has set what of it.
+/// An object, and the managers of its fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) object: Value,
     pub(crate) owners: Owners,
 }
 
-/// Something that happened.
 #[derive(Clone, Debug)]
 pub(crate) struct Happening {
     pub(crate) version: u64,
     /// None for a bookmark.
     pub(crate) plural: Option<(String, String)>,
-    /// What was there before, and what is there now.
+    /// The object before, and now.
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
@@ -63,7 +61,7 @@ pub struct State {
     pub(crate) oldest: u64,
     pub(crate) objects: BTreeMap<Key, Entry>,
     pub(crate) log: Vec<Happening>,
-    /// How often all watches were cut.
+    /// The count of cuts of all watches.
     pub(crate) cuts: u64,
     pub faults: Vec<(&'static str, &'static str, Fault)>,
     /// Faults that stay.
@@ -73,11 +71,10 @@ pub struct State {
     pub(crate) services: BTreeMap<(String, String), SocketAddr>,
     /// The token that may do everything.
     pub(crate) administrator: Option<String>,
-    /// Whose tokens they are: the namespace and the name of a service account.
+    /// The namespace and the name of a service account, by token.
     pub(crate) tokens: BTreeMap<String, (String, String)>,
-    /// How many requests had a token that is not known.
+    /// Requests with a token that is not known.
     pub unauthorized: usize,
-    /// What runs in a container for these words.
     pub(crate) runtime: Option<Runtime>,
     /// Calls of webhooks: the webhook's name, and the review that it was sent.
     pub reviews: Vec<(String, Value)>,
@@ -111,7 +108,7 @@ impl State {
         self.objects.get(&key(kind, namespace, name))
     }
 
-    /// All of a kind, in order; an empty namespace is all of them.
+    /// In order; an empty namespace stands for all.
     pub(crate) fn list(&self, kind: &Kind, namespace: &str) -> impl Iterator<Item = &Value> {
         self.objects
             .iter()
@@ -145,7 +142,6 @@ impl State {
         self.keep(kind, Entry { object, owners })
     }
 
-    /// Keeps an object and its owners.
     pub(crate) fn keep(&mut self, kind: &Kind, mut entry: Entry) -> Value {
         let object = &mut entry.object;
         let key = key(kind, text(object, "namespace"), text(object, "name"));
@@ -197,7 +193,7 @@ impl State {
         object
     }
 
-    /// Whether objects of a resource by this name were deleted, as far as that is not forgotten.
+    /// True if objects of a resource by this name were deleted, as far as that is not forgotten.
     pub fn was_deleted(&self, plural: &str, name: &str) -> bool {
         self.log.iter().any(|happening| {
             let is_of = happening.plural.as_ref().is_some_and(|(_, of)| of == plural);
@@ -263,7 +259,6 @@ impl State {
         self.log.clear();
     }
 
-    /// The next fault for a request.
     pub(crate) fn take_fault(&mut self, access: &Access) -> Option<Fault> {
         let meets =
             |(verb, plural, _): &(&str, &str, Fault)| *verb == access.verb && *plural == access.resource;
@@ -274,7 +269,7 @@ impl State {
     }
 }
 
-/// What the real server fills in that is left out (`admissionregistration.k8s.io/v1`).
+/// Defaults that the real server fills in (`admissionregistration.k8s.io/v1`).
 fn fill_in(configuration: &mut Value) {
     let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
     for webhook in webhooks.into_iter().flatten() {

@@ -56,7 +56,7 @@ pub(crate) fn get(target: &Target, shared: &Shared) -> Done {
     entry.map(|entry| (200, entry.object.clone())).ok_or_else(|| missing(target, &target.name))
 }
 
-/// What an object says of itself has to be what its path says; what it leaves out is filled in.
+/// An object has to be that of its path; fields that it leaves out are filled in.
 fn placed(mut object: Value, target: &Target) -> Result<Value, Refusal> {
     let wrong =
         |what: &str| refusal(400, "BadRequest", format!("the object's {what} is not that of the request"));

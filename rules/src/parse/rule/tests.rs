@@ -1,5 +1,3 @@
-//! Rules as they are read, word by word.
-
 use super::*;
 use crate::Target;
 
@@ -67,7 +65,6 @@ fn options_that_widen_a_condition_are_one_with_it() {
     );
 }
 
-/// What nearly says what the model can say is foreign all the same.
 #[test]
 fn nearly_exact_is_foreign() {
     let state = ConnStates::from(ConnState::New);
