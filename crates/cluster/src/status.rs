@@ -15,9 +15,9 @@ use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{net::TcpStream, task, time};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many clients are served at once: a kubelet, a scraper or two, and a program's own client.
+/// Clients that are served at once: a kubelet, a scraper or two, and a program's own client.
 const MAX_CONNECTIONS: usize = 64;
-/// How long to wait when no connection can be accepted, most likely for want of file descriptors.
+/// The pause when no connection can be accepted, most likely for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub type Reply = Response<Full<Bytes>>;

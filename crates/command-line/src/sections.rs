@@ -1,4 +1,4 @@
-//! The sections of help that options are not: examples and exit statuses.
+//! Sections of help beside the options: examples and exit statuses.
 
 use diagnose::fold;
 use std::fmt::Write;
