@@ -21,7 +21,7 @@ const PANICKED: u8 = 101;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child(Pid);
 
-/// How a process has ended, as shells number it: its exit code, or 128 and the number of the signal.
+/// The end of a process, as shells number it: its exit code, or 128 and the number of the signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub child: Child,

@@ -16,7 +16,6 @@ use std::{fs, io, net::IpAddr};
 /// The flags of a request for something new, which must not be there.
 const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
 
-/// The links of a network namespace.
 pub struct NamespaceLinks {
     socket: NetlinkSocket,
 }
@@ -94,7 +93,6 @@ pub fn is_down(name: &str) -> bool {
     links.any(|link| link.interface_name == name && !link.flags.contains(InterfaceFlags::IFF_UP))
 }
 
-/// The names of a namespace's bridges.
 pub fn bridges() -> io::Result<Vec<String>> {
     NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
         let attributes = payload.get(IFINFOMSG..)?;
