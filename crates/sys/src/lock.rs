@@ -48,13 +48,10 @@ enum LockKind {
     Nothing,
 }
 
-/// Why it was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
     #[error("{} is changing this network namespace; raise --lock-wait or end it", holder(.0))]
     Busy(Option<u32>),
-    /// The kernel refused it.
     #[error("the network namespace can't be locked")]
     Kernel(#[from] io::Error),
 }
@@ -96,7 +93,7 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     }
 }
 
-/// Whether the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
+/// True if the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
 fn may_change(socket: &mut NetlinkSocket) -> bool {
     let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
     let answer = socket.one(kind, &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {});
