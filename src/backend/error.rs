@@ -13,10 +13,7 @@ pub enum Error {
     #[error("{0}")]
     NoProgram(String),
     #[error("{hint}")]
-    Program {
-        hint: String,
-        source: ExecError,
-    },
+    Program { hint: String, source: ExecError },
     /// Trying again may help.
     #[error("another program changed the rules at the same time")]
     Conflict { source: Box<dyn error::Error + Send + Sync> },

@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    Iptables { variant: Variant, tables: ByFamily<State> },
+    Iptables {
+        variant: Variant,
+        tables: ByFamily<State>,
+    },
     /// A table of nf_tables, for both families.
     Nftables(bytecode::EncodedTable),
 }

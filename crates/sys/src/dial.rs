@@ -34,10 +34,7 @@ pub enum DialedSocket {
 #[derive(Debug, thiserror::Error)]
 pub enum NoCall {
     #[error("needs CAP_SETUID and CAP_SETGID, to call as user {uid} of group {gid}")]
-    Owner {
-        uid: u32,
-        gid: u32,
-    },
+    Owner { uid: u32, gid: u32 },
     #[error(
         "needs user {uid} and group {gid} in the user namespace that owns the network namespace, which does not map both"
     )]

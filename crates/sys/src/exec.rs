@@ -35,16 +35,9 @@ pub struct Output {
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     #[error("{command} can't be started")]
-    Start {
-        command: String,
-        source: io::Error,
-    },
+    Start { command: String, source: io::Error },
     #[error("{command} failed ({status}): {}", tail(.stderr))]
-    Status {
-        command: String,
-        status: ExitStatus,
-        stderr: String,
-    },
+    Status { command: String, status: ExitStatus, stderr: String },
     #[error(
         "{command} was killed because it did not end within {limit:?}; raise --timeout, or run it by hand to see what it waits for"
     )]

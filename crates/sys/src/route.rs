@@ -258,7 +258,10 @@ fn ifaddrmsg() -> IfAddrMsg {
 enum ParsedEntry {
     /// One of the form that the owner makes.
     Matching(RoutingEntry),
-    Unexpected { protocol: u8, what: String },
+    Unexpected {
+        protocol: u8,
+        what: String,
+    },
 }
 
 /// Reads a policy rule. It matches if it has one of these forms and selects packets by their mark alone.
