@@ -23,7 +23,6 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub type Reply = Response<Full<Bytes>>;
 
 pub const TEXT: &str = "text/plain; charset=utf-8";
-/// The format that [`encode`] writes.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
@@ -51,7 +50,6 @@ pub fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &s
     metric
 }
 
-/// The page that Prometheus reads.
 pub fn metrics(registry: &Registry) -> Reply {
     let mut text = String::new();
     match encode(&mut text, registry) {
@@ -60,7 +58,6 @@ pub fn metrics(registry: &Registry) -> Reply {
     }
 }
 
-/// The pages that every program has.
 pub fn page(path: &str, registry: &Registry, readiness: &Readiness) -> Reply {
     match (path, readiness.blocked_by()) {
         ("/metrics", _) => metrics(registry),

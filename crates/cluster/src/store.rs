@@ -23,7 +23,6 @@ impl<K: Ord, T> Store<K, T> {
         self.listing.clear();
     }
 
-    /// An object of the list.
     pub fn list(&mut self, key: K, value: T) {
         self.listing.insert(key, value);
     }
@@ -46,7 +45,6 @@ impl<K: Ord, T> Store<K, T> {
         &self.known
     }
 
-    /// True after a complete list.
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }

@@ -3,7 +3,6 @@
 use diagnose::fold;
 use std::fmt::Write;
 
-/// Exit statuses and their meanings.
 pub type Exits = [(&'static str, &'static str)];
 
 const EXAMPLES: &str = "\n\nExamples:";

@@ -14,7 +14,6 @@ pub enum Shell {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposals {
-    /// Words, and what each is for.
     Words(Vec<(String, String)>),
     Files,
     Folders,

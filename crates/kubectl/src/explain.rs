@@ -118,7 +118,6 @@ struct AnsweredPacket<'a> {
 }
 
 impl AnsweredPacket<'_> {
-    /// The application's user, if it sends the packet.
     fn user(&self) -> Option<&ApplicationUser> {
         self.manifest.as_ref()?.user.as_ref()
     }

@@ -51,14 +51,12 @@ pub(crate) struct CallFailure {
 pub(crate) enum CallCause {
     Start(io::Error),
     Late(Duration),
-    /// It printed more than is read.
     TooMuch(usize),
     Ended {
         /// `None` where a signal ended it.
         status: Option<i32>,
         stderr: String,
     },
-    /// What it printed is not what was expected.
     Unread {
         why: String,
         stderr: String,

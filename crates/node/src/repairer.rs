@@ -40,7 +40,6 @@ pub(crate) enum PodActionFailure {
 }
 
 impl PodActionFailure {
-    /// The HTTP status by which the API server has refused a call.
     fn code(&self) -> Option<u16> {
         match self {
             Self::Api(error) => status_of_call(error),

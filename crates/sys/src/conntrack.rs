@@ -28,7 +28,7 @@ pub struct ConntrackFlow {
 pub struct Conntrack(NetlinkSocket);
 
 impl Conntrack {
-    /// Opens a connection in the thread's network namespace.
+    /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
         NetlinkSocket::open(SockProtocol::NetlinkNetFilter).map(Self)
     }
@@ -74,7 +74,7 @@ impl Conntrack {
         zones.iter().try_for_each(|zone| self.delete(family, *zone, |nest| tuple(nest, protocol, from, to)))
     }
 
-    /// Forgets a flow; one that is gone already is fine.
+    /// One that is gone already is fine.
     pub fn forget(&mut self, flow: &ConntrackFlow) -> io::Result<()> {
         self.delete(flow.family, flow.zone, |nest| nest.raw(&flow.tuple))
     }

@@ -22,10 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
-/// The default time limit of a program.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a program printed before it ended well.
+/// Of a program that has ended well.
 #[derive(Debug)]
 pub struct Output {
     pub stdout: String,
@@ -63,7 +62,6 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts programs that may take this long each.
     pub fn new(limit: Duration) -> Self {
         Self { limit, group: Arc::default() }
     }

@@ -14,11 +14,11 @@ pub struct FoundNamespace {
     pub name: String,
     /// The pod, as the container runtime names it.
     pub pod: Option<SandboxedPod>,
-    /// A container in it, by its whole id.
+    /// Its whole id.
     pub container: Option<String>,
     /// True if it has a name of `ip netns`.
     pub is_named: bool,
-    /// The processes in it, by their folders.
+    /// By their folders.
     pub processes: Vec<PathBuf>,
     pub namespace: OpenNamespace,
 }

@@ -21,7 +21,7 @@ pub struct NamespaceLinks {
 }
 
 impl NamespaceLinks {
-    /// Opens a connection in the thread's network namespace.
+    /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)? })
     }
@@ -68,7 +68,6 @@ impl NamespaceLinks {
         })
     }
 
-    /// Adds a default route by a neighbour.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
         self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {

@@ -182,11 +182,11 @@ fn proc_address(text: &str) -> Option<IpAddr> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketHolder {
-    /// Its id, as we see it.
+    /// As we see it.
     pub id: u32,
-    /// Its name, cut to 15 bytes by the kernel.
+    /// Cut to 15 bytes by the kernel.
     pub name: String,
-    /// Its effective group.
+    /// Effective.
     pub gid: Option<u32>,
 }
 

@@ -31,7 +31,6 @@ use std::{io, os::fd::AsFd, thread};
 /// The group, which no rule reports to.
 const GROUP: u16 = 0x5349;
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
-/// Between two attempts.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// The lock is released when this is dropped.
@@ -44,7 +43,6 @@ pub struct LockGuard(
 enum LockKind {
     Group(#[expect(dead_code, reason = "it is kept open, not used")] NetlinkSocket),
     File(#[expect(dead_code, reason = "it is kept open, not used")] Flock<File>),
-    /// Nothing is locked.
     Nothing,
 }
 
@@ -124,7 +122,6 @@ fn listener() -> Option<u32> {
     maker.or_else(|| holders.first().copied())
 }
 
-/// Locks the namespace's own file.
 fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, LockError> {
     let mut file = match File::open(NAMESPACE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockGuard(LockKind::Nothing)),

@@ -53,7 +53,6 @@ impl Messages {
         self
     }
 
-    /// Adds an attribute that holds those that `fill` adds.
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.bytes.len();
         self.head(kind | NLA_F_NESTED, 0);

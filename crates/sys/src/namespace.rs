@@ -26,7 +26,6 @@ impl OpenNamespace {
         Ok(Self { file, found: path.to_owned() })
     }
 
-    /// That of the calling process.
     pub fn own() -> io::Result<Self> {
         Self::open(Path::new("/proc/self/ns/net"))
     }

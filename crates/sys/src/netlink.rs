@@ -268,7 +268,6 @@ enum Continue {
 pub struct Rejection {
     /// That of the message that it complains about.
     pub sequence: u32,
-    /// Its explanation, where it gave one.
     pub message: Option<String>,
     /// The offset in that message of the attribute that it complains about, if given.
     pub offset: Option<usize>,

@@ -228,7 +228,6 @@ pub(super) const fn af(family: Family) -> u8 {
     }
 }
 
-/// The family that a header begins with.
 fn family(header: &[u8]) -> Option<Family> {
     let first = *header.first()?;
     Family::BOTH.into_iter().find(|family| af(*family) == first)
@@ -319,7 +318,6 @@ fn route(payload: &[u8]) -> Option<ParsedEntry> {
     })
 }
 
-/// An address of `lo` and its protocol.
 fn loopback_address(payload: &[u8]) -> Option<(Ipv6Addr, Option<u8>)> {
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<IfAddrMsg>() }>()?;
     let [ifa_family, _, _, _, ifa_index @ ..] = *head;

@@ -31,7 +31,6 @@ impl RouteQuery<'_> {
     }
 }
 
-/// The route to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedRoute {
     /// The interface by which a packet leaves; `lo` for addresses of this namespace.
