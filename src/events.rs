@@ -6,12 +6,10 @@
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscriber::set_global_default};
 
-/// A front end's log.
 pub(crate) trait Log: Send + Sync + 'static {
     /// The most detailed level of events with this target.
     fn level(&self, target: &str) -> LevelFilter;
 
-    /// The most detailed level of any target.
     fn max_level(&self) -> LevelFilter;
 
     fn write(&self, event: &Event<'_>);

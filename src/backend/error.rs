@@ -5,48 +5,36 @@ use crate::sys::{exec::ExecError, lock};
 use rules::Table;
 use std::{error, io};
 
-/// Why a backend could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another run holds the namespace.
     #[error(transparent)]
     Locked(#[from] lock::LockError),
-    /// No usable programs of a variant on `PATH`.
     #[error("{0}")]
     NoProgram(String),
-    /// A program of iptables failed.
     #[error("{hint}")]
-    Program {
-        /// What that means and what helps.
-        hint: String,
-        source: ExecError,
-    },
-    /// Another program changed the rules at the same time; trying again may help.
+    Program { hint: String, source: ExecError },
+    /// Trying again may help.
     #[error("another program changed the rules at the same time")]
     Conflict { source: Box<dyn error::Error + Send + Sync> },
-    /// nf_tables refused a change, of which nothing has taken effect.
+    /// Nothing of the change has taken effect.
     #[error("nf_tables refused the change{}", permission(.0.cause()))]
     Nftables(#[source] Refusal),
-    /// What a program printed can't be read.
     #[error("the output of {program} can't be read")]
     Output { program: String, source: rules::parse::ParseError },
-    /// A program shows other rules than the kernel has.
     #[error(
         "{program} lists other rules than the kernel has in the table {}; use the version of iptables that wrote them",
         .table.name()
     )]
     ListingMismatch { program: String, table: Table },
-    /// A program ended with success and has not carried out its changes.
     #[error(
         "{program} ended with success, and the kernel does not have the rules that it was given for the table {}; see what \
          this program is, or choose another with --backend",
         .table.name()
     )]
     NotApplied { program: String, table: Table },
-    /// The kernel refused a request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },
-    /// The kernel has no nf_tables.
     #[error(
         "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
     )]

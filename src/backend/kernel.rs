@@ -26,9 +26,8 @@ pub struct Kernel {
     nft: OnceCell<Option<Programs>>,
     routes: NamespaceRouting,
     nftables: Option<Nftables>,
-    /// All tables of nf_tables, when they were read.
     tables: Option<Tables>,
-    /// Whether there were tables of iptables (legacy) when `tables` was read.
+    /// Tables of iptables (legacy) existed when `tables` was read.
     had_legacy: bool,
     /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
@@ -40,7 +39,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Connects to the kernel. Looks for programs only when they are needed.
+    /// Looks for programs only when they are needed.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = NamespaceRouting::open(owner)
             .map_err(|source| Error::netlink("opening a netlink socket", source))?;
@@ -67,7 +66,6 @@ impl Kernel {
         self.owner
     }
 
-    /// The programs of a variant, if they are on `PATH`.
     pub fn programs(&self, variant: Variant) -> Option<&Programs> {
         let cell = match variant {
             Variant::Legacy => &self.legacy,
@@ -301,9 +299,9 @@ fn separate_duplicates(
     }
 }
 
-/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; says how many. A resolver that keeps
-/// its socket open, as most do, would go on past rules that came later. Redirected flows are left alone: their entry leads
-/// answers back.
+/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; returns their number. A resolver
+/// that keeps its socket open, as most do, would go on past rules that came later. Redirected flows stay: their entry
+/// leads answers back.
 fn forget(stale: &StaleFlows) -> io::Result<usize> {
     let mut conntrack = Conntrack::open()?;
     let mut forgotten = 0;

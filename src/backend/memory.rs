@@ -3,23 +3,19 @@
 use super::{Backend, CommitStep, Error, Snapshot, Variant};
 use rules::desired::StaleFlows;
 
-/// Tables and routes in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub snapshot: Snapshot,
-    /// What was committed, in order.
     pub committed: Vec<CommitStep>,
     /// Commits that still work before one fails; `None` if all do.
     pub fails_after: Option<usize>,
-    /// How many of a failing step's tables take effect all the same.
+    /// Tables of a failing step that take effect all the same.
     pub tables_before_fault: usize,
-    /// Whether commits after the failing one fail too.
+    /// Commits after the failing one fail too.
     pub stays_broken: bool,
-    /// How many commits still fail because another program has changed the rules meanwhile.
+    /// Commits that still fail because another program has changed the rules meanwhile.
     pub conflicts: u32,
-    /// The variants of iptables whose programs are there.
     pub programs: Vec<Variant>,
-    /// How many flows conntrack knows that the rules would pass by.
     pub stale_flows: usize,
 }
 

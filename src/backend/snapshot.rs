@@ -8,11 +8,12 @@ use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rules, as what holds them holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// Tables of iptables.
-    Iptables { variant: Variant, tables: ByFamily<State> },
+    Iptables {
+        variant: Variant,
+        tables: ByFamily<State>,
+    },
     /// A table of nf_tables, for both families.
     Nftables(bytecode::EncodedTable),
 }
@@ -25,13 +26,11 @@ impl Contents {
         }
     }
 
-    /// How many rules are the owner's.
     pub fn count_of(&self, owner: &Ownership) -> usize {
         let of_iptables: usize = self.states().map(|(_, state)| state.count_of(owner)).sum();
         of_iptables + self.table().map_or(0, bytecode::EncodedTable::rule_count)
     }
 
-    /// The tables of iptables, family by family.
     pub fn states(&self) -> impl Iterator<Item = (Family, &State)> {
         let tables = match self {
             Self::Iptables { tables, .. } => Some(tables),
@@ -40,7 +39,6 @@ impl Contents {
         tables.into_iter().flat_map(ByFamily::iter)
     }
 
-    /// The tables of iptables of one family.
     pub fn state(&self, family: Family) -> State {
         match self {
             Self::Iptables { tables, .. } => tables.get(family).clone(),
@@ -48,7 +46,6 @@ impl Contents {
         }
     }
 
-    /// The table of nf_tables.
     pub fn table(&self) -> Option<&bytecode::EncodedTable> {
         match self {
             Self::Nftables(table) => Some(table),
@@ -56,7 +53,6 @@ impl Contents {
         }
     }
 
-    /// The same, with other tables of iptables or another table of nf_tables.
     #[must_use]
     pub fn map(
         &self,
@@ -71,7 +67,6 @@ impl Contents {
         }
     }
 
-    /// The owner's part.
     #[must_use]
     pub fn part_of(&self, owner: &Ownership) -> Self {
         self.map(|state| state.part_of(owner), Clone::clone)
@@ -88,11 +83,10 @@ impl Contents {
     }
 }
 
-/// What a namespace holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The rules, those of others in the tables of iptables included, in the order of the backends' names. What holds
-    /// none is not listed.
+    /// Rules, those of others in the tables of iptables included, in the order of the backends' names. Empty ones are not
+    /// listed.
     contents: Vec<Contents>,
     /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
     pub routes: BTreeSet<Object>,
@@ -103,9 +97,9 @@ pub struct Snapshot {
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unexpected: BTreeSet<String>,
-    /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
+    /// The names of the tables of nf_tables, of the family `inet`, except the owner's.
     pub tables_of_others: BTreeSet<String>,
-    /// Of those, the tables of the owners that it is joined with, by their names; `None` for what is not there.
+    /// Of those, the tables of joined owners, by their names; `None` for absent ones.
     pub tables_joined: BTreeMap<String, Option<bytecode::EncodedTable>>,
     /// Tables of nf_tables whose rules do not do what they say: see [`Obstacle`].
     pub blocked_tables: Vec<BlockedTable>,
@@ -113,40 +107,34 @@ pub struct Snapshot {
     pub unreadable: Vec<(Variant, Family)>,
     /// Tables of iptables (nft) that its program can't show.
     pub unlistable: BTreeMap<(Family, Table), UnlistableTable>,
-    /// Whether the kernel has no nf_tables, so that iptables-legacy is all there is.
+    /// The kernel has no nf_tables, so that iptables-legacy is all there is.
     pub lacks_nftables: bool,
-    /// Whether IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
+    /// IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
     pub lo_lacks_ipv6: bool,
 }
 
 impl Snapshot {
-    /// What a backend holds, if that is anything.
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
         self.contents.iter().find(|contents| contents.backend() == backend)
     }
 
-    /// All that holds rules.
     pub fn all_contents(&self) -> impl Iterator<Item = &Contents> {
         self.contents.iter()
     }
 
-    /// The tables of iptables of one variant and family.
     pub fn iptables(&self, variant: Variant, family: Family) -> State {
         self.contents(BackendName::Iptables(variant))
             .map_or_else(State::default, |content| content.state(family))
     }
 
-    /// The table of nf_tables of this name, if it is the owner's, or of an owner that it is joined with.
     pub fn table_named(&self, name: &str) -> Option<&bytecode::EncodedTable> {
         self.nftables().into_iter().chain(self.joined()).find(|table| table.name == name)
     }
 
-    /// The tables of nf_tables that are there of the owners that it is joined with.
     pub fn joined(&self) -> impl Iterator<Item = &bytecode::EncodedTable> {
         self.tables_joined.values().flatten()
     }
 
-    /// The owner's table of nf_tables.
     pub fn nftables(&self) -> Option<&bytecode::EncodedTable> {
         self.contents(BackendName::Nftables).and_then(Contents::table)
     }
@@ -157,7 +145,7 @@ impl Snapshot {
         self.contents.iter().map(Cow::Borrowed).chain(joined)
     }
 
-    /// Makes what a step makes, where all of it takes effect.
+    /// Changes the snapshot as a step does of which all takes effect.
     pub fn apply(&mut self, step: &CommitStep) {
         match step {
             CommitStep::Iptables { .. } | CommitStep::Clear(_) => {
@@ -195,7 +183,6 @@ impl Snapshot {
         }
     }
 
-    /// Sets the tables of one variant and family.
     pub fn set_iptables(&mut self, variant: Variant, family: Family, state: State) {
         let mut tables = match self.take(BackendName::Iptables(variant)) {
             Some(Contents::Iptables { tables, .. }) => tables,
@@ -207,7 +194,6 @@ impl Snapshot {
         }
     }
 
-    /// Sets the table of nf_tables.
     pub fn set_nftables(&mut self, table: Option<bytecode::EncodedTable>) {
         drop(self.take(BackendName::Nftables));
         if let Some(table) = table {
@@ -215,7 +201,6 @@ impl Snapshot {
         }
     }
 
-    /// Sets a table of nf_tables of this name, of the owner or of a joined one.
     fn set_table(&mut self, name: &str, table: Option<&bytecode::EncodedTable>) {
         match self.tables_joined.get_mut(name) {
             Some(joined) => *joined = table.cloned(),
@@ -233,7 +218,7 @@ impl Snapshot {
         self.contents.insert(index, contents);
     }
 
-    /// Whether a table of nf_tables, by family and name, is dormant.
+    /// `table` is family and name.
     pub fn is_dormant(&self, table: &str) -> bool {
         self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
@@ -249,23 +234,21 @@ impl Snapshot {
         Cow::Owned(state)
     }
 
-    /// Whether an object is there, of any program.
     pub fn has(&self, object: &Object) -> bool {
         self.routes.contains(object) || self.others_have(object)
     }
 
-    /// Whether an object of another program is there.
     pub fn others_have(&self, object: &Object) -> bool {
         self.routes_of_others.iter().any(|route| route.object == *object)
     }
 
-    /// What another owner has put there, by its protocol.
+    /// Routing of another owner, known by its protocol.
     pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &RoutingEntry> {
         let protocol = other.protocol;
         self.routes_of_others.iter().filter(move |route| route.protocol == protocol)
     }
 
-    /// What others have put there, as far as the owner takes it over, or may.
+    /// Routing of others that the owner takes over, or may.
     pub fn inheritance(&self, owner: &Ownership) -> Inheritance {
         let others: Vec<Ownership> = owner.others().collect();
         let joined = others.iter().flat_map(|other| self.routes_of(other)).copied().collect();
@@ -287,21 +270,21 @@ impl Snapshot {
         found
     }
 
-    /// The tables of nf_tables of the owner's predecessor, and of those that it is joined with.
+    /// The tables of nf_tables of the predecessors, those of joined owners included.
     pub fn inherited_tables<'a>(&'a self, owner: &Ownership) -> impl Iterator<Item = &'a str> + use<'a> {
         let tables: BTreeSet<&str> =
             inheritance::predecessors(owner).flat_map(|one| one.tables).copied().collect();
         self.tables_of_others.iter().map(String::as_str).filter(move |name| tables.contains(name))
     }
 
-    /// Whether nothing is there that could be taken for something of the owner's or its predecessor's.
+    /// True if nothing is there that could be taken for something of the owner's or its predecessor's.
     pub fn is_bare(&self) -> bool {
         let Self { contents, routes, duplicates, routes_of_others, tables_of_others, .. } = self;
         let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
         contents.is_empty() && self.unlistable.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
-    /// By what an owner is known to capture in this namespace, whichever owner it was read for; `None` if it does not.
+    /// The evidence that an owner captures in this namespace, whichever owner it was read for; `None` if it does not.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rules = self.contents.iter().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
@@ -331,8 +314,7 @@ impl Snapshot {
             .or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
     }
 
-    /// Those of these owners that capture in this namespace beside the one that it was read for, each with what it is known
-    /// by.
+    /// The other owners of `all` that capture in this namespace, each with the evidence.
     pub fn others<'a>(
         &'a self,
         owner: &'a Ownership,
@@ -342,7 +324,6 @@ impl Snapshot {
         others.filter_map(|other| Some((other.alone(), self.evidence_of(other)?)))
     }
 
-    /// The variants of iptables that hold rules of the owner's.
     pub fn variants_of(&self, owner: &Ownership) -> impl Iterator<Item = Variant> {
         Variant::ALL.into_iter().filter(move |variant| {
             let contents = self.contents(BackendName::Iptables(*variant));
@@ -350,7 +331,7 @@ impl Snapshot {
         })
     }
 
-    /// Whether tables of a variant hold rules, of any program.
+    /// True if tables of a variant hold rules, of any program.
     pub fn is_in_use(&self, variant: Variant) -> bool {
         self.contents(BackendName::Iptables(variant)).is_some()
     }
@@ -367,45 +348,37 @@ pub fn of_iptables(family: Family, table: Table) -> String {
 /// The chains, jumps and comments of such a table, which tell who owns what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistableTable {
-    /// The program that can't list it.
     pub program: String,
-    /// The reason that it can't.
     pub why: String,
-    /// The names of all chains.
     pub chains: Vec<String>,
     /// All rules, chain by chain in their order.
     pub rules: Vec<UnlistableRule>,
 }
 
-/// The identity of a rule's owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistableRule {
-    /// The chain that it is in.
     pub chain: String,
-    /// The chain that it leads to.
     pub leads_to: Option<String>,
     pub comment: Option<String>,
 }
 
 impl UnlistableTable {
-    /// The chains that are the owner's.
     pub fn chains_of<'a>(&'a self, owner: &'a Ownership) -> impl Iterator<Item = &'a str> {
         self.chains.iter().map(String::as_str).filter(|chain| self.is_chain_of(owner, chain))
     }
 
-    /// Whether a rule outside of the owner's chains is the owner's, by its jump or its comment.
+    /// True if a rule outside of the owner's chains is the owner's, by its jump or its comment.
     pub fn is_rule_of(&self, owner: &Ownership, rule: &UnlistableRule) -> bool {
         let leads = rule.leads_to.as_ref().is_some_and(|chain| self.is_chain_of(owner, chain));
         let has_comment = rule.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment));
         !self.is_chain_of(owner, &rule.chain) && (leads || has_comment)
     }
 
-    /// True where anything of the owner's is in it.
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {
         self.evidence_of(owner).is_some()
     }
 
-    /// By what the owner is known, in words; `None` if nothing of the owner's is there.
+    /// The evidence of the owner, in words; `None` if nothing of the owner's is there.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rule = || {
             let rule = self.rules.iter().find(|rule| self.is_rule_of(owner, rule))?;
@@ -414,7 +387,7 @@ impl UnlistableTable {
         self.chains_of(owner).next().map(|chain| format!("chain {chain}")).or_else(by_rule)
     }
 
-    /// The problem that rules of the owner's are in this table; `None` if none are.
+    /// `None` if no rule of the owner's is in this table.
     pub fn problem(&self, family: Family, table: Table, owner: &Ownership) -> Option<String> {
         let what = self.evidence_of(owner)?;
         let (program, table, why) = (&self.program, table.name(), &self.why);

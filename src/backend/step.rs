@@ -1,11 +1,10 @@
-//! What a backend does: it reads a namespace, and commits one step after the other.
+//! Verbs of a backend: it reads a namespace, and commits one step after the other.
 
 use super::{Error, Snapshot, nftables::bytecode, of_iptables};
 use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{collections::BTreeSet, fmt};
 
-/// One thing to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitStep {
     /// Changes of iptables' tables, in this order. Each table is all or nothing; all of them together are not.
@@ -20,20 +19,18 @@ pub enum CommitStep {
     Clear(Vec<(Family, Vec<TableChange>)>),
     /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {
-        /// What is replaced, also by a table of another name; `None` if there is nothing.
+        /// The replaced table, which may have another name; `None` if there is nothing.
         live: Option<bytecode::EncodedTable>,
-        /// What it becomes; `None` if it goes.
+        /// `None` if the table goes.
         desired: Option<bytecode::EncodedTable>,
     },
-    /// A policy rule, route or address appears.
     Add(Object),
     /// Inherited routing becomes the owner's: a route or address in place, a policy rule by adding the owner's.
     Adopt(Object),
-    /// A policy rule, route or address goes.
     Remove(Object),
     /// A policy rule that is inherited goes.
     RemoveInherited(RoutingEntry),
-    /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
+    /// Adopted or removed routing of another owner is that owner's again, with its protocol.
     GiveBack(RoutingEntry),
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
     /// back, so it comes last.
@@ -46,7 +43,7 @@ pub enum CommitStep {
 }
 
 impl CommitStep {
-    /// What the changes of iptables' tables are to the programs of iptables; none for other steps.
+    /// Changes for the programs of iptables; none for other steps.
     pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
         if let Self::Iptables { variant, family, changes } = self {
             return vec![(*variant, *family, changes)];
@@ -83,7 +80,7 @@ impl CommitStep {
         }
     }
 
-    /// What the program of iptables reads; nothing for what no program does.
+    /// Input of the programs of iptables; empty for steps without a program.
     pub fn script(&self) -> String {
         let script = |(_, family, changes): (Variant, Family, &[TableChange])| {
             let tables: String = changes.iter().map(render::iptables::change).collect();
@@ -143,12 +140,10 @@ impl fmt::Display for CommitStep {
     }
 }
 
-/// The names of the tables.
 fn tables(changes: &[TableChange]) -> String {
     changes.iter().map(|change| change.table.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// A network namespace that holds rules.
 pub trait Backend {
     /// Keeps other runs of this program out of the namespace until the backend is dropped: two at once would each add
     /// what both found missing.
@@ -170,15 +165,14 @@ pub trait Backend {
     /// back: what was prepared so far will not be committed.
     fn prepare(&mut self, _: Option<&CommitStep>) {}
 
-    /// Whether rules of a variant of iptables can be set here.
     fn has_programs(&self, variant: Variant) -> bool;
 
-    /// Whether the kernel takes rules of iptables-legacy. Asking may make its table `nat`, empty.
+    /// Asking may make the table `nat` of iptables-legacy, empty.
     fn takes_legacy(&self) -> bool {
         true
     }
 
-    /// Makes conntrack forget flows that the rules capture and that pass them by; says how many.
+    /// Makes conntrack forget flows that the rules capture and that pass them by; returns their number.
     ///
     /// # Errors
     /// When conntrack can't be read or refuses.
@@ -216,10 +210,8 @@ impl fmt::Display for Variant {
     }
 }
 
-/// A holder of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendName {
-    /// The programs of a variant of iptables.
     Iptables(Variant),
     /// A table of nf_tables, over netlink.
     Nftables,

@@ -10,7 +10,6 @@ use sidecar_init::backend::Error;
 use sidecar_init::engine::{self, SnatChange, SnatSummary};
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// The action that the flags select.
 enum HostAction {
     Change(SnatChange),
     Clean,
@@ -109,7 +108,6 @@ fn done(action: &HostAction) -> Result<AmbientHostReport, Error> {
     }
 }
 
-/// The report as a sentence.
 fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHostReport) -> String {
     let plural = if pods.len() == 1 { "" } else { "es" };
     match probe_addresses.as_slice() {

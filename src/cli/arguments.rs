@@ -24,7 +24,6 @@ pub(super) struct Invocation {
     pub(super) mesh: Mesh,
     /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
     pub(super) flags: Vec<(Setting, String)>,
-    /// What is wrong with the form.
     pub(super) problems: Vec<InputProblem>,
     /// The words after `--`, where the command takes another command line.
     pub(super) trailing: Vec<OsString>,
@@ -85,19 +84,17 @@ const FORMER_NAMES: [(&str, &str); 3] = [("check", "diff"), ("doctor", "status")
 /// A command and a former flag of it, which asked for what is shown without any.
 const FORMER_FLAG: (&str, &str) = ("explain", "--matrix");
 
-/// How other programs name a namespace.
+/// Flags of other programs for a namespace.
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
 
 fn takes(flags: &Flags, setting: Setting) -> bool {
     flags.rows().any(|row| row.setting == setting)
 }
 
-/// Whether a word looks like the name of a manifest's file.
 fn is_manifest(word: &str) -> bool {
     !word.contains("://") && [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end))
 }
 
-/// The problem with a word that belongs to no flag, and the flag that it may be meant for.
 fn stray(word: &str, flags: &Flags) -> String {
     let follows = |what: &str, setting: Setting| {
         format!("is not expected; a {what} follows {}", setting.row().option())
@@ -113,7 +110,6 @@ fn stray(word: &str, flags: &Flags) -> String {
     }
 }
 
-/// The problems, with many words that are not expected as one.
 fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem> {
     if problems.len() < MANY_STRAYS {
         return problems;
@@ -136,7 +132,7 @@ fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem
     others
 }
 
-/// Answers words that are not a call. Earlier problems take precedence, except over help.
+/// Earlier problems take precedence, except over help.
 fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
     let mut problems = parser.problems.clone();
     match (asked, rest.first()) {
@@ -159,24 +155,20 @@ fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
     }
 }
 
-/// Reads the words of a call, one after the other.
 pub(super) struct Parser {
     mesh: Mesh,
-    /// The command, once it is known.
     pub(super) entry: Option<&'static CommandEntry>,
     /// The first word of a command of two words.
     pub(super) group: Option<String>,
     /// The flags of the command; before a command, those that may precede any.
     pub(super) flags: Flags,
     pub(super) next: Next,
-    /// How many positional arguments there were.
     positional: usize,
     given: Vec<(Setting, String)>,
     problems: Vec<InputProblem>,
     trailing: Vec<OsString>,
 }
 
-/// What the next word is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Any,
@@ -190,14 +182,12 @@ pub(super) enum Next {
     Trailing,
 }
 
-/// What a word was.
 pub(super) enum ParsedWord {
     OfCall,
     /// No part of a call, which ends here.
     Answer(HelpRequest),
 }
 
-/// What is asked for in place of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HelpRequest {
     Help(Extent),
@@ -225,13 +215,11 @@ impl Parser {
         }
     }
 
-    /// The command's name as far as it is known, word by word.
     fn path(&self) -> impl Iterator<Item = &str> {
         let group = self.group.iter().map(String::as_str);
         group.chain(self.entry.map(|entry| entry.within().1))
     }
 
-    /// The setting of the next positional argument.
     pub(super) fn argument(&self) -> Option<Setting> {
         let entry = self.entry?;
         entry.words().nth(self.positional).or_else(|| entry.words().last().filter(|_| entry.repeats))
@@ -353,7 +341,7 @@ impl Parser {
         self.problems.push(InputProblem::of(flag, text));
     }
 
-    /// What a flag asks for that ends the call: every command has help, and the program alone has a version.
+    /// Every command has help, and the program alone has a version.
     fn asked(&self, name: &str, has_value: bool) -> Option<HelpRequest> {
         match name {
             "-h" => Some(HelpRequest::Help(Extent::Summary)),
@@ -365,7 +353,7 @@ impl Parser {
         }
     }
 
-    /// Whether a word is neither a flag nor a command.
+    /// True for a word that is neither a flag nor a command.
     fn may_be_value(&self, word: &str) -> bool {
         let is_next_word = |entry: &CommandEntry| match (self.group.as_deref(), entry.within()) {
             (None, (group, name)) => word == group.unwrap_or(name),

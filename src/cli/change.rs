@@ -9,7 +9,6 @@ use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Prefer
 use sidecar_init::{backend, sys::namespace};
 use std::{error, mem, time::Instant};
 
-/// Why the namespace is not changed.
 #[derive(Debug, thiserror::Error)]
 enum HostNamespaceError {
     #[error(
@@ -24,7 +23,6 @@ enum HostNamespaceError {
     Unknown,
 }
 
-/// Cleaning has kept rules of unknown owners.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the rules that sidecar-init surely set are removed; left is what {} or another program may have made: \
@@ -33,12 +31,10 @@ enum HostNamespaceError {
     .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
 struct LeftBehind {
-    /// Who may have made it.
     by: String,
     left: Vec<String>,
 }
 
-/// The rules are removed, and what a trace has left is not.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{done}, but what a trace --enable had left that was killed can't be removed{}",
@@ -50,7 +46,6 @@ struct TraceLeft {
     source: backend::Error,
 }
 
-/// `sidecar-init apply`.
 pub(super) fn apply(call: &ResolvedCall) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
     if let RunMode::Preview(_) = run.mode {
@@ -64,7 +59,7 @@ pub(super) fn apply(call: &ResolvedCall) -> Exit {
     finish(run, done)
 }
 
-/// How `apply` prints a dry run: as what it would set.
+/// A dry run of `apply` prints what it would set.
 pub(super) fn form(run: &Run) -> Preview {
     let prefers_nftables = run.backend == Choice::InUse(Preference::Nftables);
     match run.form() {
@@ -73,12 +68,10 @@ pub(super) fn form(run: &Run) -> Preview {
     }
 }
 
-/// `sidecar-init clean`.
 pub(super) fn clean(run: &Run) -> Exit {
     finish(run, remove(run, run.named()))
 }
 
-/// Prints the report where `--format` asks for data, and returns its exit code.
 pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
         let done = report.left_behind().map_or_else(|| report.done.to_owned(), |left| left.to_string());
@@ -90,7 +83,7 @@ pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>
     exit(done)
 }
 
-/// The exit code of a change. A failure, and what cleaning has left, is printed.
+/// Prints a failure, and what cleaning has left.
 pub(super) fn exit(done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => report.exit(),
@@ -98,7 +91,6 @@ pub(super) fn exit(done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     }
 }
 
-/// Sets the rules of a configuration, on behalf of a command.
 pub(super) fn set(
     run: &Run,
     command: &str,
@@ -114,13 +106,11 @@ pub(super) fn set(
     Ok(report.logged())
 }
 
-/// Warns of each.
 pub(super) fn warned(texts: Vec<String>) -> Vec<String> {
     texts.iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
     texts
 }
 
-/// Removes all that belongs to an owner, or to one that is part of it.
 pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut session = run.session(owner)?;
@@ -144,7 +134,6 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     Ok(ChangeReport { left, predecessors, changed, ..report }.logged())
 }
 
-/// Prints what cleaning would do: steps, and what programs of iptables would read.
 pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
     let plan = || -> Result<ApplyPlan, Box<dyn error::Error>> { Ok(run.session(owner)?.plan_clean()?) };
     match plan() {
@@ -216,7 +205,7 @@ impl ChangeReport {
         }
     }
 
-    /// The exit code: whether packets go where they should, and nothing is left. Prints what is left.
+    /// Prints what is left.
     fn exit(&self) -> Exit {
         if let Some(left) = self.left_behind() {
             return report::failure(&left, Exit::Failed);
@@ -229,7 +218,6 @@ impl ChangeReport {
         (!self.left.is_empty()).then(left)
     }
 
-    /// What was done, for people.
     fn sentence(&self) -> Option<String> {
         if !self.left.is_empty() {
             return None;
@@ -276,7 +264,6 @@ impl ChangeReport {
     }
 }
 
-/// The drop-in for `istio-iptables`.
 pub(super) fn drop_in(call: &ResolvedCall) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {

@@ -31,7 +31,6 @@ pub(super) enum Command {
     Man,
 }
 
-/// A command's row in the table.
 pub(super) struct CommandEntry {
     pub(super) command: Command,
     /// Its name on the command line; that of a command's command has two words.
@@ -40,11 +39,8 @@ pub(super) struct CommandEntry {
     pub(super) about: &'static str,
     /// The description that `--help` shows.
     pub(super) long_about: &'static str,
-    /// Calls to copy.
     pub(super) examples: &'static [&'static str],
-    /// Its exit statuses and their meanings.
     pub(super) exits: &'static Exits,
-    /// The groups of settings that it takes.
     pub(super) topics: &'static [&'static [Topic]],
     /// Additional settings.
     pub(super) also: &'static [&'static [Setting]],
@@ -52,16 +48,15 @@ pub(super) struct CommandEntry {
     pub(super) without: &'static [Setting],
     /// The setting of a positional argument.
     pub(super) word: Option<Setting>,
-    /// Whether it may be given several times.
+    /// The positional argument may be given several times.
     pub(super) repeats: bool,
     /// Another command line that it takes after `--`: its name in help, and what it is for.
     pub(super) trailing: Option<(&'static str, &'static str)>,
     /// Its mesh; `None` where `--mesh` selects one.
     pub(super) mesh: Option<Mesh>,
-    /// Whether it changes something that outlives it.
+    /// True if it changes something that outlives it.
     pub(super) changes: bool,
-    /// Whether it accepts, without listing them, the flags of changes and of validations, so that a manifest's arguments
-    /// can be pasted.
+    /// Accepts, without listing them, the flags of changes and of validations, so that a manifest's arguments can be pasted.
     pub(super) pasted: bool,
 }
 
@@ -74,25 +69,21 @@ impl CommandEntry {
         }
     }
 
-    /// The settings that the command lists for a mesh.
     pub(super) fn rows(&self, mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> {
         settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.lists(row))
     }
 
-    /// Whether the command takes a setting when the mesh that has it is selected.
     pub(super) fn takes(&self, row: &SettingRow) -> bool {
         let is_pasted = self.pasted && matches!(row.topic, Topic::Operation | Topic::Validation);
         self.lists(row) || is_pasted && !self.without.contains(&row.setting)
     }
 
-    /// Whether help lists a setting.
     pub(super) fn lists(&self, row: &SettingRow) -> bool {
         let is_named = self.topics.iter().any(|group| group.contains(&row.topic))
             || self.also.iter().any(|group| group.contains(&row.setting));
         is_named && !self.without.contains(&row.setting)
     }
 
-    /// The command's flags for a mesh.
     pub(super) fn flags(&self, mesh: Mesh) -> Flags {
         let rows = settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.takes(row));
         Flags(rows.map(|row| (row, self.short(row))).collect())
@@ -120,7 +111,7 @@ impl CommandEntry {
     }
 }
 
-/// Whether a flag may also precede the command, as upstream's log flags do.
+/// A global flag may also precede the command, as upstream's log flags do.
 pub(super) fn is_global(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }

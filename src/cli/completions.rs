@@ -16,7 +16,6 @@ use std::ffi::OsString;
 /// The programs that the scripts complete, of which the second is the first by another name.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
 
-/// Runs the command, on the words of a line where there are any.
 pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> Result<Exit, Problems> {
     if raw.get(Setting::Shell).is_none() {
         problems.push(InputProblem::of("completions", "needs the name of a shell: bash, zsh or fish"));
@@ -36,7 +35,7 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString])
     })
 }
 
-/// The completions of the last word. Where `whole` words are needed, a value comes with its `--flag=`.
+/// Where `whole` words are needed, a value comes with its `--flag=`.
 fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     let mut words = with_command(line);
     let last = words.pop().map(|word| text(&word)).unwrap_or_default();
@@ -70,7 +69,7 @@ fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     Proposals::Words(words)
 }
 
-/// What may follow `help` and these words.
+/// Words that may follow `help` and `before`.
 fn topics(before: &[OsString], last: &str) -> Proposals {
     let before: String = before.iter().map(|word| text(word) + " ").collect();
     let word = |(word, about): (String, String)| Some((word.strip_prefix(&before)?.to_owned(), about));
@@ -80,7 +79,7 @@ fn topics(before: &[OsString], last: &str) -> Proposals {
     Proposals::Words(words)
 }
 
-/// The values of a setting that begin so, each after `before`.
+/// Values that begin with `start`, each after `before`.
 fn values(row: &SettingRow, before: &str, start: &str) -> Proposals {
     let names_namespace = [Setting::NetworkNamespace, Setting::Netns].contains(&row.setting);
     match row.kind {
@@ -95,7 +94,6 @@ fn values(row: &SettingRow, before: &str, start: &str) -> Proposals {
     }
 }
 
-/// The flags that may come next, in each of their forms.
 fn flags(parser: &Parser) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (row, short) in &parser.flags.0 {
@@ -116,7 +114,6 @@ fn flags(parser: &Parser) -> Vec<(String, String)> {
     found
 }
 
-/// The commands of a group, or those of no group.
 fn commands(group: Option<&str>) -> Vec<(String, String)> {
     let of = COMMANDS.iter().filter(|entry| entry.within().0 == group);
     let mut found: Vec<_> = of.map(|entry| (entry.within().1, entry.about)).collect();

@@ -1,4 +1,4 @@
-//! What is printed for programs: one document an answer, with the version of its form, as JSON or YAML.
+//! Documents for programs: one an answer, with the version of its form, as JSON or YAML.
 //!
 //! The forms are types of the commands. Their schemas (`docs/schemas`) are made from the same types by the tests, so that
 //! no program carries them.
@@ -58,7 +58,6 @@ pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String
     }
 }
 
-/// A document on one line of JSON.
 pub(super) fn line(answer: &impl Serialize) -> String {
     let json = serde_json::to_string(&VersionedDocument::of(answer));
     json.expect("our own data has text keys and finite numbers") + "\n"

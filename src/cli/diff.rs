@@ -1,4 +1,4 @@
-//! `sidecar-init diff`: what live rules and settings, or two settings, do differently, by packets and by rules.
+//! `sidecar-init diff`: differences between live rules and settings, or two settings, by packets and by rules.
 
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
@@ -13,7 +13,6 @@ use rules::{Ownership, drift::Reason};
 use sidecar_init::engine::{self, Differences, EngineError, LiveComparison};
 use std::{collections::BTreeMap, error::Error};
 
-/// A configuration that is described.
 struct DiffConfiguration {
     raw: Raw,
     file: Option<String>,
@@ -58,7 +57,6 @@ fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Prob
     Ok(if printed == Exit::Done { exit(&report) } else { printed })
 }
 
-/// Compares the subjects of two sides that are described.
 fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
     let all: Vec<&Sided> = old.iter().chain(new).collect();
     let calls = manifest::each(&all, |sided| resolve(&sided.subject, &*sided.subject.host()))?;
@@ -130,14 +128,12 @@ fn configurations(
     })
 }
 
-/// A subject with the name of its configuration.
 struct Sided {
     subject: Subject,
     name: String,
 }
 
 impl DiffConfiguration {
-    /// Its subjects; `read` reads a manifest.
     fn subjects(
         &self,
         problems: &[InputProblem],
@@ -210,7 +206,6 @@ fn parts(differences: &Differences) -> Vec<PartReport> {
     differences.parts.iter().map(PartReport::of).collect()
 }
 
-/// The differences between the live rules and those of a subject.
 fn with_live(
     report: DiffReport,
     subject: &Subject,
@@ -289,7 +284,6 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
     }
 }
 
-/// Rules of this program that differ, and that may not be replaced.
 #[derive(Debug, thiserror::Error)]
 #[error("{refusal}{}", .lines.iter().map(|line| format!("\n  {line}")).collect::<String>())]
 pub(super) struct Refused {
@@ -297,7 +291,6 @@ pub(super) struct Refused {
     lines: Vec<String>,
 }
 
-/// Explains such a refusal by the verdicts that would change.
 pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison>) -> Refused {
     tracing::debug!(target: "iptables", "the rules that differ:\n{}", compared.differences);
     let desired = |pod: &PodContext| ComparedSide::of_capture(capture, Dialect::default(), pod);

@@ -1,4 +1,4 @@
-//! `sidecar-init explain`: what becomes of a packet, and why.
+//! `sidecar-init explain`: the verdict about a packet, and why.
 
 use super::data::{self, Encoding};
 use super::manifest::{self, Subject, SubjectSection};
@@ -23,10 +23,8 @@ enum ExplainFormat {
     Svg,
 }
 
-/// The packets to explain.
 enum ExplainQuestion {
     Packet(Box<explain::PacketQuery>),
-    /// All traffic.
     All,
 }
 
@@ -47,10 +45,9 @@ impl NameCache {
     }
 }
 
-/// The value of `--expect`: whether the packet is to be captured.
+/// The value of `--expect`: true if the packet is to be captured.
 type Expected = Option<bool>;
 
-/// A question with its settings, resolved.
 struct ExplainRequest {
     run: Run,
     logging: Logging,
@@ -61,7 +58,7 @@ struct ExplainRequest {
     file: Option<String>,
     form: ExplainFormat,
     expected: Expected,
-    /// Whether a picture of all traffic shows only its main paths.
+    /// True if a picture of all traffic shows only its main paths.
     is_summary: bool,
     pod: PodContext,
     names: NameCache,
@@ -225,7 +222,6 @@ fn question(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Opti
 }
 
 impl ExplainQuestion {
-    /// The packet, where there is one.
     fn packet(&self) -> Option<&Packet> {
         match self {
             Self::Packet(question) => Some(&question.packet),
@@ -294,7 +290,6 @@ fn answer(
     (head + &body, is_captured)
 }
 
-/// The picture of all traffic: that of the described pod, or by existing rules.
 fn traffic(all: &[RuleView], subject: &Subject, request: &ExplainRequest) -> Picture {
     let traffic = match &request.capture {
         Some(capture) => subject.traffic(capture, &request.pod),

@@ -16,7 +16,6 @@ use std::{ffi::OsString, fmt::Write};
 /// The topic that lists all others.
 const ALL: &str = "topics";
 
-/// The help of the program, or of the command with these words.
 pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, extent: Extent) -> String {
     let mut program = tree(mesh, extent);
     program.build();
@@ -31,7 +30,6 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
     help.ansi().to_string()
 }
 
-/// `sidecar-init help` with these words after it.
 pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
     // The parser has read --mesh; no other flag changes what is shown.
     let words = words.iter().map(|word| word.to_string_lossy());
@@ -61,7 +59,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// What may follow `sidecar-init help`, each with its meaning.
+/// Words that may follow `sidecar-init help`, each with its meaning.
 pub(super) fn words() -> Vec<(String, String)> {
     let commands = COMMANDS.iter().map(|entry| (entry.name.to_owned(), entry.about.to_owned()));
     let commands = commands.chain([(cni::COMMAND.to_owned(), tree::CNI_ABOUT.to_owned())]);
@@ -73,7 +71,6 @@ pub(super) fn words() -> Vec<(String, String)> {
 /// A page of the documentation whose sections are topics.
 const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 
-/// A topic.
 struct HelpTopic {
     name: String,
     title: String,
@@ -119,7 +116,6 @@ fn find(name: &str) -> Option<HelpTopic> {
     }
 }
 
-/// All topics, one a line.
 fn list() -> String {
     let mut text = format!("{}\n", Style::Strong.paint("Topics"));
     for HelpTopic { name, .. } in topics() {

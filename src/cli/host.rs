@@ -12,7 +12,6 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The local machine and the thread's network namespace.
 pub(super) struct System {
     /// For the drop-in: like `istio-iptables`, it fails where the pod has no address.
     is_drop_in: bool,
@@ -176,7 +175,7 @@ fn known<T>(found: nix::Result<Option<T>>) -> io::Result<Option<T>> {
     }
 }
 
-/// Enters the namespace that `--network-namespace` names. To a drop-in, an empty name means the current one, as upstream.
+/// To a drop-in, an empty name means the current namespace, as upstream.
 pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProblem> {
     if let Some(given) = raw.get(Setting::NetworkNamespace)
         && given.value.is_empty()
@@ -190,7 +189,6 @@ pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProble
     enter(&given.value).err().map(|text| InputProblem::with_item(&given.source, &given.value, text))
 }
 
-/// Enters the namespace with this name, or returns what is wrong with it.
 pub(super) fn enter(word: &str) -> Result<(), String> {
     let form = "expected a name of ip netns, a container's id or at least its first 4 digits, pid:N, or a network namespace such as \
                 /run/netns/NAME or /proc/PID/ns/net";

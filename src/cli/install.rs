@@ -1,4 +1,4 @@
-//! `sidecar-init cni install` and `cni uninstall`: flags into what is to be installed.
+//! `sidecar-init cni install` and `cni uninstall`: flags into options of an installation.
 
 use super::{Exit, logging::Stdout, report, run, start_logging};
 use crate::cni::install::{
@@ -10,7 +10,6 @@ use serde_json::Value;
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};
 
-/// Installs the plugin, and with `--watch` keeps it installed.
 pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let entry = entry(raw).unwrap_or_else(|mut found| {
         problems.append(&mut found);
@@ -37,7 +36,6 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit
     })
 }
 
-/// Undoes an installation.
 pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let mut reader = SettingReader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
@@ -117,7 +115,6 @@ fn wait(reader: &mut SettingReader<'_>) -> Option<std::time::Duration> {
     Some(wait)
 }
 
-/// The plugin's entry by the flags that make it.
 fn entry(raw: &Raw) -> Result<String, Vec<InputProblem>> {
     let text = |setting: Setting, key: &'static str| {
         let Given { value, .. } = raw.get(setting)?;

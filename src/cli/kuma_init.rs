@@ -29,7 +29,7 @@ enum KumaVerb {
     Uninstall,
 }
 
-/// Runs the command. Upstream knows two exit codes: 0, and 1 for whatever went wrong.
+/// Upstream knows two exit codes: 0, and 1 for whatever went wrong.
 pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Exit {
     let done = match resolve(raw, problems) {
         Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| perform(verb, &call, verbose)),
@@ -73,7 +73,6 @@ fn started(raw: &Raw, verb: KumaVerb, call: &ResolvedCall) -> Result<(), Problem
     Ok(())
 }
 
-/// Reads the action and its component.
 fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
     let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
     let read = reader.optional(Kuma::Verb, text, |word| match word {
@@ -138,7 +137,6 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
     (Raw::of(own).over(raw).over(of_files), problems)
 }
 
-/// The setting that selects Kuma.
 fn of_kuma() -> (Setting, Given) {
     (Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })
 }
@@ -153,7 +151,6 @@ fn read_input(read: &mut Option<String>) -> io::Result<String> {
     Ok(read.insert(text).clone())
 }
 
-/// The run, by Kuma's flags.
 fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bool) {
     let dry_run = reader.switch(Kuma::DryRun);
     let verbose = reader.switch(Kuma::Verbose);

@@ -18,19 +18,18 @@ use tracing::level_filters::LevelFilter;
 /// Names by which the program is called in place of upstream's.
 pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
-/// Settings of this command alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
     /// The programs of iptables that upstream's flags name. Without them legacy, as upstream has it, unless our rules are
     /// elsewhere already or the machine lacks it.
     programs: Choice,
-    /// How long conntrack remembers connections that one side has closed, in seconds; `None` leaves that as it is.
+    /// Seconds that conntrack remembers connections that one side has closed; `None` leaves that as it is.
     close_wait: Option<u32>,
     /// Print commands with `-w`, to wait for the lock.
     waits: bool,
 }
 
-/// What follows `iptables` in the names of the chosen programs: `-legacy` by default, as upstream.
+/// The suffix of `iptables` in the names of the chosen programs: `-legacy` by default, as upstream.
 fn infix(choice: Choice) -> &'static str {
     match choice {
         Choice::Iptables(Some(Variant::Nft)) => "-nft",
@@ -51,7 +50,6 @@ pub(super) fn with_implied(raw: Raw) -> Raw {
     raw.over(Raw::of([(Setting::Mesh, mesh)].into_iter().chain(defaults).chain(namespace)))
 }
 
-/// Whether failures are printed as data.
 pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
@@ -163,7 +161,6 @@ fn logging(reader: &mut SettingReader<'_>, common: Logging) -> Logging {
     Logging { level: level.unwrap_or(common.level), json: json.unwrap_or(common.json), ..common }
 }
 
-/// Conntrack's timeout could not be changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} can't be set to {seconds}: {what}", Linkerd::CloseWaitTimeout.row().option())]
 struct CloseWaitError {

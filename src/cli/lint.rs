@@ -84,12 +84,10 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     Ok(answer.print(denies))
 }
 
-/// Whether `--deny` fails for it.
 fn is_denied(level: Level) -> bool {
     level <= Level::Warning
 }
 
-/// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LintFormat {
     Text,
@@ -105,7 +103,6 @@ fn form(reader: &mut SettingReader<'_>) -> LintFormat {
     run::one_of(reader, Setting::LintFormat, &forms).unwrap_or(LintFormat::Text)
 }
 
-/// The findings about all subjects.
 struct LintAnswer {
     form: LintFormat,
     sections: Vec<SubjectSection>,

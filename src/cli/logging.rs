@@ -1,4 +1,4 @@
-//! Log lines: where they go, which, and in which form.
+//! Log lines: their sinks, levels and forms.
 
 use super::{paint, run::Logging};
 use crate::events::{Log, log_to};
@@ -17,7 +17,6 @@ use std::{os::unix::fs::OpenOptionsExt, time::SystemTime};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, level_filters::LevelFilter};
 
-/// One place that lines go to.
 enum Sink {
     /// For people, who may see colours; `json` is for programs.
     Stderr {
@@ -27,16 +26,14 @@ enum Sink {
     File(File),
 }
 
-/// Writes a line for each event.
 struct Lines {
     json: bool,
-    /// Of what no scope names.
+    /// For targets that no scope names.
     level: LevelFilter,
     scopes: Vec<(String, LevelFilter)>,
     sinks: Mutex<Vec<Sink>>,
 }
 
-/// What standard output is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stdout {
     /// The command's answer, which no line may come into.
@@ -45,7 +42,7 @@ pub(super) enum Stdout {
     Any,
 }
 
-/// Whether lines are printed as sentences, for a person at a terminal.
+/// True if lines are printed as sentences, for a person at a terminal.
 static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// Prints sentences instead of log lines from now on, if standard error is a terminal and no flag or variable asks for a log.
@@ -65,7 +62,6 @@ pub(super) fn sentence(text: &str) {
     let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, columns::of_terminal()).as_bytes());
 }
 
-/// Starts logging for a call.
 pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
     start(logging, stdout).map_err(|problem| Problems(vec![problem]))?;
     for (name, value) in raw.service_links() {
@@ -239,7 +235,6 @@ fn json(event: &Event<'_>) -> String {
     String::from_utf8(line).expect("JSON is text")
 }
 
-/// The fields of an event as they are written into an object.
 struct EventFields<M: SerializeMap> {
     map: M,
     done: Result<(), M::Error>,

@@ -11,7 +11,6 @@ use std::{fs, io, path::Path};
 
 const PROGRAM: &str = "sidecar-init";
 
-/// Why pages can't be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} can't be written")]
 struct Unwritten {
@@ -49,7 +48,6 @@ fn write(folder: &str) -> Result<(), Unwritten> {
     Ok(())
 }
 
-/// All pages, by name.
 fn pages() -> Vec<(String, String)> {
     let mut pages =
         vec![(PROGRAM.to_owned(), first_page()), (format!("{PROGRAM}-{}", cni::COMMAND), plugin())];

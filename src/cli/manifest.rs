@@ -26,13 +26,11 @@ pub(super) fn subjects(
     Ok(of_file.collect())
 }
 
-/// The settings with this manifest.
 pub(super) fn of_file(raw: Raw, file: &str) -> Raw {
     let given = Given { value: file.to_owned(), source: Source::Flag(Setting::Filename.row().long) };
     Raw::of([(Setting::Filename, given)]).over(raw)
 }
 
-/// A manifest in words.
 pub(super) fn file_name(file: &str) -> &str {
     match file {
         "-" => "standard input",
@@ -41,7 +39,7 @@ pub(super) fn file_name(file: &str) -> &str {
     }
 }
 
-/// The same, of a manifest that `read` reads.
+/// As [`subjects`], of a manifest that `read` reads.
 pub(super) fn subjects_from(
     raw: Raw,
     problems: Vec<InputProblem>,
@@ -63,12 +61,10 @@ pub(super) fn subjects_from(
     Subject::of_manifest(&raw, &problems, name, &text, machine)
 }
 
-/// The local machine as a source of facts.
 pub(super) fn machine(raw: &Raw) -> Box<dyn Host> {
     Box::new(System::of(raw))
 }
 
-/// The text of a file, or of standard input where it is `-`; else why it can't be read.
 pub(super) fn read(file: &str) -> Result<String, String> {
     let text = match file {
         "-" => io::read_to_string(io::stdin()),
@@ -78,8 +74,8 @@ pub(super) fn read(file: &str) -> Result<String, String> {
     text.map_err(|error| error.to_string())
 }
 
-/// Whether a word is a document of JSON, and no path. An ephemeral container is given one so: its standard input has no end
-/// (`stdinOnce`), and nothing can be written to its files.
+/// True for a document of JSON. An ephemeral container is given one so: its standard input has no end (`stdinOnce`), and
+/// nothing can be written to its files.
 pub(super) fn is_document(word: &str) -> bool {
     word.starts_with('{')
 }
@@ -100,7 +96,6 @@ pub(super) fn only<'a>(subjects: impl IntoIterator<Item = &'a Subject>) -> Resul
     }
 }
 
-/// Starts logging, and warns of what is suspicious about the input.
 pub(super) fn begin<'a>(
     subjects: &[Subject],
     logging: &Logging,
@@ -114,7 +109,6 @@ pub(super) fn begin<'a>(
     Ok(())
 }
 
-/// Logs the warnings about a subject: those about the form of its manifest, and `warnings` about its settings.
 pub(super) fn warn(subject: &Subject, warnings: &[String]) {
     let of = prefix(subject);
     for warning in subject.warnings_of_form() {
@@ -132,19 +126,16 @@ pub(super) fn note_assumption(subject: &Subject) {
     }
 }
 
-/// What names the subject in the log, where a manifest describes it.
 fn prefix(subject: &Subject) -> String {
     subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default()
 }
 
-/// One subject's part of an answer.
 pub(super) struct SubjectSection {
     pub(super) title: Option<String>,
     /// Text, or a document as JSON, by the format.
     pub(super) body: String,
 }
 
-/// Prints text: a single section as it is, of several each after its heading.
 pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Exit {
     match sections {
         [SubjectSection { body, .. }] => report::text(body),
@@ -158,7 +149,6 @@ pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> Strin
     }
 }
 
-/// Prints data: a single section as it is, of several a list, each with the name of its object.
 pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Exit {
     match (sections, encoding) {
         ([SubjectSection { body, .. }], Encoding::Json) => report::text(body),

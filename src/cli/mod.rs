@@ -142,7 +142,6 @@ fn hinted(mut problems: Problems, is_namespace: bool) -> Problems {
     problems
 }
 
-/// Whether a program reads the output.
 fn asks_for_data(raw: &Raw) -> bool {
     let formats = [Setting::Format, Setting::ExplainFormat, Setting::LintFormat, Setting::RenderFormat];
     let mut given = formats.into_iter().filter_map(|setting| raw.get(setting));
@@ -194,7 +193,6 @@ fn run_command(
     }
 }
 
-/// Runs a command that needs to know what to capture.
 fn with_capture(
     subjects: &[Subject],
     host: fn(&Raw) -> System,

@@ -9,7 +9,6 @@ use sidecar_init::sys::exec;
 use std::ffi::{OsStr, OsString};
 use std::{io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
-/// Why `sidecar-node` can't be started.
 #[derive(Debug, thiserror::Error)]
 enum NodeProgramFailure {
     #[error(
@@ -21,7 +20,7 @@ enum NodeProgramFailure {
     Start(PathBuf, #[source] io::Error),
 }
 
-/// Replaces this process by `sidecar-node`, if the call is one for it. The first word is the program. Returns only on failure.
+/// The first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let arguments = for_node(words)?;
     let problems = contradictions(&arguments);

@@ -7,7 +7,6 @@ use mesh::{InputProblem, Mesh, Problems};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
 
-/// The subject of a command without capture flags.
 pub(super) enum NotedSettings {
     /// The settings by which the rules were made.
     Found(Box<Subject>, Basis),
@@ -17,13 +16,11 @@ pub(super) enum NotedSettings {
     NoRules,
 }
 
-/// Reads it, for a subject that describes no rules.
 pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>, Problems> {
     let (run, _) = run::resolve_run(&subject.raw, subject.before.clone())?;
     Ok(read(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
 }
 
-/// The existing rules can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the rules that are here can't be read; to ask about others, give the flags of apply, or -f FILE")]
 pub(super) struct Unread(#[source] pub(super) backend::Error);
@@ -60,7 +57,6 @@ fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&
     Some((owner.mesh.parse().ok()?, record.settings.as_deref()))
 }
 
-/// The answer where no table has a note. It names the meshes whose rules are there, if any.
 fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
     let known: Vec<String> = run.every_owner().each().filter_map(known).collect();
@@ -73,7 +69,6 @@ fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     }
 }
 
-/// The problem of a command that needs settings.
 pub(super) fn needed(here: &NotedSettings) -> Problems {
     let why = match here {
         NotedSettings::Unknown(why) => why,

@@ -26,7 +26,6 @@ fn diff_line(line: &str) -> String {
     }
 }
 
-/// A line of a log for people, with the level in a colour.
 pub(super) fn log_line(line: &str) -> String {
     // The level follows the time.
     let levels = [
@@ -48,7 +47,6 @@ pub(super) fn log_line(line: &str) -> String {
     }
 }
 
-/// An error, with the differences that it may hold.
 pub(super) fn error(text: &str, width: usize) -> String {
     let head = "error: ";
     let folded = diff(text, width);

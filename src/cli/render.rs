@@ -109,7 +109,6 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Resul
     Ok(manifest::print(&sections, comment))
 }
 
-/// Prints the rules as text: what a dry run shows.
 pub(super) fn preview(capture: &dyn CapturePolicy, form: Preview) -> Exit {
     report::whole(&text(capture, form))
 }

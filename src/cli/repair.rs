@@ -12,7 +12,6 @@ use sidecar_init::{engine::OnDrift, sys::namespace};
 use std::path::{Path, PathBuf};
 use std::{error, time::Instant};
 
-/// Why the container is not repaired.
 #[derive(Debug, thiserror::Error)]
 enum ContainerRepairFailure {
     #[error("this is the machine's own network namespace, or may be; name the container's")]
@@ -53,7 +52,6 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     Ok(exit)
 }
 
-/// Sets the rules and compares them afterwards.
 fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {

@@ -16,7 +16,6 @@ const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Kubernetes reads no more than this.
 const TERMINATION_BYTES: usize = 4096;
 
-/// An answer that could not be printed, and what was done nevertheless.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} can't be printed{but}")]
 struct Unprinted {
@@ -45,7 +44,6 @@ pub(super) fn whole(text: &str) -> Exit {
     printed(at_once(text), "the answer", String::new())
 }
 
-/// Prints an answer for people, or for programs.
 pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
     text(&match format {
         Format::Text => as_text(),
@@ -53,12 +51,11 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
     })
 }
 
-/// Prints the report of a change. If that fails, the error says what was done nevertheless.
+/// If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
     printed(at_once(&data::document(encoding, answer)), "the report", format!(", but {done}"))
 }
 
-/// The columns of a line on standard output before it is folded.
 pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
 }
@@ -80,7 +77,6 @@ fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {
     }
 }
 
-/// Whether failures are printed as data.
 static AS_DATA: AtomicBool = AtomicBool::new(false);
 
 /// Prints failures as data from now on: a line of JSON each, which is YAML as well.
@@ -122,7 +118,6 @@ struct Fix {
     message: String,
 }
 
-/// Prints what is wrong with the input.
 pub(super) fn bad_input(problems: &Problems) -> Exit {
     refused(problems, &problems.to_string(), Exit::BadInput)
 }
@@ -144,7 +139,6 @@ fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     exit
 }
 
-/// Prints why something failed, cause by cause.
 pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     let causes = iter::successors(error.source(), |&error| error.source());
     let causes: Vec<String> = causes.map(ToString::to_string).collect();
@@ -179,7 +173,6 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     }
 }
 
-/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
     Done = 0,

@@ -13,7 +13,6 @@ use sidecar_init::sys::{
 };
 use std::{fs, io, net::IpAddr};
 
-/// Route lookups in one network namespace.
 pub(super) struct KernelRoutes {
     /// Every address, with its interface.
     addresses: Vec<(IpAddr, String)>,
@@ -30,7 +29,6 @@ impl KernelRoutes {
         Self { addresses: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
     }
 
-    /// The interface that has an address.
     fn holder(&self, address: IpAddr) -> Option<&str> {
         self.addresses.iter().find(|(own, _)| *own == address).map(|(_, name)| name.as_str())
     }

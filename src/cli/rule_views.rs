@@ -30,7 +30,6 @@ pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, B
     Ok(vec![rule_view(listings.v4, gaps.v4), rule_view(listings.v6, gaps.v6)])
 }
 
-/// The rules that are there.
 pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, backend::Error> {
     let owner = run.every_owner();
     let mut kernel = run.open_for(owner)?;
@@ -55,7 +54,6 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
     Family::BOTH.into_iter().map(rule_view).collect()
 }
 
-/// The policy rules that are there.
 pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &PodContext) -> Routing {
     Routing { local_marks: local_marks(routes, family), addresses: pod.addresses.clone() }
 }

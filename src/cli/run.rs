@@ -22,33 +22,27 @@ pub(super) enum RunMode {
     /// Print what cleaning would remove and touch nothing.
     PreviewClean,
     Apply,
-    /// Remove the rules of this program.
     Clean,
     /// Set nothing; another program has.
     Nothing,
 }
 
-/// How the outcome of a command is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Text,
     Data(Encoding),
 }
 
-/// Proof by real connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionValidation {
     pub(super) probe_port: Port,
-    /// How long to try.
     pub(super) timeout: Duration,
 }
 
-/// Where log lines go and which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Logging {
     /// Level of everything that no scope names.
     pub(super) level: LevelFilter,
-    /// Levels of scopes.
     pub(super) scopes: Vec<(String, LevelFilter)>,
     pub(super) json: bool,
     /// `stderr`, `stdout`, or paths.
@@ -60,9 +54,8 @@ pub(super) struct Run {
     pub(super) mode: RunMode,
     /// The namespace to work in; `None` for the one we are in.
     pub(super) namespace: Option<PathBuf>,
-    /// Whether we run on the node's file system.
+    /// True on the node's file system.
     pub(super) cni: bool,
-    /// By which interface the rules are set.
     pub(super) backend: Choice,
     /// The version of iptables, where the caller knows it.
     pub(super) iptables_version: Option<Version>,
@@ -74,23 +67,22 @@ pub(super) struct Run {
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
     pub(super) lock_wait: u32,
-    /// How long each program that is started may take.
+    /// For each program that is started.
     pub(super) timeout: Duration,
-    /// Whether the machine's own namespace may be changed.
+    /// The machine's own namespace may be changed.
     pub(super) allow_host: bool,
     pub(super) format: Format,
     pub(super) validates: bool,
-    /// How to validate or to probe.
     pub(super) validation: ConnectionValidation,
     pub(super) mesh: Mesh,
-    /// Whether `--mesh` names it.
+    /// True if `--mesh` names it.
     pub(super) names_mesh: bool,
     /// The capture settings, to be noted beside the rules.
     pub(super) settings: String,
 }
 
 impl Run {
-    /// What a command that changes the namespace leaves standard output for.
+    /// For a command that changes the namespace.
     pub(super) fn stdout(&self) -> Stdout {
         match (self.mode, self.format) {
             (RunMode::Preview(_) | RunMode::PreviewClean, _) | (_, Format::Data(_)) => Stdout::Answer,
@@ -98,7 +90,6 @@ impl Run {
         }
     }
 
-    /// How a dry run prints.
     pub(super) fn form(&self) -> Preview {
         match self.mode {
             RunMode::Preview(form) => form,
@@ -106,7 +97,6 @@ impl Run {
         }
     }
 
-    /// A note of how rules are made: by which command, now.
     pub(super) fn made(&self, command: &str) -> Made {
         mesh::made(env!("CARGO_PKG_VERSION"), command, self.settings.clone(), &utc(SystemTime::now()))
     }
@@ -126,12 +116,10 @@ impl Run {
         if self.names_mesh { self.mesh.ownership() } else { self.every_owner() }
     }
 
-    /// The network namespace that this thread is in, as an owner sees it.
     pub(super) fn open_for(&self, owner: Ownership) -> Result<Kernel, backend::Error> {
         Kernel::open(self.lock(), owner)
     }
 
-    /// The same, for changes and comparisons.
     pub(super) fn session(&self, owner: Ownership) -> Result<Session, backend::Error> {
         Session::open(self.lock(), owner, self.backend, mesh::OWNERS)
     }
@@ -143,7 +131,6 @@ impl Run {
     }
 }
 
-/// A call with its settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResolvedCall {
     pub(super) capture: Capture,
@@ -177,14 +164,13 @@ pub(super) fn configured(
     reader.finish().map(|warnings| ResolvedCall { capture, run, logging, warnings })
 }
 
-/// Reads the settings of the run, and no others.
 pub(super) fn resolve_run(raw: &Raw, before: Vec<InputProblem>) -> Result<(Run, Logging), Problems> {
     let mut reader = SettingReader::new(raw, before);
     let resolved = read(&mut reader);
     reader.finish().map(|_| resolved)
 }
 
-/// Reads the settings of the run. Where the reader has a problem, the outcome is not valid.
+/// Where the reader has a problem, the outcome is not valid.
 pub(super) fn read(reader: &mut SettingReader<'_>) -> (Run, Logging) {
     (run(reader), logging(reader))
 }

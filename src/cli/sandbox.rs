@@ -11,7 +11,6 @@ use sidecar_init::engine::Choice;
 use std::net::{IpAddr, SocketAddr};
 use std::{error::Error, ffi::OsString, io, process};
 
-/// A call with its settings, resolved.
 struct SandboxCall<'a> {
     run: Run,
     logging: Logging,
@@ -19,7 +18,7 @@ struct SandboxCall<'a> {
     options: SandboxOptions<'a>,
 }
 
-/// Runs the command. Once there is a sandbox, the process ends here with its exit code.
+/// Once there is a sandbox, the process ends here with its exit code.
 pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
     let SandboxCall { run, logging, warnings, options } = resolve(subject, trailing)?;
@@ -94,7 +93,6 @@ fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
     raw.clone().over(Raw::of(mesh.entry().injector_defaults.iter().filter_map(given)))
 }
 
-/// The flags that would set the same rules elsewhere.
 fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
     let mut words = String::from("sidecar-init apply");
     let has_manifest = subject.title.is_some();
@@ -118,7 +116,6 @@ fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
     words
 }
 
-/// The pod that does not exist yet.
 struct SandboxPod;
 
 impl Host for SandboxPod {

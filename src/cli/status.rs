@@ -17,12 +17,10 @@ use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The default time between two readings.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Reading iptables starts programs, which a shorter interval would keep busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why the status can't be shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StatusFailure {
     #[error("what is here can't be read")]
@@ -76,7 +74,6 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
     })
 }
 
-/// The findings about the existing rules.
 pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
     Ok(NamespaceObserver::open(&view(run))?.look()?.findings)
 }
@@ -101,7 +98,6 @@ fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
     }
 }
 
-/// Shows what the kernel and its programs support.
 fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
     let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
     let text = || diagnose::lint::text(&findings, columns::of_terminal());
@@ -125,7 +121,6 @@ fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     Ok(exit(printed, overview.fails(), !overview.has_drifted()))
 }
 
-/// Shows the status of all namespaces again and again, until a signal ends it.
 fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
     let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
@@ -139,7 +134,6 @@ fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
     }
 }
 
-/// Shows the status of this namespace again and again, until a signal ends it.
 fn watch(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
     let mut observer = NamespaceObserver::open(&view(run))?;
@@ -187,7 +181,6 @@ impl Screen {
         Ok(Self { format, interval, is_terminal, last: String::new() })
     }
 
-    /// Shows an answer: the text of it for so many columns, or its data.
     fn show<T: Serialize>(&mut self, answer: &T, text: impl FnOnce(&T, usize) -> String) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
             return report::at_once(&data::one_of_many(encoding, answer));
@@ -213,12 +206,10 @@ impl Drop for Screen {
     }
 }
 
-/// The lines that there are.
 fn height() -> usize {
     terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| usize::from(height.0))
 }
 
-/// The first lines, as many as there is room for.
 fn within(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     if lines.len() <= height {

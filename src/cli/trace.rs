@@ -14,14 +14,13 @@ use sources::{Enabled, KnownRules, Reports, TraceSource};
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often to check for packets whose reports have ended.
+/// Between checks for packets whose reports have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What to show, and until when.
 struct TraceOptions {
     run: Run,
     filter: Filter,
-    /// Whether to make the kernel trace in any case, and if so, whether of TCP every packet.
+    /// `None` without `--enable`; else true for every packet of TCP.
     enable: Option<bool>,
     count: Option<u64>,
     time: Option<Duration>,

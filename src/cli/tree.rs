@@ -11,7 +11,6 @@ use command_line::sections::{Exits, described};
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
 use mesh::{Mesh, quoted};
 
-/// The command that prints the version.
 pub(super) const VERSION: &str = "version";
 pub(super) const VERSION_ABOUT: &str = "Print the version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
@@ -19,17 +18,15 @@ pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through
 pub(super) const CNI_ABOUT: &str = "Serve a container runtime as a CNI plugin";
 pub(super) const HELP: &str = "help";
 const HELP_ABOUT: &str = "Show help on a command or a topic";
-/// What the meaning of a flag without effect begins with.
+/// The beginning of the meaning of flags without effect.
 const NO_EFFECT: &str = "No effect";
 /// The commands of every program.
 pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, VERSION_ABOUT)];
 
-/// The call that prints a topic of help.
 pub(super) fn help_call(topic: &str) -> String {
     format!("sidecar-init {HELP} {topic}")
 }
 
-/// How much help shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// The most common options, a line each.
@@ -48,7 +45,7 @@ pub(super) const PLUGIN_EXAMPLES: &[&str] = &["sidecar-init cni install --watch"
 pub(super) const PLUGIN_EXITS: &Exits =
     &[("0", "done"), ("1", "failed; standard output holds the error as the specification has it")];
 
-/// The tree of commands with the flags of a mesh. Specialised commands come last.
+/// Specialised commands come last.
 pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
     let of = |group| {
         let entries = COMMANDS.iter().filter(move |entry| entry.within().0 == group);
@@ -86,7 +83,6 @@ fn help_flag() -> Arg {
         .help("Print help; -h is a summary, --help-all adds flags without effect")
 }
 
-/// One command with its flags for a mesh.
 pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Command {
     let about = described(entry.long_about, entry.examples, entry.exits, columns::of_help());
     let command = Command::new(entry.within().1).about(entry.about).long_about(about).disable_help_flag(true);
@@ -123,7 +119,6 @@ pub(super) fn rows(entry: &CommandEntry, mesh: Mesh) -> Vec<&'static SettingRow>
     rows
 }
 
-/// The name of a positional argument.
 pub(super) fn name_of(word: Setting) -> String {
     word.row().long.to_ascii_uppercase()
 }
@@ -154,7 +149,6 @@ fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
     }
 }
 
-/// The details of a setting below its meaning, line by line.
 pub(super) fn details(row: &SettingRow, short: Option<char>) -> Vec<String> {
     let mut lines = Vec::new();
     if !row.long.is_empty() && !row.variables.is_empty() {

@@ -14,7 +14,6 @@ pub(super) fn warn(subject: &Subject, call: &ResolvedCall) {
     warn_of(of_subject(subject, &call.capture));
 }
 
-/// Warns of the findings of a lint.
 pub(super) fn warn_by(look: Lint, raw: &Raw, call: &ResolvedCall) {
     warn_of(match call.run.mode {
         RunMode::Preview(_) => look(raw, &call.capture, &[]),
@@ -38,10 +37,8 @@ fn addresses(capture: &dyn CapturePolicy) -> io::Result<Vec<InterfaceAddress>> {
     Ok(addresses.map(|(address, interface)| InterfaceAddress { address, interface }).collect())
 }
 
-/// A lint of a configuration.
 pub(super) type Lint = fn(&Raw, &Capture, &[InterfaceAddress]) -> Vec<Finding>;
 
-/// The findings about a configuration in this namespace.
 pub(super) fn lint_here(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     match addresses(&**capture) {
         Ok(addresses) => look(raw, capture, &addresses),

@@ -23,7 +23,6 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
-/// The counters, by verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CniCounters {
     pub(super) verbs: BTreeMap<String, CallCounters>,
@@ -36,11 +35,11 @@ pub(super) const REPAIR: &str = "repair";
 pub(super) struct CallCounters {
     pub(super) outcomes: BTreeMap<String, u64>,
     pub(super) milliseconds: f64,
-    /// How many calls each bucket of [`BOUNDS`] holds, and those beyond.
+    /// Calls in each bucket of [`BOUNDS`], and those beyond.
     pub(super) buckets: Vec<u64>,
 }
 
-/// Counts a call. Waits for the lock in turn, however long that takes.
+/// Waits for the lock in turn, however long that takes.
 pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let _held = lock(folder)?;
@@ -84,7 +83,6 @@ impl CniCounters {
     }
 }
 
-/// A container, by one of its processes or by its network namespace alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RepairTarget {
     Process(u32),
@@ -92,7 +90,6 @@ pub(crate) enum RepairTarget {
 }
 
 impl RepairTarget {
-    /// The path of its network namespace.
     pub(crate) fn namespace(&self) -> PathBuf {
         match self {
             Self::Process(id) => Path::new("/proc").join(id.to_string()).join("ns/net"),

@@ -1,4 +1,4 @@
-//! Whether a container's traffic is captured, and by which settings, from the runtime's call and the network configuration.
+//! Decides whether a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
 
 use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, PluginConfiguration, RuntimePod};
 use mesh::pod::{self, annotated};
@@ -6,23 +6,20 @@ use mesh::sources::{Given, Raw, SettingReader, Source};
 use mesh::{Capture, Host, InputProblem, Setting};
 use std::{io, net::IpAddr, path::Path};
 
-/// What to do for a container.
 pub(super) enum CaptureDecision {
-    /// Capture by these settings, of which these are wrong already.
+    /// Capture by these settings, with the problems found so far.
     Capture(Raw, Vec<InputProblem>),
     /// Nothing, for this reason.
     Nothing(String),
 }
 
-/// A pod in the API server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodReference<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
 }
 
-/// Decides. `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod
-/// count.
+/// `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod count.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
@@ -56,7 +53,7 @@ pub(super) fn decide(
     })
 }
 
-/// Why a pod is skipped of which neither the runtime nor the API server gives the annotations.
+/// For a pod whose annotations neither the runtime nor the API server gives.
 fn no_annotations(are_requested: bool) -> String {
     let remedy = if are_requested {
         "a plugin that delegates, such as Multus, does not pass on this capability of the entry: set kubeconfig or capture in it"
@@ -68,7 +65,7 @@ fn no_annotations(are_requested: bool) -> String {
     )
 }
 
-/// Whether data from the API server could change the decision. Where the runtime has passed all annotations, a pod without
+/// True if data from the API server could change the decision. Where the runtime has passed all annotations, a pod without
 /// the injector's annotation is skipped in any case.
 fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
@@ -93,7 +90,6 @@ fn uninjected(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
     CaptureDecision::Capture(from_annotations.over(capture.clone()), read.problems())
 }
 
-/// What the settings mean in a namespace of these addresses.
 pub(super) struct ResolvedCapture {
     pub(super) capture: Capture,
     /// The settings, with the pod's addresses, so that they resolve alike whenever they are read again.

@@ -8,12 +8,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::time::{Duration, SystemTime};
 use std::{path::Path, process};
 
-/// What the names of unfinished files start with. No attachment's does: ids start with a letter or digit.
+/// The prefix of unfinished files. No attachment's name has it: ids start with a letter or digit.
 const UNFINISHED: &str = ".new-";
 /// The age after which an unfinished file is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Whether a file survives a failure of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
     /// It does, with the new content or the old one.
@@ -22,14 +21,12 @@ pub(super) enum Durability {
     MayBeLost,
 }
 
-/// Whether a symbolic link may lead to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Links {
     Followed,
     Refused,
 }
 
-/// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnreadableFile {
     #[error("is not a regular file")]
@@ -41,7 +38,6 @@ pub(super) enum UnreadableFile {
 }
 
 impl UnreadableFile {
-    /// Whether no file is there.
     pub(super) fn is_absence(&self) -> bool {
         let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory];
         matches!(self, Self::Io(error) if absent.contains(&error.kind()))
@@ -67,7 +63,6 @@ pub(super) fn open(path: &Path, links: Links) -> Result<File, UnreadableFile> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(UnreadableFile::Special) }
 }
 
-/// Reads a regular file of at most so many bytes.
 pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, UnreadableFile> {
     let file = open(path, links)?;
     if file.metadata()?.len() > most {

@@ -20,7 +20,7 @@ use tracing::{Event, level_filters::LevelFilter};
 /// The outcome of a failed call, in the log and in counters.
 pub(super) const FAILED: &str = "failed";
 
-/// The log entry of a call. Fields without a value are omitted.
+/// Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
     pub(super) verb: Option<&'static str>,
@@ -33,7 +33,6 @@ pub(super) struct LogEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) interface: Option<String>,
     pub(super) outcome: &'static str,
-    /// Why it is so.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -45,7 +44,6 @@ pub(super) struct LogEntry {
 /// The journal's socket (`systemd.journal-fields(7)`, "Native Journal Protocol").
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// Writes an entry, if logging is configured.
 pub(super) fn write(places: &Places, line: &LogEntry, took: Duration) -> io::Result<()> {
     #[derive(Serialize)]
     struct Timed<'a> {
@@ -143,7 +141,6 @@ impl Log for Collector {
     }
 }
 
-/// The message, then the other fields.
 struct WarningText(String);
 
 impl Visit for WarningText {

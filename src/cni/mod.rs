@@ -36,12 +36,11 @@ pub(crate) const PLUGIN: &str = "sidecar-cni";
 /// The program that speaks to the API server.
 pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
 
-/// A program that was installed beside us.
 pub(crate) fn beside(name: &str) -> PathBuf {
     env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
-/// Whether a runtime calls: by the command, by the plugin's name, or by nothing but the variable that it sets.
+/// A runtime calls by the command, by the plugin's name, or by nothing but the variable that it sets.
 pub(crate) fn is_called() -> bool {
     let mut arguments = env::args_os();
     let program = arguments.next().unwrap_or_default();
@@ -129,7 +128,7 @@ fn input(request: &CniRequest) -> Result<Vec<u8>, CniError> {
     }
 }
 
-/// VERSION. It is answered in the version that the runtime speaks, or in ours if that is none that we know.
+/// Answered in the version that the runtime speaks, or in ours if that is none that we know.
 fn version(input: &[u8]) -> Result<Done, CniError> {
     let version = match input.trim_ascii() {
         [] => CniVersion::LATEST,

@@ -13,7 +13,6 @@ use std::{io, net::IpAddr, path::Path, time::Duration};
 /// `made.command` in the table record that ADD writes.
 pub(super) const ADD_COMMAND: &str = "cni-add";
 
-/// The outcome of entering a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     Inside,
@@ -140,7 +139,6 @@ pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Resul
         .map_err(|error| engine_error("the namespace can't be read", &engine::EngineError::from(error)))
 }
 
-/// An error of the engine as one of CNI.
 pub(super) fn engine_error(what: &str, error: &engine::EngineError) -> CniError {
     use backend::Error::{Conflict, Locked, NoProgram};
     let of_backend = match error {

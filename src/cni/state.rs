@@ -16,7 +16,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, fs};
 
-/// The folder of a node's attachments.
 #[derive(Clone)]
 pub(super) struct AttachmentStore {
     folder: PathBuf,
@@ -42,7 +41,6 @@ pub(super) struct AttachmentRecord {
     settings: BTreeMap<String, String>,
 }
 
-/// The record of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoredRecord {
     Absent,
@@ -70,7 +68,6 @@ impl AttachmentRecord {
         Choice::named(&self.backend)
     }
 
-    /// The mesh of the rules.
     pub(super) fn mesh(&self) -> Mesh {
         self.named_mesh().unwrap_or_default()
     }
@@ -93,7 +90,7 @@ impl AttachmentRecord {
 }
 
 impl StoredRecord {
-    /// The mesh whose rules were set; `None` where it is not known.
+    /// `None` where it is not known.
     pub(super) fn mesh(&self) -> Option<Mesh> {
         match self {
             Self::Valid(record) => Some(record.mesh()),
@@ -130,7 +127,6 @@ impl AttachmentStore {
         &self.folder
     }
 
-    /// Makes the folder, if it is missing.
     pub(super) fn prepare(&self) -> io::Result<()> {
         files::make_folder(&self.folder)
     }
@@ -168,7 +164,6 @@ impl AttachmentStore {
         files::remove(&self.folder.join(key.file()))
     }
 
-    /// All attachments with a record.
     pub(super) fn keys(&self) -> io::Result<Vec<AttachmentKey>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

@@ -1,4 +1,4 @@
-//! What each verb does: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
+//! The verbs: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
 //!
 //! Where a kubeconfig is configured, pods are read from the API server. The plugin has no client, because TLS would make the
 //! binary half as large again. It starts `sidecar-node`, which is installed next to it: that retries within its time limit,
@@ -19,7 +19,6 @@ use sidecar_init::sys::namespace::within_new;
 use std::time::{Duration, SystemTime};
 use std::{net::Ipv4Addr, path::Path};
 
-/// Why a container is skipped whose settings are valid.
 const CAPTURES_NOTHING: &str = "its settings capture nothing";
 
 pub(super) struct CallContext<'a> {
@@ -191,7 +190,6 @@ impl CallContext<'_> {
         }
     }
 
-    /// The owner of the rules that the end of an attachment removes.
     fn rule_owner(&self, key: &AttachmentKey) -> Result<RuleOwner, CniError> {
         let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
         let is_shared = record_with_same_rules(self.state, key, &stored)?.is_some();
@@ -229,7 +227,6 @@ impl CallContext<'_> {
     }
 }
 
-/// The owner of the rules that a DEL removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleOwner {
     /// No ADD has set any for this attachment.
@@ -244,7 +241,6 @@ enum RuleOwner {
 struct AddEffects {
     state: AttachmentStore,
     key: AttachmentKey,
-    /// The record before.
     before: StoredRecord,
     /// The namespace, with its lock.
     session: Session,
@@ -306,7 +302,6 @@ fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<(), CniEr
     set(session, &*capture, &raw).map(drop)
 }
 
-/// Sets rules on behalf of an ADD.
 fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<Summary, CniError> {
     let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), ADD_COMMAND, mesh::settings_text(raw), &at);

@@ -17,24 +17,23 @@ pub(super) struct Progress {
     pub(super) timeout: Duration,
     pub(super) version: CniVersion,
     pub(super) verb: Option<Verb>,
-    /// Where log and counters are written; `None` until it is known.
+    /// `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
 }
 
-/// A call with a time limit.
 pub(super) struct TimedCall {
     started: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
-    /// How the process ends, once an answer is on its way.
+    /// The exit code, once an answer is on its way.
     exit: AtomicI32,
 }
 
 /// No exit code.
 const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
-/// How long logging and counting may delay the end of a call.
+/// The longest delay of a call's end by logging and counting.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl TimedCall {
@@ -99,7 +98,7 @@ impl TimedCall {
         }
     }
 
-    /// Whether this is the first answer. Until it is written, the call has failed.
+    /// True for the first answer. Until it is written, the call has failed.
     fn is_first(&self) -> bool {
         self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -190,7 +189,6 @@ pub(super) fn within(
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// The outcome of a successful call.
 pub(super) struct Done {
     /// The text for standard output.
     pub(super) answer: Option<String>,

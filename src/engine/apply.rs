@@ -10,7 +10,6 @@ use rules::{Family, Ownership, Table, desired::Desired};
 /// How often a change is planned again when another program changes the rules at the same time.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// How to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub choice: Choice,
@@ -29,7 +28,7 @@ impl Options {
     }
 }
 
-/// What to do where rules of the owner differ from the desired ones. An incomplete state, which a killed run leaves, is
+/// Treatment of rules of the owner that differ from the desired ones. An incomplete state, which a killed run leaves, is
 /// completed either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDrift {
@@ -37,19 +36,16 @@ pub enum OnDrift {
     Refuse,
 }
 
-/// Why a namespace is not in the desired state.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// It can't be read or locked.
     #[error(transparent)]
     Backend(#[from] backend::Error),
-    /// Tables exist that can't be read, so it is unknown whether they hold rules of the owner's.
     #[error(
         "tables of iptables are there and its programs are not on PATH to read them, which may contain rules of this program; \
          install iptables and run this again"
     )]
     Unreadable,
-    /// Rules can't be set or compared in a table that its program can't list.
     #[error(
         "{} can't show its table {} of {family} ({}), so rules can't be set or compared there; use --backend nftables, or \
          remove what it does not understand: nft list table {} {}",
@@ -69,32 +65,28 @@ pub enum EngineError {
     Failed(#[from] Box<CommitFailure>),
 }
 
-/// What would be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyPlan {
-    /// What was there when it was made.
     pub before: Snapshot,
     pub target: DesiredState,
     /// Empty if everything is in place.
     pub steps: Vec<CommitStep>,
 }
 
-/// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The backend that has the rules now; `None` where none are desired.
     pub backend: Option<BackendName>,
     pub families: Vec<Family>,
-    /// How many rules of the owner's there are now.
+    /// Rules of the owner that are there now.
     pub rules: usize,
-    /// None if everything was in place.
+    /// Empty if everything was in place.
     pub steps: Vec<CommitStep>,
-    /// How many flows conntrack has forgotten, because they were older than the rules and would have passed them by.
+    /// Flows that conntrack has forgotten, because they were older than the rules and would have passed them by.
     pub forgotten_flows: usize,
-    /// What cleaning has left because it may belong to another program.
+    /// Objects that cleaning has left because they may belong to another program.
     pub left: Vec<String>,
-    /// Who captured before and captures no more: those in whose place the owner's rules have come, or whose rules cleaning
-    /// has removed.
+    /// Owners that captured before and capture no more: replaced by the owner's rules, or removed by cleaning.
     pub removed: Vec<Ownership>,
 }
 
@@ -215,7 +207,6 @@ pub fn check(
     Ok(LiveComparison { backend: name, differences, live: snapshot })
 }
 
-/// The steps, if nothing keeps them from having their effect.
 fn require_effective(
     before: &Snapshot,
     target: &DesiredState,
@@ -249,7 +240,6 @@ fn require_listable(
     Ok(())
 }
 
-/// The keyword of `nft` for a family.
 fn nft_family(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
@@ -257,7 +247,6 @@ fn nft_family(family: Family) -> &'static str {
     }
 }
 
-/// Plans and commits. Starts again when another program's change comes between.
 fn plan_and_commit(
     backend: &mut dyn Backend,
     mut plan: impl FnMut(&mut dyn Backend) -> Result<ApplyPlan, EngineError>,
@@ -277,13 +266,11 @@ fn plan_and_commit(
     }
 }
 
-/// The obstacles, each with its remedy.
 fn obstacles(found: &[BlockedTable]) -> String {
     let texts: Vec<String> = found.iter().map(|one| format!("{one}; {}", one.remedy())).collect();
     format!("nothing was changed: {}", texts.join(". "))
 }
 
-/// Who captures, by which evidence, and the remedy.
 fn captured(found: &[(Ownership, String)], requested: &str) -> String {
     let all = |word: fn(&(Ownership, String)) -> String, between: &str| {
         found.iter().map(word).collect::<Vec<_>>().join(between)

@@ -1,4 +1,4 @@
-//! Which guards the states between two captures need, so that no packet is captured twice.
+//! Guards that the states between two captures need, so that no packet is captured twice.
 //!
 //! Where one capture replaces another, both exist for a while. [`rules::bridge`] explains what goes wrong then if either
 //! hands packets over by TPROXY, and what a guard does about it.
@@ -11,15 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The marks of TPROXY in a change, of the live and the desired rules together.
 pub(super) struct Bridge {
-    /// Those of iptables, by variant.
     by_variant: BTreeMap<BackendName, BTreeSet<Mark>>,
-    /// Those of nf_tables, by the names of the tables that set them.
     by_table: BTreeMap<String, BTreeSet<Mark>>,
     owner: Ownership,
 }
 
 impl Bridge {
-    /// The one between the live and the desired rules.
     pub(super) fn between(before: &Snapshot, desired_state: &DesiredState) -> Self {
         let mut by_variant: BTreeMap<BackendName, BTreeSet<Mark>> = BTreeMap::new();
         let mut by_table: BTreeMap<String, BTreeSet<Mark>> = BTreeMap::new();
@@ -34,7 +31,7 @@ impl Bridge {
         Self { by_variant, by_table, owner: desired_state.owner }
     }
 
-    /// Whether either capture hands packets over by TPROXY. Where none does, nothing needs a guard.
+    /// False where neither capture hands packets over by TPROXY.
     pub(super) fn is_needed(&self) -> bool {
         !self.all_marks().is_empty()
     }
@@ -73,14 +70,13 @@ impl Bridge {
         self.by_variant.values().chain(self.by_table.values()).flatten().copied().collect()
     }
 
-    /// Those that other backends than this variant of iptables set.
     fn marks_elsewhere(&self, variant: BackendName) -> BTreeSet<Mark> {
         let others = self.by_variant.iter().filter(|(other, _)| **other != variant).map(|(_, marks)| marks);
         others.chain(self.by_table.values()).flatten().copied().collect()
     }
 }
 
-/// Whether inbound packets are handed over by TPROXY.
+/// True if inbound packets are handed over by TPROXY.
 pub(super) fn is_transparent(state: &State) -> bool {
     !bridge::marks(state).is_empty()
 }

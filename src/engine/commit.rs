@@ -6,7 +6,6 @@ use crate::backend::{Backend, CommitStep, Error, Snapshot, Variant};
 use rules::{Family, Ownership, Table};
 use std::fmt;
 
-/// Why a namespace is not in the desired state, and in which state it is.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} failed; {aftermath}")]
 pub struct CommitFailure {
@@ -19,7 +18,7 @@ pub struct CommitFailure {
 #[derive(Debug)]
 pub enum Aftermath {
     RolledBack,
-    /// The old one, but for the owner's rules in these tables of iptables (nft), which its program can't show: what is
+    /// The old one, except the owner's rules in these tables of iptables (nft), which its program can't show: rules
     /// removed there can't be put back.
     Lost {
         tables: Vec<(Family, Table)>,
@@ -57,15 +56,14 @@ impl fmt::Display for Aftermath {
 }
 
 impl CommitFailure {
-    /// Whether a step failed because another program changed rules at the same time, and the change can be tried again: what
-    /// is lost would be removed again.
+    /// True if a step failed because another program changed rules at the same time, and the change can be tried again:
+    /// what is lost would be removed again.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self.aftermath, Aftermath::RolledBack | Aftermath::Lost { .. })
             && matches!(&self.source, Error::Conflict { .. })
     }
 }
 
-/// Commits the steps in order.
 pub(super) fn commit(
     backend: &mut dyn Backend,
     before: &Snapshot,

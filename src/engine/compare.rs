@@ -8,23 +8,20 @@ use rules::drift::{ChainDrift, Compared, DifferingPart, Reason, Side, drift};
 use rules::{ByFamily, Family, Ownership, State, Table, desired::Desired, render, routing::Object};
 use std::{collections::BTreeSet, fmt};
 
-/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveComparison {
-    /// What was expected to hold the rules.
+    /// The backend expected to hold the rules.
     pub backend: BackendName,
     pub differences: Differences,
-    /// What was there, other captures included ([`Snapshot::others`]).
+    /// The live state, other captures included ([`Snapshot::others`]).
     pub live: Snapshot,
 }
 
-/// All differences; none if the namespace is as desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// Chains of iptables that differ, parts of the table of nf_tables, and policy rules, routes and addresses.
     pub parts: Vec<DifferingPart>,
-    /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
-    /// before it had done everything.
+    /// True if all that differs is absent as a whole, table by table: the mark of a run that was cut short.
     pub unfinished: bool,
 }
 
@@ -103,7 +100,6 @@ impl Differences {
         self.parts.push(DifferingPart { name, lines: lines.into_iter().collect() });
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -126,7 +122,6 @@ impl fmt::Display for Differences {
     }
 }
 
-/// The contents that a namespace should have after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredState {
     pub owner: Ownership,
@@ -136,12 +131,10 @@ pub struct DesiredState {
 }
 
 impl DesiredState {
-    /// Nothing of the owner's.
     pub fn nothing(owner: Ownership) -> Self {
         Self { owner, contents: None, routes: BTreeSet::new() }
     }
 
-    /// The desired state, in the terms of this backend.
     pub fn of(desired: &Desired, backend: BackendName, snapshot: &Snapshot) -> Self {
         let Desired { owner, v6, routing, .. } = desired;
         let contents = match backend {
@@ -175,12 +168,10 @@ impl DesiredState {
         self.contents.as_ref().filter(|contents| contents.backend() == backend)
     }
 
-    /// The tables of iptables that a backend should hold for a family.
     pub(super) fn iptables(&self, backend: BackendName, family: Family) -> State {
         self.contents(backend).map_or_else(State::default, |content| content.state(family))
     }
 
-    /// The table of nf_tables.
     pub(super) fn nftables(&self) -> Option<&bytecode::EncodedTable> {
         self.contents.as_ref().and_then(Contents::table)
     }

@@ -13,7 +13,6 @@ use rules::finding::{Code, Finding};
 use rules::{Ownership, State, Table, plan, simulate::View};
 use std::collections::BTreeSet;
 
-/// Tables that can't be read at all, or not by the program of iptables.
 pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let unread = snapshot.unreadable.iter().map(|(variant, family)| {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
@@ -27,7 +26,6 @@ pub(super) fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding>
     unread.chain(unlistable).collect()
 }
 
-/// Tables of nf_tables that are dormant, owned by a socket, or of bridges.
 pub(super) fn blocked_tables(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let found = snapshot.blocked_tables.iter().map(|one| match disables(one, snapshot, owner) {
         true => Finding::failure(Code::BlockedTable, "", one.to_string(), one.remedy()),
@@ -82,7 +80,6 @@ pub(super) fn foreign_chains<'a>(
     findings
 }
 
-/// What cleaning leaves, as it may be another program's.
 pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let remedy = "sidecar-init clean leaves it; remove it by hand if nothing needs it";
     let found = doubtful(snapshot, owner).into_iter().map(|doubtful| {
@@ -92,8 +89,8 @@ pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Fi
     found.collect()
 }
 
-/// What keeps these steps from having their effect: a table that they change and that has an owner, or a dormant one of
-/// iptables' that should have rules.
+/// Obstacles to these steps: a table that they change and that has an owner, or a dormant one of iptables' that should
+/// have rules.
 pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<BlockedTable> {
     if before.blocked_tables.is_empty() {
         return Vec::new();
@@ -107,7 +104,6 @@ pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[Commi
     before.blocked_tables.iter().filter(is_blocking).cloned().collect()
 }
 
-/// The dormant tables of iptables that should have rules.
 pub(super) fn dormant_targets<'a>(
     before: &'a Snapshot,
     desired: &'a DesiredState,
@@ -116,7 +112,6 @@ pub(super) fn dormant_targets<'a>(
     before.blocked_tables.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
 }
 
-/// True for a dormant table with rules of an owner's.
 pub(super) fn disables(blocked: &BlockedTable, snapshot: &Snapshot, owner: &Ownership) -> bool {
     let holds = || {
         let own = |one: Ownership| blocked.table == format!("inet {}", one.table);

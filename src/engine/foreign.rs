@@ -12,9 +12,9 @@ pub struct PrecedingRule {
     pub family: Family,
     /// Chain and table, as text.
     pub place: String,
-    /// Whose it is, where it is of one that the owner is joined with.
+    /// The joined owner that the chain belongs to.
     pub of: Option<&'static str>,
-    /// Where the kernel calls it: the least first.
+    /// The kernel calls the least first.
     pub priority: i32,
     /// The first rule there that sends packets elsewhere, or that is not understood.
     pub rule: String,
@@ -31,8 +31,8 @@ impl std::fmt::Display for PrecedingRule {
     }
 }
 
-/// Those of both families, each once, of all programs but the owner; joined owners are named. Where only iptables' usual
-/// chains and ours do NAT, no rule is read.
+/// Of both families, each place once, with those of joined owners. Where only iptables' usual chains and ours do NAT, no
+/// rule is read.
 pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<PrecedingRule>, backend::Error> {
     if !kernel.has_foreign_nat()? {
         return Ok(Vec::new());
@@ -50,7 +50,6 @@ pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Pre
     Ok(found)
 }
 
-/// Those of one family.
 pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<PrecedingRule> {
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let preceding = |chain: usize| {
@@ -91,8 +90,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
     foreign.filter_map(dropper).collect()
 }
 
-/// Whether a base chain is an owner's, or of one that it is joined with: by its table, or because it leads
-/// to their chains.
+/// True for a base chain of an owner or of a joined one: by its table, or because it leads to their chains.
 fn is_of(view: &View, content: &ViewChain, owner: &Ownership) -> bool {
     let leads_there = || {
         let mut led_to = content.rules.iter().filter_map(|rule| rule.leads_to);
@@ -115,7 +113,7 @@ fn text_of(view: &View, at: At) -> String {
     view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
 }
 
-/// Whether the action may decide about a connection's NAT, so that the kernel calls no further NAT chain.
+/// True if the action may decide about a connection's NAT, so that the kernel calls no further NAT chain.
 fn translates(action: &Action) -> bool {
     matches!(
         action,

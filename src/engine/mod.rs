@@ -1,5 +1,5 @@
-//! What is done to a network namespace: from what a policy wants and what is there to steps, and from steps to a state
-//! that is either the new one or the old one.
+//! Changes of a network namespace: from the desired and the live rules to steps, and from steps to a state that is either
+//! the new one or the old one.
 //!
 //! Every front end calls the same functions, on any [`crate::backend::Backend`]. They decide which backend takes the
 //! rules, refuse drift if requested, start again when another program's change comes between, roll back and

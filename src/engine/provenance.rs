@@ -22,7 +22,7 @@ pub fn predecessors(owner: &Ownership) -> String {
     if names.is_empty() { "no known program".to_owned() } else { names.join(", ") }
 }
 
-/// Who has made what tables of iptables hold of one owner, each with the families and the number of its rules.
+/// Makers of an owner's rules in tables of iptables, each with the families and the number of its rules.
 pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<Family>, usize)> {
     let mut found: Vec<(Maker, Vec<Family>, usize)> = Vec::new();
     for (family, state) in contents.states() {
@@ -93,7 +93,6 @@ pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     view.chains().iter().filter_map(|chain| known(&chain.table, &chain.chain)).collect()
 }
 
-/// What frees a namespace of another one's capture.
 pub fn remedy_of(other: &Ownership) -> String {
     format!(
         "sidecar-init clean --mesh {} removes it; to keep it from coming back: {}",

@@ -7,7 +7,7 @@ use rules::simulate::{At, View};
 use rules::{ByFamily, Family, Listing};
 use std::collections::BTreeMap;
 
-/// How often to look again when others change rules meanwhile.
+/// Attempts to read while others change rules.
 const TRIES: u32 = 5;
 
 /// All rules of a namespace at one moment.
@@ -17,13 +17,13 @@ pub struct RuleIndex {
     /// The number of the last change before they were read.
     generation: u32,
     places: ByFamily<ChainHandles>,
-    /// Whether iptables (legacy) has rules: nf_tables does not trace packets there.
+    /// Rules of iptables (legacy) exist: nf_tables does not trace packets there.
     pub has_legacy: bool,
-    /// Whether nf_tables has rules, those of iptables (nft) included.
+    /// Counts rules of iptables (nft) too.
     pub has_nf_tables: bool,
 }
 
-/// Where the chains of a family's view are in the kernel, and the numbers of their rules in order.
+/// Chains of a family's view by their place in the kernel, with the handles of their rules in order.
 type ChainHandles = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
 impl RuleIndex {
@@ -50,12 +50,11 @@ impl RuleIndex {
         }
     }
 
-    /// Whether anything of nf_tables has changed since.
+    /// True if anything of nf_tables has changed since.
     pub fn is_old(&self, kernel: &mut Kernel) -> Result<bool, backend::Error> {
         Ok(kernel.handles()?.0 != self.generation)
     }
 
-    /// The rules of a family.
     pub fn view(&self, family: Family) -> &View {
         self.views.get(family)
     }
@@ -65,7 +64,6 @@ impl RuleIndex {
         Some(self.place(of, family, table, chain)?.0)
     }
 
-    /// The rule of a number in such a chain.
     pub fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At> {
         let (chain, handles) = self.place(of, family, table, chain)?;
         Some(At { chain: *chain, rule: handles.iter().position(|known| *known == handle)? })

@@ -6,7 +6,6 @@ use crate::backend::iptables::Lock;
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot, Variant};
 use rules::{Ownership, desired::Desired};
 
-/// A namespace, its owner and how changes are made.
 pub struct Session {
     kernel: Kernel,
     options: Options,
@@ -23,13 +22,11 @@ impl Session {
         Ok(Self { kernel: Kernel::open(lock, owner)?, options: Options::replacing(choice, known_owners) })
     }
 
-    /// The same, with other options for [`Session::apply`].
     pub fn with(mut self, on_drift: OnDrift, force: bool) -> Self {
         self.options = Options { on_drift, force, ..self.options };
         self
     }
 
-    /// Selects another backend for what follows.
     pub fn choose(&mut self, choice: Choice) {
         self.options.choice = choice;
     }
@@ -46,23 +43,19 @@ impl Session {
         &mut self.kernel
     }
 
-    /// Brings the namespace to the desired state; see [`apply::apply`].
     pub fn apply(&mut self, desired: &Desired) -> Result<Summary, EngineError> {
         apply::apply(&mut self.kernel, desired, &self.options)
     }
 
-    /// Compares the namespace with the desired state; see [`apply::check`].
     pub fn check(&mut self, desired: &Desired) -> Result<LiveComparison, EngineError> {
         apply::check(&mut self.kernel, desired, self.options.choice)
     }
 
-    /// Removes everything of the owner's; see [`apply::clean`].
     pub fn clean(&mut self) -> Result<Summary, EngineError> {
         let owner = self.kernel.owner();
         apply::clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
-    /// Plans that; see [`apply::plan_clean`].
     pub fn plan_clean(&mut self) -> Result<ApplyPlan, EngineError> {
         let owner = self.kernel.owner();
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
@@ -84,14 +77,13 @@ impl Session {
     }
 }
 
-/// The caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// None: the variant of iptables that holds rules of the owner is kept; else the preferred backend is used, if the machine
     /// has it.
     InUse(Preference),
     Nftables,
-    /// iptables, perhaps a certain variant of it.
+    /// Of any variant if `None`.
     Iptables(Option<Variant>),
 }
 
@@ -114,7 +106,6 @@ impl Choice {
         ("iptables-legacy", Self::Iptables(Some(Variant::Legacy))),
     ];
 
-    /// The choice of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
     }
@@ -124,7 +115,6 @@ impl Choice {
         if let Self::InUse(_) = self { Self::InUse(preference) } else { self }
     }
 
-    /// The backend that takes the owner's rules.
     pub fn backend(self, backend: &dyn Backend, snapshot: &Snapshot, owner: &Ownership) -> BackendName {
         match self {
             Self::Nftables => BackendName::Nftables,

@@ -7,7 +7,6 @@ use crate::{backend::Error, sys::netfilter::lacks_netlink};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{collections::BTreeSet, io};
 
-/// What is to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnatChange {
     /// The name of the table, of the family `inet`.
@@ -25,12 +24,9 @@ pub struct SnatChange {
     pub defaults: (Ipv4Addr, Ipv6Addr),
 }
 
-/// The state after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnatSummary {
-    /// Whether anything was written.
     pub changed: bool,
-    /// The content of the table.
     pub content: Snat,
 }
 

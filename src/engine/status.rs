@@ -15,16 +15,13 @@ use rules::simulate::{LOOPBACK, View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
 
-/// All that was read.
 #[derive(Debug)]
 pub struct EngineStatus {
     /// The rules that a packet of a family meets, of all programs, with their counters.
     pub views: ByFamily<View>,
     /// Policy rules, routes and addresses like those of the owner's, of any program.
     pub routing: BTreeSet<Object>,
-    /// The addresses of all interfaces.
     pub addresses: io::Result<Vec<IpAddr>>,
-    /// All listening sockets.
     pub listeners: io::Result<Vec<ListeningSocket>>,
     /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
     pub held: Vec<OwnRules>,
@@ -48,8 +45,7 @@ pub struct OwnRules {
 /// The remedy where several meshes capture at once.
 const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them";
 
-/// Reads all of it. The owner and joined owners are equal: each is looked at as if only its rules should be
-/// there.
+/// The owner and joined owners are equal: each is looked at as if only its rules should be there.
 pub fn status(kernel: &mut Kernel, owner: &Ownership) -> Result<EngineStatus, backend::Error> {
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;

@@ -1,4 +1,4 @@
-//! What has to be done, in order, and how to take it back.
+//! The steps of a change, in order, and the way back.
 //!
 //! iptables commits table by table, so a change takes several steps. They are ordered so that every state between them
 //! captures at least what both ends capture.
@@ -74,10 +74,9 @@ fn change_of_hands(
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
-/// The steps from the live to the desired rules.
 struct Migration<'a> {
     owner: &'a Ownership,
-    /// What is there after the steps so far.
+    /// The state after the steps so far.
     now: Cow<'a, Snapshot>,
     steps: Vec<CommitStep>,
 }
@@ -142,7 +141,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Brings the owner's rules in one backend to these contents; `None` removes them.
+    /// `None` removes the owner's rules.
     fn migrate_backend(&mut self, backend: BackendName, contents: Option<&Contents>, force: bool) {
         match backend {
             BackendName::Iptables(variant) => {
@@ -153,7 +152,6 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Adds a step.
     fn push(&mut self, step: CommitStep) {
         self.now.to_mut().apply(&step);
         self.steps.push(step);
@@ -213,7 +211,7 @@ impl<'a> Migration<'a> {
         self.push(CommitStep::Nftables { live, desired: desired.cloned() });
     }
 
-    /// Makes further steps, once no packet is in flight any more that has met none of the steps so far.
+    /// Appends steps that come after packets in flight have left the old rules.
     fn after_in_flight(&mut self, further: impl FnOnce(&mut Self)) {
         let so_far = self.steps.len();
         further(self);
@@ -223,7 +221,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// How many of the changes come before the one with which another table than until now takes inbound packets: TPROXY is in
+/// The number of changes before the one with which another table than until now takes inbound packets: TPROXY is in
 /// `mangle`, REDIRECT in `nat`.
 fn count_before_handover(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
     let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
@@ -303,7 +301,6 @@ pub(super) fn way_back(
     back
 }
 
-/// Whether a table of nf_tables has taken the place of another.
 fn took_effect(
     now: &Snapshot,
     live: Option<&nftables::bytecode::EncodedTable>,
@@ -320,7 +317,6 @@ fn took_effect(
     }
 }
 
-/// The states of iptables' tables before, between and after the steps.
 fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Family) -> Vec<State> {
     let mut states = vec![before.iptables(variant, family)];
     for (v, f, changes) in steps.iter().flat_map(CommitStep::changes) {

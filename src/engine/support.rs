@@ -1,4 +1,4 @@
-//! What a network namespace, its kernel and the programs of iptables support, asked before anything is installed. Reads only.
+//! Support of rules by a network namespace, its kernel and the programs of iptables. Reads only.
 
 use crate::backend::{Kernel, Variant, iptables};
 use crate::sys::netfilter::{self, Extension};
@@ -7,7 +7,6 @@ use rules::finding::{Code, Finding, Level};
 use rules::{Chain, Family, Hook, Table};
 use std::fs;
 
-/// All of it, what is in order included.
 pub fn support(kernel: &Kernel) -> Vec<Finding> {
     let mut findings = vec![host()];
     findings.extend(rights());
@@ -46,7 +45,6 @@ fn rights() -> [Finding; 2] {
     ]
 }
 
-/// Whether the process has a capability, and how severe it is if not.
 fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {
     match process::holds(capability) {
         Some(true) => ok(Code::MissingCapability, format!("CAP_{name}")),
@@ -145,8 +143,8 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-/// Whether IPv6 is off everywhere. The setting of `all` says only what was last written to all interfaces: each can be
-/// changed afterwards, as container runtimes do for `lo`.
+/// The setting of `all` says only what was last written to all interfaces: each can be changed afterwards, as container
+/// runtimes do for `lo`.
 fn no_interface_has_ipv6() -> bool {
     let folders = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
     let mut interfaces = folders

@@ -1,5 +1,4 @@
-//! What is captured in a network namespace, and in all of a node: the engine's reading, as the policies of meshes understand
-//! it.
+//! The captures in a network namespace, and in all of a node: the engine's reading, as the policies of meshes understand it.
 //!
 //! Above the engine, which knows no mesh. It prints nothing and reads no environment, as front ends and the program of the
 //! node share it.
@@ -24,7 +23,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{io, path::PathBuf};
 
-/// Whose rules are reported, and how they are read.
 #[derive(Clone, Debug)]
 pub struct ObserverSettings {
     pub lock: Lock,
@@ -38,7 +36,7 @@ pub struct NamespaceObserver {
     kernel: Kernel,
     owner: Ownership,
     only: Option<Mesh>,
-    /// Who holds which socket, as far as that was found: these are not looked for again.
+    /// The holders of sockets that were found: these are not looked for again.
     holders: BTreeMap<u64, SocketHolder>,
     /// The processes that may hold them; `None` for all.
     processes: Option<Vec<PathBuf>>,

@@ -16,7 +16,6 @@ const AT_ONCE: usize = 16;
 /// A namespace that takes longer is reported as unknown, and does not hold up the others.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The number of a reading, and what came of it.
 type NamespaceReading = (u64, Result<CaptureStatus, String>);
 
 /// Looks at all network namespaces of a node, once or again and again.
@@ -25,14 +24,12 @@ pub struct NodeObserver {
     settings: ObserverSettings,
     places: LookupPlaces,
     done: (Sender<NamespaceReading>, Receiver<NamespaceReading>),
-    /// The number of the next reading.
     next: u64,
     /// Readings that were given up and have not ended: their namespaces are not read again meanwhile, so that threads do not
     /// pile up.
     late: BTreeMap<u64, NamespaceId>,
 }
 
-/// A reading that is waited for.
 struct RunningRead {
     since: Instant,
     label: NamespaceLabel,

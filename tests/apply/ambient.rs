@@ -6,7 +6,7 @@ use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 use crate::takeover::meshes::Goal;
 
-/// What it loads where it uses nf_tables, as far as one needs it to know it.
+/// Its rules in nf_tables, as far as one needs to know it.
 const NATIVE: &str = "table inet istio-ambient-nat {
   chain prerouting { type nat hook prerouting priority -100; jump istio-prerouting; }
   chain output { type nat hook output priority -100; jump istio-output; }
@@ -66,7 +66,6 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
     }
 }
 
-/// Cleaning without a mesh takes ambient's too, and says so.
 #[test]
 fn clean_of_all_meshes_takes_ambient_away() {
     for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {

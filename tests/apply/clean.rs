@@ -8,7 +8,7 @@ use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 
-/// What Docker puts into a container with an embedded resolver.
+/// Docker's rules in a container with an embedded resolver.
 const DOCKER: &str = "*nat
 :DOCKER_OUTPUT - [0:0]
 :DOCKER_POSTROUTING - [0:0]
@@ -78,7 +78,6 @@ fn leaves_no_trace(variant: Variant) {
     same(&before, &seen_by_others(&namespace), "a second clean did something");
 }
 
-/// Reading creates nothing either: no table, no chain.
 #[test]
 fn nothing_to_clean_is_fine_and_creates_nothing() {
     let namespace = Namespace::new();
@@ -130,7 +129,6 @@ fn what_others_keep_in_tables_of_these_names_stays() {
     }
 }
 
-/// What would go is shown, and stays.
 #[test]
 fn a_dry_run_of_cleaning_shows_what_would_go() {
     for variant in VARIANTS {
@@ -176,7 +174,6 @@ fn seen_by_others(namespace: &Namespace) -> String {
     text + &routing(namespace)
 }
 
-/// `counter packets 0 bytes 0` without its numbers.
 fn without_counter(line: &str) -> String {
     match line.split_once("counter packets ") {
         Some((head, tail)) => {

@@ -122,7 +122,6 @@ impl Scene {
         rule.unwrap_or_default().to_owned()
     }
 
-    /// Tampers, then sees to it that each command says and does what it should.
     fn tampered(&self, what: &str, reason: &str, tamper: impl FnOnce(&Namespace)) {
         let what = format!("{:?}: {what}", self.variant);
         tamper(&self.namespace);
@@ -154,7 +153,6 @@ fn same_changes(diff: &str, refusal: &str) {
     assert!(refusal.ends_with(&told), "{told}\n{refusal}");
 }
 
-/// One pair of states, by both commands.
 #[test]
 fn diff_and_the_drop_in_judge_alike() {
     const ALL: &[&str] = &["-b", "*", "-i", "*", "-d", "15090", "--pod-ips", "10.77.0.2"];
@@ -187,7 +185,6 @@ fn diff_and_the_drop_in_judge_alike() {
     }
 }
 
-/// The environment counts for `diff` as it does for the command that set the rules.
 #[test]
 fn variables_mean_the_same_in_every_command() {
     let namespace = Namespace::new();

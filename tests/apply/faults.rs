@@ -37,12 +37,11 @@ echo "${0##*/}: $FAULT_SAYS" >&2
 exit 1
 "#;
 
-/// How the restore program fails.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// At which call, from 1.
+    /// The call, from 1.
     at: usize,
-    /// How many of its tables take effect.
+    /// Its tables that take effect.
     tables: usize,
     says: &'static str,
 }
@@ -133,7 +132,6 @@ impl Scene {
         if flags.is_empty() { vec!["clean"] } else { call("apply", variant, flags) }
     }
 
-    /// Runs into a fault, which leaves the old state.
     fn fails(&self, fault: Fault) {
         self.to_old();
         let what = format!("{:?} {fault:?}", self.change);
@@ -143,7 +141,6 @@ impl Scene {
         self.arrives(&what);
     }
 
-    /// The next plain run reaches the desired state.
     fn arrives(&self, what: &str) {
         succeed(&self.namespace, &self.desired());
         same(&self.new, &state(&self.namespace), &format!("the run after {what}"));

@@ -16,7 +16,7 @@ use crate::support::traffic::{Call, Protocol, receive};
 const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
 const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];
 const MORE: [&str; 4] = ["--drop-invalid", "-d", "15090", "--iptables-trace-logging"];
-/// When a question that was not answered is asked again, and how often.
+/// For a question that was not answered.
 const RETRY: Duration = Duration::from_secs(5);
 const TRIES: u32 = 6;
 
@@ -60,7 +60,6 @@ fn stale(setting: Setting, capture: &[&str]) {
     assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the same flow later");
 }
 
-/// Every change of mode, with other flags changed as well.
 const CHANGES: [[Mode; 2]; 4] = [
     [Mode::Redirect, Mode::Redirect],
     [Mode::Redirect, Mode::Tproxy],

@@ -13,7 +13,6 @@ fn nft(namespace: &Namespace, line: &str) {
     namespace.stdout("nft", &[line]);
 }
 
-/// What nft lists of a namespace, without counts.
 fn ruleset(namespace: &Namespace) -> String {
     namespace.stdout("nft", &["--stateless", "list", "ruleset"])
 }

@@ -8,10 +8,8 @@ use crate::support::setting::Variant;
 use std::fs;
 use std::process::Command;
 
-/// The machine's own namespace is refused by those who hold every right.
-///
-/// Tests keep out of it. A namespace is made to look like it: the parameter that only the first one has is
-/// put there, in a mount namespace of the scene's own.
+/// Tests keep out of it: another one gets the parameter that only the first one has, in a mount namespace of the
+/// scene's own.
 #[test]
 fn the_machines_own_namespace_is_refused() {
     let namespace = Namespace::new();

@@ -19,7 +19,6 @@ use crate::support::traffic::Protocol::Tcp;
 
 const CAPTURE: [&str; 4] = ["-b", "*", "-i", "*"];
 
-/// The pod has no IPv6 and asks for none.
 #[test]
 fn disabled_and_not_wanted() {
     for variant in VARIANTS {
@@ -76,7 +75,6 @@ fn a_setting_that_can_not_be_read_disables_nothing() {
     run(&namespace, &call("diff", Variant::Nft, FULL)).with(0, "all of it is there");
 }
 
-/// IPv6 was switched off after the rules were set.
 #[test]
 fn disabled_afterwards() {
     for variant in VARIANTS {
@@ -91,7 +89,6 @@ fn disabled_afterwards() {
     }
 }
 
-/// An image with the programs of IPv4 only.
 #[test]
 fn no_programs_for_ipv6() {
     for variant in VARIANTS {
@@ -116,7 +113,7 @@ fn no_programs_for_ipv6() {
     }
 }
 
-/// No program of iptables at all: rules are set natively, unless iptables is asked for.
+/// Rules are set natively, unless iptables is asked for.
 #[test]
 fn no_programs_at_all() {
     let namespace = Namespace::new();
@@ -199,7 +196,6 @@ fn warnings_come_once_the_rules_are_in_place() {
     }
 }
 
-/// A pod of two families of which one is captured: all that look at the namespace say so, and end as ever.
 #[test]
 fn ipv6_that_is_there_and_not_captured_is_told() {
     let namespace = Namespace::new();
@@ -258,7 +254,6 @@ fn without_ipv6() -> Namespace {
     namespace
 }
 
-/// A folder with links to a variant's programs of IPv4.
 fn ipv4_programs(variant: Variant) -> Folder {
     let folder = Folder::new(&format!("ipv6-{}", variant.name()));
     for action in ["", "-save", "-restore"] {

@@ -12,7 +12,6 @@ use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::Variant;
 use testkit::running::Running;
 
-/// Without any right.
 const NOBODY: (u32, &str) = (65534, "");
 /// With the right to change the namespace and none beside it.
 const PROXY: (u32, &str) = (1337, ",+net_admin");
@@ -94,7 +93,6 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
     namespace.outcome(&mut as_whom(PROXY, &arguments)).with(0, "nobody holds it");
 }
 
-/// Where the right to change anything is missing, that is what is wrong, not the lock.
 #[test]
 fn a_missing_right_is_told_as_such() {
     let namespace = Namespace::new();

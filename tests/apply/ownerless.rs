@@ -22,13 +22,11 @@ use std::{
 const CHOICES: [Choice; 3] =
     [Choice::Nftables, Choice::Iptables(Some(Variant::Nft)), Choice::Iptables(Some(Variant::Legacy))];
 
-/// All of them, or nf_tables and one variant of iptables.
 fn choices() -> Vec<Choice> {
     CHOICES[..scope::runs(3, 2)].to_vec()
 }
 
-/// How long to wait for what is to come, or for what is to be dropped. What does come comes while the packet is sent, but on
-/// a busy machine.
+/// What does come comes while the packet is sent, but on a busy machine.
 fn limit(is_to_come: bool) -> Duration {
     if is_to_come { TIMEOUT } else { Duration::from_millis(500) }
 }
@@ -53,7 +51,7 @@ fn bound(address: &str) -> UdpSocket {
     until_ok(|| UdpSocket::bind(address).map_err(|error| format!("{address}: {error}")))
 }
 
-/// Whether a closed port is heard to refuse a connection: by a reset, which has no owner.
+/// A closed port refuses a connection by a reset, which has no owner.
 fn is_reset(address: &str, expected: bool) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
     let error = TcpStream::connect_timeout(&address, limit(expected)).expect_err("nothing listens");
@@ -64,7 +62,7 @@ fn is_reset(address: &str, expected: bool) -> bool {
     }
 }
 
-/// Whether a datagram to a closed port is heard to be refused: by an ICMP error, which has no owner.
+/// A closed port refuses a datagram by an ICMP error, which has no owner.
 fn is_unreachable(from: &str, to: &str, expected: bool) -> bool {
     let socket = bound(from);
     socket.connect(to).expect("connected");

@@ -17,7 +17,6 @@ use crate::support::namespace::{Namespace, run};
 use crate::support::scope;
 use crate::support::setting::Variant;
 
-/// Runs at the same time.
 const AT_ONCE: usize = 8;
 
 /// In CNI mode each namespace has a lock of its own. The machine's is held until all are done, so one that
@@ -99,7 +98,6 @@ fn rivals_in_one_namespace_agree() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Holds the lock, as this process, while `work` runs in a mount namespace.
 fn with_lock_held(work: impl FnOnce() + Send) {
     in_mount_namespace(|| {
         let file = File::create("/run/xtables.lock").expect("the lock's file");

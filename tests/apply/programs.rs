@@ -21,7 +21,6 @@ pub(crate) fn programs(name: &str, variant: Variant, verb: &str, script: &str) -
     folder
 }
 
-/// The same command, for which programs of a folder come first.
 pub(crate) fn among(mut command: Command, folder: &Path) -> Command {
     command.env("PATH", format!("{}:{PATH}", folder.display()));
     command
@@ -67,7 +66,6 @@ fn a_program_that_hangs_is_killed_with_what_it_has_started() {
     }
 }
 
-/// The drop-ins take the limit as well.
 #[test]
 fn every_drop_in_has_the_limit() {
     let folder = programs("drop-ins", Variant::Nft, "-restore", &sleep(300));
@@ -155,7 +153,6 @@ fn a_program_that_does_nothing_is_not_believed() {
     }
 }
 
-/// One rule of many is lost on the way.
 #[test]
 fn a_program_that_does_a_part_is_not_believed() {
     for variant in VARIANTS {

@@ -28,7 +28,6 @@ const PROBE: &str = "probe";
 const PROBE_ADDRESS: &str = "192.0.2.77/32";
 
 impl Monitor {
-    /// Starts it and waits until it reports.
     pub(crate) fn start(namespace: &Namespace, name: &str, line: &'static str) -> Self {
         let words: Vec<&str> = line.split(' ').collect();
         let folder = Folder::new(&format!("rerun-{name}-{}", words[0]));
@@ -83,7 +82,6 @@ impl Monitor {
     }
 }
 
-/// A change of each kind, and its way back.
 fn probe(namespace: &Namespace) {
     for verb in ["add", "delete"] {
         namespace.stdout("nft", &[verb, "table", "inet", PROBE]);

@@ -14,7 +14,6 @@ fn here() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").expect("the thread's own namespace").ino()
 }
 
-/// Whether a namespace is as a state says.
 fn holds(namespace: &Namespace, State { goal, backend }: State) -> bool {
     let owner = goal.owner();
     let check = || {

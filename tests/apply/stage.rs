@@ -27,7 +27,6 @@ pub(crate) const FULL: &[&str] = &[
     "10.88.0.10,fd88::10",
 ];
 
-/// `name` with `flags`, for one variant.
 pub(crate) fn call<'a>(name: &'a str, variant: Variant, flags: &[&'a str]) -> Vec<&'a str> {
     [&[name], variant.flags(), flags].concat()
 }
@@ -51,7 +50,6 @@ pub(crate) fn state(namespace: &Namespace) -> String {
     text + &routing(namespace)
 }
 
-/// Policy rules, routes and addresses of both families.
 pub(crate) fn routing(namespace: &Namespace) -> String {
     namespace.wait_for_addresses();
     ["rule show", "route show table all", "-o addr show"]

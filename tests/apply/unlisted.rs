@@ -8,11 +8,10 @@ use crate::support::program::{BINARY, Outcome, PATH, as_user, binary, folder_wit
 use crate::support::setting::Variant;
 use std::process::Command;
 
-/// Rules of another configuration than [`REDIRECT`].
 const OTHER: &[&str] =
     &["--pod-ips", "10.77.0.2", "-u", "1338", "-g", "1338", "-i", "10.0.0.0/8", "-b", "80"];
 
-/// The ways not to see the list, each with whether its user may open the raw socket of iptables' own programs.
+/// The ways not to see the list, and true where the user may open the raw socket of iptables' own programs.
 const BLIND: [(Blind, bool); 3] = [(Blind::Proxy, false), (Blind::ProxyRaw, true), (Blind::NoProc, true)];
 
 #[derive(Clone, Copy, Debug)]

@@ -38,7 +38,6 @@ fn strict(schema: &mut Value) {
     }
 }
 
-/// Holds a document against its schema.
 fn valid(name: &str, document: &Value) {
     let mut schema: Value = serde_json::from_str(&read(&format!("docs/schemas/{name}.json"))).expect("JSON");
     strict(&mut schema);
@@ -252,7 +251,6 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");
 }
 
-/// The cells of a table's row, without the frame.
 fn cells(row: &str) -> Vec<String> {
     let cells = row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
     cells.collect()

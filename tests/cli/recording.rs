@@ -27,7 +27,6 @@ const COLOURS: [(&str, &str); 5] = [
 /// Ends an answer. No program prints it.
 const SEPARATOR: char = '\u{1e}';
 
-/// What the terminal displays of each command.
 fn answers() -> Vec<String> {
     let folder = Path::new(BINARY).parent().expect("a folder").display();
     let script: Vec<String> =

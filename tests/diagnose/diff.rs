@@ -4,7 +4,6 @@ use crate::support::folder::Folder;
 use crate::support::program::{Outcome, Run, bare};
 use serde_json::Value;
 
-/// A pod of Istio's with these values of annotations.
 fn pod(name: &str, ports: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations:\n    \
@@ -14,7 +13,7 @@ fn pod(name: &str, ports: &str) -> String {
     )
 }
 
-/// The call's output and exit code; files in the folder by their names.
+/// Files in the folder by their names.
 fn diff(files: &[(&str, String)], arguments: &[&str], code: i32) -> String {
     called(files, arguments).with(code, "the exit code says whether a verdict changes").stdout
 }

@@ -7,7 +7,6 @@ use serde_json::Value;
 /// A usual pod: everything is captured, but the proxy's own ports.
 const POD: [&str; 8] = ["--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "-d", "15090"];
 
-/// What an answer says of flags, behind the line that says so.
 fn by_flags(text: &str) -> &str {
     text.strip_prefix("by the flags given:\n").unwrap_or_else(|| panic!("it goes by flags: {text}"))
 }
@@ -42,7 +41,6 @@ fn several_packets_are_answered_in_order() {
     );
 }
 
-/// The verdict's reason, by flags alone.
 #[track_caller]
 fn because(flags: &[&str], reason: &str) {
     let text = stdout_of(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());

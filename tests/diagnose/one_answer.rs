@@ -5,7 +5,6 @@ use crate::support::namespace::{Namespace, run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A pod with both families.
 fn pod() -> Namespace {
     let pod = Namespace::new();
     pod.eth0("10.77.0.2/24");
@@ -13,7 +12,6 @@ fn pod() -> Namespace {
     pod
 }
 
-/// What is set in a pod, and what all commands have to say of it.
 struct Situation {
     name: &'static str,
     flags: &'static [&'static str],
@@ -111,7 +109,6 @@ const SITUATIONS: [Situation; 7] = [
     },
 ];
 
-/// The document of a command, and its exit code.
 fn document(pod: &Namespace, words: &[&str]) -> (Value, Option<i32>) {
     let ended = run(pod, &[words, &["--format", "json"]].concat());
     let document = serde_json::from_str(&ended.stdout);
@@ -121,7 +118,6 @@ fn document(pod: &Namespace, words: &[&str]) -> (Value, Option<i32>) {
     )
 }
 
-/// The codes of findings with their levels.
 fn codes(of: &Value) -> BTreeSet<String> {
     let findings = of["findings"].as_array().expect("a list").iter();
     findings.map(|one| format!("{} {}", one["level"], one["code"]).replace('"', "")).collect()

@@ -11,7 +11,7 @@ use crate::support::setting::{Family, Variant};
 
 const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
 
-/// What `status` with these flags prints: each finding of its JSON is in its text.
+/// Each finding of the JSON is in the text.
 fn findings(namespace: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
     let before = all(namespace);
     let text = run(namespace, &[&["status"], flags].concat());
@@ -30,7 +30,6 @@ fn findings(namespace: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
     (text.code, format!("{words}\n"))
 }
 
-/// Whether a finding of this level says this.
 fn says(printed: &str, level: &str, text: &str) -> bool {
     let levels = ["ok", "note", "warning", "failure"];
     let findings = printed.split(" SI0").zip(printed.split(" SI0").skip(1));
@@ -80,7 +79,6 @@ fn missing_rights_are_named() {
     }
 }
 
-/// Other commands name the right as well, and touch nothing.
 #[test]
 fn other_commands_without_rights_fail_and_say_why() {
     for variant in VARIANTS {
@@ -108,7 +106,6 @@ fn rules_that_can_not_be_read_are_not_none() {
     assert!(ended.stdout.is_empty() && ended.stderr.contains("iptables"), "{ended:?}");
 }
 
-/// A program that is there and does not work is not taken for one that is not there without a word.
 #[test]
 fn a_program_that_does_not_answer_is_named() {
     let folder = crate::support::folder::Folder::new("status-broken");

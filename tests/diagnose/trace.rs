@@ -31,7 +31,6 @@ fn pods() -> (Namespace, Namespace) {
     (pod, peer)
 }
 
-/// A running trace and its output so far.
 struct Started {
     child: Child,
     printed: BufReader<std::process::ChildStderr>,
@@ -333,7 +332,6 @@ fn it_says_so_where_nothing_reports() {
     assert!(text.contains("iptables (legacy)") && text.contains("--iptables-trace-logging"), "{text}");
 }
 
-/// Rules that come while a trace is at work.
 #[test]
 fn rules_are_read_again_when_they_have_changed() {
     let (pod, _peer) = pods();

@@ -12,7 +12,6 @@ use std::process;
 /// Every way by which rules come into a pod; the last two leave no note of their settings.
 const MAKERS: [&str; 4] = ["nftables", "iptables-nft", "iptables-legacy", "istio-iptables"];
 
-/// A pod with two interfaces and a way out by the first.
 fn pod() -> Namespace {
     let pod = Namespace::new();
     for (name, far, network) in [("eth0", "far0", "10.77.0"), ("eth1", "far1", "10.88.0")] {

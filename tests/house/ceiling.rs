@@ -27,7 +27,6 @@ fn count(file: &File) -> Lines {
     lines
 }
 
-/// What is wrong with the lines of a part and their ceiling.
 fn wrong(part: &str, kind: &str, lines: usize, ceiling: usize) -> Option<String> {
     let spare = (lines / 50).max(50);
     if lines > ceiling {

@@ -120,7 +120,6 @@ fn every_file_begins_with_its_purpose_and_is_short() {
 /// Types that each mesh's folder has, under the names by which the list of meshes reaches them.
 const OF_EACH_MESH: [&str; 3] = ["CaptureConfig", "Known", "Reason"];
 
-/// The name of the type that a line defines.
 fn defined_type(line: &str) -> Option<&str> {
     let item = line.trim_start();
     let item = match item.strip_prefix("pub(") {

@@ -9,7 +9,6 @@ fn yaml(name: &str, text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The jobs of all workflows.
 fn jobs() -> Vec<Value> {
     let workflows = ["ci", "release"].map(|name| format!(".github/workflows/{name}.yml"));
     let jobs = workflows.iter().map(|file| yaml(file, read(file))["jobs"].as_object().expect("jobs").clone());

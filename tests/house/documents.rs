@@ -4,7 +4,7 @@
 use crate::repository::{File, ROOT, block_lines, files, guides, is_of_the_program, none, read};
 use std::{collections::BTreeSet, path::Path};
 
-/// What is wrong in the lines of all files that a pattern describes, by file and line.
+/// By file and line.
 fn wrong<'a>(pattern: &str, find: impl Fn(&'static File, &'static str) -> Vec<&'a str>) -> Vec<String> {
     let mut found = Vec::new();
     for file in files(pattern) {
@@ -16,7 +16,7 @@ fn wrong<'a>(pattern: &str, find: impl Fn(&'static File, &'static str) -> Vec<&'
     found
 }
 
-/// What a heading is called in links, as GitHub makes it.
+/// A heading's name in links, as GitHub makes it.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let title = heading.trim_start_matches('#').trim().to_lowercase();
@@ -77,7 +77,6 @@ fn scripts_of_guides_are_run_by_the_test_script() {
     );
 }
 
-/// What a command of the program prints.
 fn printed(command: &str) -> String {
     testkit::command("sh", &["-c", &command.replacen("sidecar-init", env!("CARGO_BIN_EXE_sidecar-init"), 1)])
 }
@@ -103,7 +102,6 @@ fn flags_of_commands_that_are_not_run_exist() {
     assert!(seen > 5, "guides show calls with flags: {seen}");
 }
 
-/// The text between two others.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?}"));
     rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} after {before:?}")).0
@@ -125,7 +123,6 @@ fn answers_and_pictures_are_what_their_commands_print() {
     assert!(!answer.is_empty() && printed.starts_with(answer), "README.md shows {answer}, not {printed}");
 }
 
-/// The count of scenarios.
 fn scenarios() -> usize {
     testkit::scenarios::scenarios(|_| true).len()
 }

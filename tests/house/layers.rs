@@ -15,7 +15,6 @@ use std::{
 };
 use testkit::folder::Folder;
 
-/// The largest circle that is allowed.
 const MAX_CIRCLE: usize = 2;
 
 /// The modules of `rules`, lowest layer first; each may use its own layer and lower ones.
@@ -41,10 +40,9 @@ const APART: &str = "render parse plan drift simulate";
 
 const APART_BUT_FOR: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
 
-/// The modules of the library of `sidecar-init`.
 const LIBRARY: [&str; 5] = ["events", "backend", "engine", "observe", "lib"];
 
-/// Whether a module may use another. Each has a place in the layers.
+/// Each module has a place in the layers.
 fn may_use(layers: &[&str], module: &str, used: &str) -> bool {
     let has = |layer: &str, name| layer.split(' ').any(|known| known == name);
     let layer = |name| layers.iter().position(|layer| has(layer, name));
@@ -71,7 +69,6 @@ struct Module {
     paths: BTreeSet<Vec<String>>,
 }
 
-/// What a path leads to.
 #[derive(Clone, Copy)]
 enum Found {
     Module(usize),
@@ -151,7 +148,7 @@ impl Crate {
         number
     }
 
-    /// What a path that is written in a module leads to; nothing where that is another crate's.
+    /// `None` for a path into another crate.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<Found> {
         let (first, rest) = path.split_first()?;
         let here = &self.modules[module];

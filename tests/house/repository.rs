@@ -60,12 +60,11 @@ pub(crate) fn files(pattern: &str) -> Vec<&'static File> {
     found
 }
 
-/// One file.
 pub(crate) fn read(path: &str) -> &'static str {
     &files(path)[0].text
 }
 
-/// Whether one of the patterns between `|` describes the path.
+/// Patterns are separated by `|`.
 pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     pattern.split('|').any(|pattern| match pattern.split_once('*') {
         None => pattern == path,
@@ -75,7 +74,6 @@ pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     })
 }
 
-/// Fails with what was found, a line for each, and the remedy.
 #[track_caller]
 pub(crate) fn none(found: impl IntoIterator<Item = String>, remedy: &str) {
     let found: Vec<String> = found.into_iter().collect();
@@ -95,12 +93,11 @@ pub(crate) fn guides() -> impl Iterator<Item = &'static File> {
     files("README.md|docs/*.md").into_iter().filter(|file| file.path.matches('/').count() < 2)
 }
 
-/// Whether a line of a block calls `sidecar-init`.
 pub(crate) fn is_of_the_program(line: &str) -> bool {
     line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
 }
 
-/// Which lines belong to a block that only tests compile.
+/// True for each line of a block that only tests compile.
 pub(crate) fn tests(text: &str) -> Vec<bool> {
     let (mut depth, mut is_pending, mut is_inside) = (0, false, false);
     let mut is_of_tests = |line: &str| {
@@ -127,7 +124,7 @@ pub(crate) fn tests(text: &str) -> Vec<bool> {
     text.split('\n').map(|line| !line.trim().is_empty() && is_of_tests(line)).collect()
 }
 
-/// Whether a line has a word, and not as a part of another.
+/// True for a word that is not a part of another.
 pub(crate) fn says(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

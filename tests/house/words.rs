@@ -7,7 +7,6 @@ use crate::{
 };
 use proc_macro2::{TokenStream, TokenTree};
 
-/// A word, and phrases with it that are right.
 struct Entry {
     word: String,
     instead: String,
@@ -34,7 +33,6 @@ fn places<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = usize> + '
         .filter(move |at| !text[..*at].ends_with(is_part) && !text[at + phrase.len()..].starts_with(is_part))
 }
 
-/// The words of the list in a text, with their surroundings.
 fn found(text: &str, entries: &[Entry]) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let mut found = Vec::new();
@@ -81,7 +79,6 @@ fn strings(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// What users read in a file that is for them.
 fn read_by_users(file: &File) -> String {
     if file.path.ends_with(".js") {
         let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -7,7 +7,6 @@ use crate::support::program::{Outcome, Run, bare};
 
 use std::{collections::BTreeMap, env, fs};
 
-/// Standard output and standard error of the scenario's preview.
 fn preview(case: &Case, more: &[&str]) -> (String, String) {
     let mut command = bare(&[]);
     command.envs(case.variables()).args(case.command()).arg("--dry-run").args(case.flags()).args(more);

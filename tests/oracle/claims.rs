@@ -5,7 +5,7 @@ use crate::oracle::scene::{Disposition, Scene, state};
 use rules::simulate::Verdict;
 use serde_json::Value;
 
-/// Of what a claim or an answer was false.
+/// The maker of a false claim or answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Explain,
@@ -16,7 +16,7 @@ pub(crate) enum Subject {
     Clean,
 }
 
-/// What is claimed and is not so.
+/// A claim that is not so.
 pub(crate) struct False {
     pub(crate) subject: Subject,
     pub(crate) text: String,

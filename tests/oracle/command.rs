@@ -11,7 +11,7 @@ pub(crate) enum Command {
     Nft(String),
     /// `-t TABLE` and what `iptables` takes behind it.
     Iptables(Variant, Family, &'static str, String),
-    /// What stands behind `ip`.
+    /// The words behind `ip`.
     Ip(String),
 }
 
@@ -28,7 +28,7 @@ impl Command {
         }
     }
 
-    /// Whether it makes a rule, or a policy, rather than what one stands in.
+    /// A policy counts as a rule; what a rule stands in does not.
     pub(crate) fn is_rule(&self) -> bool {
         match self {
             Self::Nft(line) => line.starts_with("add rule"),

@@ -7,10 +7,8 @@ use mesh::settings;
 use mesh::sources::{Given, NullHost, Raw, Source};
 use mesh::{Capture, Mesh};
 
-/// The pod's, as `--pod-ips` takes them.
 pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";
 
-/// A mesh and its flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Configuration {
     pub(crate) mesh: Mesh,
@@ -75,7 +73,6 @@ impl Configuration {
         Self { mesh, flags: flags.filter(|(_, value)| !value.is_empty()).collect() }
     }
 
-    /// The words behind a command of the binary.
     pub(crate) fn words(&self) -> Vec<String> {
         let flags = self.flags.iter().map(|(flag, value)| format!("--{flag}={value}"));
         let always = [format!("--mesh={}", self.mesh.name()), format!("--pod-ips={POD_IPS}")];

@@ -32,7 +32,7 @@ fn scene(mesh: Mesh, flags: Flags, before: &[Command]) -> Scene {
     scene
 }
 
-/// The predicted and the observed verdict of a packet, which must agree.
+/// The predicted and the observed verdict must agree.
 fn disposition(scene: &mut Scene, packet: Packet) -> Disposition {
     let disposition = scene.dispositions(&[packet]).pop().expect("it is sent");
     assert!(

@@ -23,7 +23,6 @@ pub(crate) fn foreign(random: &mut Random, tag: &str) -> Vec<Command> {
     commands
 }
 
-/// An item of a list.
 pub(crate) fn one(random: &mut Random, list: &[&str]) -> String {
     random.of(list).to_owned()
 }

@@ -45,7 +45,6 @@ const ASKED: usize = 8;
 /// The longest that a false answer is made smaller.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What has been tried so far.
 #[derive(Debug, Default)]
 struct Tally {
     packets: u64,
@@ -228,7 +227,7 @@ fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>)
     claims::all(scene, dispositions).into_iter().find(|found| is_meant(found.subject))
 }
 
-/// Whether the program says of a packet what the library says.
+/// `None` where program and library say the same of a packet.
 fn json(scene: &Scene, disposition: &Disposition) -> Option<False> {
     let answer = scene.explained(&disposition.packet, disposition.source);
     let (verdict, port) = match disposition.predicted.verdict {
@@ -289,7 +288,6 @@ impl Setup {
         self.before.len() + self.after.len() + self.configuration.flags.len()
     }
 
-    /// The same without some of its parts.
     fn without(&self, first: usize, count: usize) -> Self {
         let mut smaller = self.clone();
         let mut index = 0;
@@ -308,7 +306,6 @@ fn lands(disposition: &Disposition) -> String {
     format!("{:?} from {}\nlanded: {:?}", disposition.packet, disposition.source, disposition.landings)
 }
 
-/// The message, with the script that shows it.
 fn printed(seed: u64, setup: &Setup, found: &False) -> String {
     let script = script::script(setup, &setup.configuration.capture(), found, seed);
     let path = format!("{}/oracle-{seed}.sh", env!("CARGO_TARGET_TMPDIR"));

@@ -5,7 +5,6 @@ use crate::oracle::grammar::{FOREIGN_PORT, address, id, mark, network, one, own,
 use crate::support::random::Random;
 use crate::support::setting::Family;
 
-/// A chain that rules are put into.
 struct Place<'a> {
     table: &'a str,
     family: &'a str,

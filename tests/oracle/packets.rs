@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub(crate) protocol: Protocol,
-    /// Whether somebody outside sends it to the pod.
+    /// Sent from outside to the pod.
     pub(crate) is_inbound: bool,
     pub(crate) identity: Identity,
     pub(crate) mark: u32,
@@ -37,7 +37,6 @@ impl Packet {
     }
 }
 
-/// Where a packet arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Landing {
     pub(crate) is_in_pod: bool,
@@ -129,7 +128,6 @@ impl Ears {
         while Instant::now() < deadline && self.hear(quiet) {}
     }
 
-    /// Where a packet has arrived so far.
     pub(crate) fn landings(&self, sent: &Sent) -> Vec<Landing> {
         self.heard.get(&sent.number).into_iter().flatten().copied().collect()
     }
@@ -158,7 +156,6 @@ impl Ears {
         true
     }
 
-    /// Reads a connection's number, now or later.
     fn connected(&mut self, stream: TcpStream, landing: Landing) {
         let mut number = [0; size_of::<u64>()];
         match recv(stream.as_raw_fd(), &mut number, MsgFlags::MSG_DONTWAIT) {
@@ -173,7 +170,6 @@ impl Ears {
     }
 }
 
-/// Connections that have come in.
 fn connections(listener: &TcpListener, ear: &Ear) -> Vec<(TcpStream, Landing)> {
     let mut found = Vec::new();
     while let Ok((stream, _)) = listener.accept() {

@@ -77,7 +77,6 @@ pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     found
 }
 
-/// Where packets are sent.
 pub(crate) fn destinations(family: Family, is_inbound: bool) -> Vec<IpAddr> {
     let places: &[Place] = match is_inbound {
         true => &[Place::Pod],

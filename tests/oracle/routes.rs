@@ -5,7 +5,6 @@ use crate::oracle::grammar::mark;
 use crate::support::random::Random;
 use crate::support::setting::Family;
 
-/// A table of routes with what leads to it.
 pub(crate) fn objects(random: &mut Random) -> Vec<Command> {
     let family = random.of(&Family::BOTH);
     let (flag, gateway, service) = match family {

@@ -22,17 +22,17 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// What is set up: enough to make it again.
+/// Enough to make the scene again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
     pub(crate) configuration: Configuration,
     pub(crate) backend: &'static str,
-    /// What others have set before the mesh's rules come, and afterwards.
+    /// Set by others before the mesh's rules come, and afterwards.
     pub(crate) before: Vec<Command>,
     pub(crate) after: Vec<Command>,
 }
 
-/// How links and addresses are made; the tests and the scripts share it.
+/// Shared by the tests and the scripts.
 pub(crate) const POD_LINK: &str = "link set eth0 address 02:00:00:00:00:02
 route add default via 10.77.0.1
 route add default via fd77::1
@@ -51,7 +51,7 @@ addr add 2001:db8::1 dev lo nodad
 addr add 2001:db8::a dev lo nodad
 neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
 neigh replace fd77::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent";
-/// What both namespaces are set to: listeners and callers without cookies (`TFO_*` of `net/tcp.h`), a pod that forwards what
+/// For both namespaces: listeners and callers without cookies (`TFO_*` of `net/tcp.h`), a pod that forwards what
 /// rules send on, and somebody outside who takes packets of its own addresses back.
 pub(crate) const PARAMETERS: [(&str, &str); 4] = [
     ("ipv4/tcp_fastopen", "1543"),
@@ -67,9 +67,8 @@ pub(crate) struct Scene {
     pub(crate) pod: Namespace,
     outside: Namespace,
     ears: Ears,
-    /// Why `apply` has refused, where it has.
+    /// The reason, where `apply` has refused.
     pub(crate) refused: Option<String>,
-    /// All that was there before.
     pub(crate) state_before: String,
     views: ByFamily<View>,
     routes: BTreeSet<Object>,
@@ -81,9 +80,9 @@ pub(crate) struct Scene {
 pub(crate) struct Disposition {
     pub(crate) packet: Packet,
     pub(crate) source: SocketAddr,
-    /// What the tool says of it over all rules that are there.
+    /// By the tool, over all rules that are there.
     pub(crate) predicted: Outcome,
-    /// What the mesh's rules would do with it alone.
+    /// By the mesh's rules alone.
     pub(crate) meant: Outcome,
     pub(crate) landings: Vec<Landing>,
 }
@@ -126,7 +125,6 @@ impl Scene {
         scene
     }
 
-    /// Reads what `explain --live` reads.
     fn read(&mut self) {
         let (views, routes, addresses) = self.pod.run(|| {
             let owner = Mesh::default().ownership().union(OWNERS);
@@ -145,12 +143,10 @@ impl Scene {
         self.say(&[&["apply".to_owned(), backend, "--format=json".to_owned()], &words[..]].concat())
     }
 
-    /// Runs the binary in the pod.
     pub(crate) fn say(&self, words: &[String]) -> program::Outcome {
         self.pod.outcome(program::binary(&[]).args(words))
     }
 
-    /// What it answers for programs, with its exit code.
     pub(crate) fn answer(&self, command: &str, with_flags: bool) -> (Value, Option<i32>) {
         let mut words = vec![command.to_owned(), "--format=json".to_owned()];
         words.extend(if with_flags { self.setup.configuration.words() } else { Vec::new() });
@@ -194,13 +190,13 @@ impl Scene {
         dispositions
     }
 
-    /// Whether others have set policy rules or routes: by which way packets leave then, the program asks the kernel.
+    /// Where others have set policy rules or routes, the program asks the kernel by which way packets leave.
     pub(crate) fn has_routes(&self) -> bool {
         let mut commands = self.setup.before.iter().chain(&self.setup.after);
         commands.any(|command| matches!(command, Command::Ip(_)))
     }
 
-    /// What the program answers. One that says why a packet is not sent at all says that it never arrives.
+    /// An answer that says why a packet is not sent at all says that it never arrives.
     fn answered(&self, disposition: &Disposition) -> Outcome {
         let answer = self.explained(&disposition.packet, disposition.source);
         let number =
@@ -221,7 +217,6 @@ impl Scene {
         Outcome { verdict, ..disposition.predicted }
     }
 
-    /// The program's answer about a packet.
     pub(crate) fn explained(&self, packet: &Packet, source: SocketAddr) -> Value {
         let question = question(packet, source);
         let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
@@ -253,7 +248,6 @@ impl Scene {
         (self.views.get(of), routing)
     }
 
-    /// The explanation in words, for a message.
     pub(crate) fn explanation(&self, disposition: &Disposition) -> String {
         let pod = PodContext::new(self.addresses.iter().copied(), None);
         let (view, routing) = self.walked(&disposition.packet, &pod);
@@ -262,14 +256,13 @@ impl Scene {
         diagnose::painted(&[report.head(), report.way()].concat(), usize::MAX)
     }
 
-    /// Whether the mesh says anything of the packet's family.
     pub(crate) fn captures_family(&self, packet: &Packet) -> bool {
         self.capture.families().any(|one| one == family(packet))
     }
 }
 
 impl Disposition {
-    /// Whether a verdict says where the packet landed; one that is not known says nothing false.
+    /// A verdict that is not known says nothing false.
     pub(crate) fn agrees(&self, outcome: &Outcome) -> bool {
         let at_proxy = |ports: rules::PortRange| {
             let is_there = |one: &Landing| {
@@ -299,7 +292,6 @@ impl Disposition {
     }
 }
 
-/// The mesh's proxy, as its rules know it.
 pub(crate) fn proxy(capture: &Capture) -> (Identity, u32) {
     let proxy = capture.proxy();
     let uid = proxy.uids.first().map_or(APP.uid, |uid| uid.number());

@@ -62,7 +62,6 @@ time.sleep(1)
 '
 "#;
 
-/// The script.
 pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64) -> String {
     let mut text = format!("#!/bin/bash\n# Seed {seed}. {:?}: {}\n", wrong.subject, first_line(&wrong.text));
     text.push_str(START);

@@ -15,7 +15,6 @@ pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
 /// `Place::Resolver` as `--dns-servers` takes it, of both families.
 pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
 
-/// A host address that traffic goes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
     /// The pod, at eth0.
@@ -38,7 +37,6 @@ pub(crate) enum Place {
     Resolver,
     /// The pod's end of the link to the VM.
     VmGateway,
-    /// The VM.
     Machine,
     /// Where the host's own calls come from, with ambient; reached over eth0.
     Probe,
@@ -58,7 +56,6 @@ impl Place {
         text.parse().expect("the map holds addresses")
     }
 
-    /// Whether the address is one of the pod's own.
     pub(crate) fn is_in_pod(self) -> bool {
         matches!(self, Place::Pod | Place::PodSecondNic | Place::Loopback | Place::Six | Place::VmGateway)
     }

@@ -12,7 +12,6 @@ use super::pod::{APP, Answerer, Pod, proxy_identity};
 use super::setting::Mode;
 use super::traffic::{Arrival, Call, Identity, Protocol};
 
-/// Who calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Caller {
     /// uid and gid 1000, in the pod.
@@ -27,13 +26,11 @@ pub(crate) enum Caller {
     ProxyGroup,
     /// The proxy calling from 127.0.0.6 or ::6, as it does when it delivers to the application.
     ProxyFromSix,
-    /// A host outside.
     Outside,
     /// The virtual machine behind the pod.
     Vm,
 }
 
-/// Where a call must land.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Landing {
     /// At the proxy's port for outbound traffic, with the original destination known.
@@ -97,7 +94,6 @@ fn call(pod: &Pod, caller: Caller, protocol: Protocol, to: SocketAddr) -> Call {
     Call { protocol, identity, from, mark: None, to }
 }
 
-/// Whether the call arrived as it should.
 fn lands(mode: Mode, case: &Case, from: SocketAddr, to: SocketAddr, seen: &Arrival<Answerer>) -> bool {
     let &(caller, _, _, _, landing) = case;
     let expected = match landing {

@@ -9,19 +9,16 @@ use sidecar_init::engine::{self, Choice, Options, Summary};
 use super::namespace::Namespace;
 use super::setting::Variant;
 
-/// The kernel of this thread's namespace.
 pub(crate) fn kernel(ownership: Ownership) -> Kernel {
     Kernel::open(Lock { wait: 60, ..Lock::default() }, ownership).expect("a namespace that can be changed")
 }
 
-/// What settings ask to capture.
 pub(crate) fn capture(settings: impl IntoIterator<Item = (Setting, String)>) -> Capture {
     let raw = Raw::new(settings, |_| true, |_| None);
     let resolved = mesh::resolve(&raw, &NullHost, Vec::new());
     resolved.unwrap_or_else(|problems| panic!("{raw:?}: {problems}")).capture
 }
 
-/// Sets rules and routing.
 pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) -> Summary {
     let choice = Choice::named(variant.backend()).expect("the name of a choice");
     let policy: &dyn CapturePolicy = &**capture;
@@ -30,7 +27,7 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
     namespace.run(apply).expect("rules and routing are set")
 }
 
-/// Removes a mesh's rules; how many steps that takes.
+/// The number of steps.
 pub(crate) fn clean(namespace: &Namespace, mesh: Mesh) -> usize {
     let owner = mesh.ownership();
     let cleaned = namespace.run(|| engine::clean(&mut kernel(owner), owner, OWNERS));

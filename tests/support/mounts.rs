@@ -16,13 +16,11 @@ pub(crate) fn in_mount_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T 
     thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Gives this thread a mount namespace, whose mounts nothing else sees.
 pub(crate) fn unshare_mounts() {
     unshare(CloneFlags::CLONE_NEWNS).unwrap_or_else(|error| panic!("a mount namespace: {error}"));
     mount(&["--make-rprivate", "/"]);
 }
 
-/// Calls `mount`, which must succeed.
 #[track_caller]
 pub(crate) fn mount(arguments: &[&str]) {
     let status = Command::new("mount").args(arguments).status().expect("mount starts");

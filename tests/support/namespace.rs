@@ -53,7 +53,7 @@ impl Namespace {
         namespace
     }
 
-    /// Where another program finds this namespace while this process lives.
+    /// A path for other programs while this process lives.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", process::id(), self.handle.as_raw_fd())
     }
@@ -75,25 +75,21 @@ impl Namespace {
         self.run(|| program::output(program, arguments, input))
     }
 
-    /// Runs a command inside to its end.
     pub(crate) fn outcome(&self, command: &mut (impl Run + Send)) -> Outcome {
         self.run(|| command.outcome())
     }
 
-    /// Runs a program inside that must succeed, and returns what it printed.
     #[track_caller]
     pub(crate) fn stdout(&self, program: &str, arguments: &[&str]) -> String {
         self.fed(program, arguments, "")
     }
 
-    /// The same with `input` as its standard input.
     #[track_caller]
     pub(crate) fn fed(&self, program: &str, arguments: &[&str], input: &str) -> String {
         let what = format!("`{program} {}`\n{input}", arguments.join(" "));
         self.output(program, arguments, input).with(0, &what).stdout
     }
 
-    /// Loads a script of `nft`.
     #[track_caller]
     pub(crate) fn load(&self, script: &str) {
         self.fed("nft", &["-f", "-"], script);
@@ -129,7 +125,6 @@ impl Namespace {
         });
     }
 
-    /// Sets a value under `/proc/sys/net` of this namespace.
     pub(crate) fn set(&self, parameter: &str, value: &str) {
         let path = format!("/proc/sys/net/{parameter}");
         self.run(|| std::fs::write(&path, value))
@@ -181,12 +176,10 @@ pub(crate) fn join(near: End<'_>, far: End<'_>) {
     }
 }
 
-/// Runs the binary in a namespace, to its end.
 pub(crate) fn run(namespace: &Namespace, arguments: &[&str]) -> Outcome {
     namespace.outcome(&mut program::binary(arguments))
 }
 
-/// Runs the binary in a namespace; it must succeed.
 #[track_caller]
 pub(crate) fn succeed(namespace: &Namespace, arguments: &[&str]) -> Outcome {
     run(namespace, arguments).with(0, &arguments.join(" "))

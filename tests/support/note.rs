@@ -1,6 +1,5 @@
 //! The note of how our table was made, taken out of listings: it names a time and a command, so no two runs make the same.
 
-/// What `nft` lists, without the note.
 pub(crate) fn without_note(listing: &str) -> String {
     const END: &str = "\n\t}\n";
     let cut = listing.find("\n\tchain made_by {").and_then(|start| {

@@ -22,7 +22,6 @@ pub(crate) const APP: Identity = Identity { uid: 1000, gid: 1000 };
 /// because a handler of SIGCHLD would interrupt other tests.
 const RUN_LIMIT: &str = "60s";
 
-/// Who answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Answerer {
     /// The proxy's listener for outbound traffic.
@@ -57,7 +56,6 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod without rules.
     pub(crate) fn new(setting: Setting) -> Pod {
         let (inside, outside) = joined();
         connect(&inside, &outside);
@@ -75,7 +73,6 @@ impl Pod {
         }
     }
 
-    /// A pod whose rules the binary has set.
     pub(crate) fn with(setting: Setting, flags: &[&str]) -> Pod {
         let pod = Pod::new(setting);
         pod.apply(flags);
@@ -107,14 +104,12 @@ impl Pod {
         command.outcome().with(0, &format!("{}: applying {flags:?} {environment:?}", self.setting));
     }
 
-    /// Sees to it that somebody answers at this address from now on.
     pub(crate) fn listen(&self, protocol: Protocol, place: Place, port: u16) {
         let address = place.at(self.setting.family, port);
         let host = if place.is_in_pod() { &self.inside } else { &self.outside };
         self.answer(host, Socket { protocol, address, owner: APP }, Answerer::Destination);
     }
 
-    /// Sees to it that this one answers there from now on.
     pub(crate) fn answer(&self, home: &Namespace, socket: Socket, answerer: Answerer) {
         let mut listeners = self.destinations.borrow_mut();
         let listener = || Listener::start(home, socket, answerer, self.notes.clone());
@@ -137,7 +132,6 @@ impl Pod {
     }
 }
 
-/// A virtual machine behind a pod, which forwards for it.
 pub(crate) fn machine_behind(inside: &Namespace, outside: &Namespace) -> Namespace {
     let vm = Namespace::new();
     join((inside, "vm0", ["10.79.0.1/24", "fd79::1/64"]), (&vm, "eth0", ["10.79.0.2/24", "fd79::2/64"]));
@@ -172,7 +166,6 @@ pub(crate) fn stand_for(host: &Namespace, places: &[Place]) {
     }
 }
 
-/// The proxy's and the agent's listeners.
 fn proxy(setting: Setting, inside: &Namespace, notes: &Sender<Arrival<Answerer>>) -> Vec<Listener> {
     let owner = proxy_identity(setting.mode);
     let start = |protocol, address, answerer| {

@@ -6,13 +6,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use super::folder::Folder;
 
-/// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
-/// Where system programs are.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How a program ended; no code where a signal ended it.
+/// No code where a signal ended the program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -32,26 +30,22 @@ impl Outcome {
         self.code == Some(0)
     }
 
-    /// Fails unless the exit code is this one.
     #[track_caller]
     pub(crate) fn with(self, code: i32, what: &str) -> Outcome {
         assert_eq!(self.code, Some(code), "{what}\n{}{}", self.stdout, self.stderr);
         self
     }
 
-    /// Fails unless it succeeded.
     #[track_caller]
     pub(crate) fn success(self) -> Outcome {
         self.with(0, "it must succeed")
     }
 
-    /// Both streams.
     pub(crate) fn text(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 }
 
-/// Commands that are run to their end.
 pub(crate) trait Run {
     fn outcome(&mut self) -> Outcome;
 }
@@ -96,18 +90,16 @@ pub(crate) fn bare(arguments: &[&str]) -> assert_cmd::Command {
     command
 }
 
-/// What the binary prints when it is called so, which must succeed.
 #[track_caller]
 pub(crate) fn stdout_of(arguments: &[&str]) -> String {
     bare(arguments).outcome().with(0, &arguments.join(" ")).stdout
 }
 
-/// Runs a program with this standard input, whatever its exit status.
+/// Whatever its exit status.
 pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Outcome {
     fed(Command::new(program).args(arguments), input)
 }
 
-/// Runs a command with this standard input, whatever its exit status.
 pub(crate) fn fed(command: &mut Command, input: impl AsRef<[u8]>) -> Outcome {
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     finish(
@@ -116,20 +108,17 @@ pub(crate) fn fed(command: &mut Command, input: impl AsRef<[u8]>) -> Outcome {
     )
 }
 
-/// Gives a child its standard input and waits for its end.
 pub(crate) fn finish(mut child: Child, input: impl AsRef<[u8]>) -> Outcome {
     // A program that stops reading early says why by its exit status.
     let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_ref());
     child.wait_with_output().expect("it ends").into()
 }
 
-/// Runs a program that must succeed, and returns what it printed.
 #[track_caller]
 pub(crate) fn stdout(program: &str, arguments: &[&str], input: &str) -> String {
     output(program, arguments, input).with(0, &format!("`{program} {}`\n{input}", arguments.join(" "))).stdout
 }
 
-/// Whether a process has this command line.
 pub(crate) fn is_running(command: &str) -> bool {
     let mut search = Command::new("pgrep");
     search.env("PATH", PATH).args(["-f", &format!("^{command}$")]).outcome().succeeded()

@@ -4,7 +4,6 @@ use fastrand::Rng;
 use std::env;
 use std::str::FromStr;
 
-/// A sequence of random choices.
 pub(crate) struct Random(Rng);
 
 impl Random {
@@ -12,7 +11,6 @@ impl Random {
         Random(Rng::with_seed(seed))
     }
 
-    /// One of the items.
     pub(crate) fn of<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.0.usize(..items.len())]
     }

@@ -38,7 +38,6 @@ impl Variant {
         }
     }
 
-    /// The flags that ask for it.
     pub(crate) fn flags(self) -> &'static [&'static str] {
         match self {
             Variant::Legacy => &["--force-iptables-binary", "legacy"],
@@ -58,7 +57,6 @@ impl Variant {
     }
 }
 
-/// The names of the backends that a test goes through.
 pub(crate) fn backends() -> impl Iterator<Item = &'static str> {
     Variant::tried().iter().map(|variant| variant.backend())
 }
@@ -93,7 +91,6 @@ impl Mode {
     }
 }
 
-/// One combination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) variant: Variant,

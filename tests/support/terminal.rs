@@ -25,7 +25,6 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     (OwnedFd::from(master).into(), slave)
 }
 
-/// An end as a stream of a program.
 pub(crate) fn copy(end: &File) -> Stdio {
     end.try_clone().expect("a descriptor is free").into()
 }

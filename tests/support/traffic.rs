@@ -39,7 +39,6 @@ pub(crate) enum Protocol {
     Udp,
 }
 
-/// User and group that a socket belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Identity {
     pub(crate) uid: u32,
@@ -56,7 +55,6 @@ pub(crate) struct Arrival<Name> {
     pub(crate) original: Option<SocketAddr>,
 }
 
-/// Where a listener listens, and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket {
     pub(crate) protocol: Protocol,

@@ -14,7 +14,6 @@ use sidecar_init::{
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
-/// One family alone.
 const IPV4: Goal = Goal {
     mesh: Mesh::Istio,
     words: &[("proxy-uid", "1337"), ("istio-inbound-ports", "*"), ("istio-service-cidr", "*")],
@@ -31,7 +30,6 @@ struct Change {
 }
 
 impl Change {
-    /// All of them, or a sample.
     fn all(sample: usize) -> Vec<Self> {
         let goals = || Goal::ALL.into_iter().chain([IPV4]).map(Some).chain([None]);
         let goals = goals().flat_map(|old| goals().map(move |new| (old, new)));
@@ -41,7 +39,6 @@ impl Change {
         scope::of(all.collect(), sample)
     }
 
-    /// On whose behalf it is made.
     fn owner(self) -> Ownership {
         let mesh = self.new.or(self.old).map_or(Mesh::default(), |goal| goal.mesh);
         let is_of_one = self.old.is_none_or(|old| old.mesh == mesh);
@@ -89,7 +86,7 @@ impl Change {
     }
 }
 
-/// Calls `diff` for each point of failure: a step, and how many of its tables take effect.
+/// Each point of failure: a step, and how many of its tables take effect.
 fn for_each_failure(mut check: impl FnMut(Change, &[CommitStep], Memory)) {
     for change in Change::all(48) {
         let (steps, memory) = (change.steps(), change.before());
@@ -216,7 +213,6 @@ fn nothing_is_set_beside_another_mesh() {
     }
 }
 
-/// The steps of a change of rules, in words.
 fn printed(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
     let steps = Change { old: Some(old), from, new: Some(new), to }.steps();
     let is_of_rules = |step: &&CommitStep| {

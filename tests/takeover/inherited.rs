@@ -62,7 +62,6 @@ rows! {
     what_upstream_has_made_is_as_wanted_and_becomes_ours_nft: becomes_ours(Variant::Nft);
 }
 
-/// The flags of all configurations, or of today's.
 fn configurations() -> Vec<Vec<&'static str>> {
     scope::of((0..CONFIGURATIONS.len()).map(flags).collect(), 4)
 }
@@ -135,7 +134,6 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
     }
 }
 
-/// From upstream's state to another one.
 #[test]
 fn upstream_gives_way_to_other_flags() {
     for variant in VARIANTS {
@@ -153,7 +151,7 @@ fn upstream_gives_way_to_other_flags() {
     }
 }
 
-/// Rules of others beside upstream's stay, though some resemble upstream's.
+/// Though some resemble upstream's.
 #[test]
 fn rules_of_others_beside_upstream_stay() {
     let others = "*nat\n-A POSTROUTING -o eth7 -j RETURN\n-A PREROUTING -i eth7 -p tcp -j RETURN\n-A OUTPUT -o eth7 -m comment --comment \"mine\" -j RETURN\nCOMMIT\n*mangle\n-A PREROUTING -p udp -m mark --mark 1337 -j CONNMARK --save-mark\n-A PREROUTING -m conntrack --ctstate INVALID,NEW -j DROP\nCOMMIT\n";

@@ -31,7 +31,7 @@ const CHANGES: [(Goal, Goal); 6] = [
     (Goal::LINKERD, Goal::REDIRECT),
 ];
 
-/// How often a run is repeated whose calls were numbered otherwise than those of the run before.
+/// Repetitions of a run whose calls were numbered otherwise than those of the run before.
 const ATTEMPTS: usize = 5;
 
 rows! {
@@ -97,7 +97,7 @@ fn distinct(writes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     writes.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// How many commits a plan has that write.
+/// The commits of a plan that write.
 fn planned(namespace: &Namespace, old: State, new: State) -> usize {
     let (owner, options) = request(old, new);
     let plan = || engine::plan(&mut kernel(owner), &new.goal.desired(owner), &options);
@@ -105,7 +105,6 @@ fn planned(namespace: &Namespace, old: State, new: State) -> usize {
     plan.steps.iter().flat_map(commits).filter(|commit| *commit != CommitStep::WaitForInFlight).count()
 }
 
-/// Runs the binary under `strace`.
 fn traced(namespace: &Namespace, old: State, new: State, options: &[&str]) -> Outcome {
     let flags = new.goal.flags();
     let how = if old == new { "--force-apply" } else { "--replace" };

@@ -29,7 +29,6 @@ fn each_state_is_set_kept_repaired_replaced_and_removed() {
     }
 }
 
-/// Runs a command of the binary with all that is wanted.
 fn say(goal: Goal, namespace: &Namespace, command: &[&str]) -> Outcome {
     namespace.outcome(binary(command).args(goal.flags()))
 }
@@ -44,7 +43,6 @@ impl Life {
         own_lines(&everything(&self.namespace))
     }
 
-    /// What a command says that is given the state's mesh and words.
     fn say(&self, command: &[&str], code: i32) -> String {
         let Self { state, namespace } = self;
         say(state.goal, namespace, command).with(code, &format!("{state:?}: {command:?}")).text()

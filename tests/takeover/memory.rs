@@ -16,7 +16,6 @@ const STRANGERS: &str = "*nat
 COMMIT
 ";
 
-/// A namespace that holds what strangers have set.
 pub(crate) fn strangers() -> Memory {
     let state = parse::save(STRANGERS, Family::V4, &Mesh::Istio.ownership()).expect("a listing");
     let mut snapshot = Snapshot::default();
@@ -69,7 +68,7 @@ fn places() -> impl Iterator<Item = (Variant, Family)> {
     Variant::ALL.into_iter().flat_map(|variant| Family::BOTH.map(|family| (variant, family)))
 }
 
-/// Whether both hold the same rules, those of strangers included, and the same routing.
+/// The same rules, those of strangers included, and the same routing.
 pub(crate) fn same(one: &Snapshot, other: &Snapshot) -> bool {
     let tables = places().all(|(variant, family)| {
         let (one, other) = (one.iptables(variant, family), other.iptables(variant, family));
@@ -80,7 +79,7 @@ pub(crate) fn same(one: &Snapshot, other: &Snapshot) -> bool {
     tables && routing && nftables && one.duplicates == other.duplicates
 }
 
-/// Whether connections of a family, made by the pod and to it, are taken by rules of any mesh.
+/// True if connections of a family, made by the pod and to it, are taken by rules of any mesh.
 pub(crate) fn captures(snapshot: &Snapshot, family: Family) -> bool {
     let by_iptables = Variant::ALL.into_iter().any(|variant| {
         let state = snapshot.iptables(variant, family);

@@ -10,7 +10,6 @@ use sidecar_init::{
 };
 use std::{fmt, sync::Mutex};
 
-/// A mesh, and what is said to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Goal {
     pub(crate) mesh: Mesh,
@@ -115,12 +114,10 @@ impl Goal {
         all.filter(|(old, new)| old.mesh != new.mesh)
     }
 
-    /// Whose it is.
     pub(crate) fn owner(self) -> Ownership {
         self.mesh.ownership()
     }
 
-    /// As the command line says it.
     pub(crate) fn flags(self) -> Vec<String> {
         let words = self.words.iter().map(|(name, value)| format!("--{name}={value}"));
         [format!("--mesh={}", self.mesh), format!("--pod-ips={}", self.addresses)]

@@ -11,7 +11,6 @@ use sidecar_init::{
     engine::{self, Options},
 };
 
-/// Who has set what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// Somebody with `iptables-restore`.

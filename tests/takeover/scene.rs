@@ -30,9 +30,9 @@ const SERVICE: (Place, u16) = (Place::Service, 9080);
 const APPLICATION: (Place, u16) = (Place::Pod, 8080);
 /// A port outside that each call to the application comes from which is not made without pause.
 const SAME_PORT: u16 = 19_999;
-/// How many connections are kept open before they are closed and others opened.
+/// Connections that are kept open before they are closed and others opened.
 const KEPT: usize = 48;
-/// Where linkerd's proxy listens; the others' share their ports.
+/// linkerd's listeners; the others' share their ports.
 const LINKERD: [(u16, Answerer); 2] = [(4143, Answerer::Inbound), (4140, Answerer::Outbound)];
 
 pub(crate) struct Scene {
@@ -48,7 +48,6 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A pod without rules.
     pub(crate) fn new() -> Self {
         // Sockets of `::` take both families. That for inbound traffic is transparent throughout.
         let pod =
@@ -144,13 +143,11 @@ impl Scene {
         commits
     }
 
-    /// Nothing but what this state consists of is there, and all of that.
     pub(crate) fn holds(&self, state: State, fresh: &[String], what: &str) {
         let found = own_lines(&everything(&self.inside));
         assert_eq!(found, fresh, "{what}: not as {state:?} alone would be");
     }
 
-    /// Goes from one goal to the other, and looks at nothing.
     pub(crate) fn reach(&self, old: State, new: State) {
         let (owner, options) = request(old, new);
         let done = self.inside.run(|| {
@@ -169,7 +166,6 @@ impl Scene {
         assert_eq!(steps, Ok(Vec::new()), "{goal:?} by {backend}");
     }
 
-    /// Does something while calls are made without pause.
     pub(crate) fn with_calls<T>(&self, work: impl FnOnce() -> T) -> T {
         self.gate.flows();
         let done = work();
@@ -290,12 +286,12 @@ fn call(to: SocketAddr) -> Call {
     Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to }
 }
 
-/// Whether those who call without pause do so. While states are read and compared they stand, as nothing changes then.
+/// Calls stand while states are read and compared, as nothing changes then.
 #[derive(Default)]
 struct Gate {
     traffic: Mutex<Traffic>,
     changed: Condvar,
-    /// How many calls have been begun.
+    /// Calls that have been begun.
     passed: AtomicUsize,
 }
 

@@ -11,7 +11,6 @@ use std::fmt;
 
 pub(crate) const BACKENDS: [BackendName; 3] = [NATIVE, NFT, LEGACY];
 
-/// Rules of a mesh by a backend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) backend: BackendName,
@@ -25,7 +24,6 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// The word by which the command line knows the backend.
     pub(crate) fn choice(self) -> &'static str {
         match self.backend {
             NATIVE => "nftables",

@@ -105,7 +105,6 @@ table inet istio-proxy-mangle {
 }
 ";
 
-/// Loads [`NATIVE`], and puts `::6` on `lo`.
 pub(crate) fn set_native(namespace: &Namespace) {
     namespace.load(NATIVE);
     add_address(namespace);

@@ -3,7 +3,7 @@
 use rules::desired::StaleFlows;
 use sidecar_init::backend::{Backend, CommitStep, Error, Kernel, Snapshot, Variant};
 
-/// What becomes of the commits, counted from 0, those on the way back included.
+/// Commits are counted from 0, those on the way back included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     /// All work.
@@ -17,7 +17,7 @@ pub(crate) enum Disposition {
 pub(crate) struct Watched<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) disposition: Disposition,
-    /// How many commits have been asked for.
+    /// Commits that have been asked for.
     pub(crate) commits: usize,
     /// Called before each.
     pub(crate) stop: &'a mut dyn FnMut(&CommitStep),

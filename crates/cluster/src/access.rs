@@ -1,4 +1,4 @@
-//! How the API server is reached: by a kubeconfig, or as a pod of the cluster.
+//! Access to the API server: by a kubeconfig, or as a pod of the cluster.
 //!
 //! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
 //! is a way in. A command that a user runs at a terminal starts them, as kubectl does ([`user_client`]). Tokens in files are
@@ -43,9 +43,6 @@ pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Clie
 }
 
 /// The same, and the API server's address: no error of the client names it.
-///
-/// # Errors
-/// The same.
 pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), AccessError> {
     let source = ClientSource { kubeconfig: kubeconfig.map(Path::to_owned), silence };
     let (client, server) = source.connect().await?;
@@ -76,7 +73,6 @@ pub async fn user_client(
     client_of(Config::from_custom_kubeconfig(read, &options).await.map_err(failed)?, silence)
 }
 
-/// From where it is known how the API server is reached.
 pub(crate) struct ClientSource {
     /// `None` in a pod of the cluster.
     kubeconfig: Option<PathBuf>,

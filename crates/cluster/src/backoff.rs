@@ -1,4 +1,4 @@
-//! How long to wait after a failure: twice as long after each further one, up to a limit.
+//! Delays after failures: twice as long after each further one, up to a limit.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -30,7 +30,6 @@ impl Backoff {
         if self.has_jitter { delay.mul_f64(0.5 + random() / 2.0) } else { delay }
     }
 
-    /// The next delay is the first one again.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

@@ -4,7 +4,7 @@
 use kube::runtime::watcher;
 use std::error::Error;
 
-/// The HTTP status by which a call was refused; `None` where it failed otherwise.
+/// `None` where it failed otherwise.
 pub fn status_of_call(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
@@ -12,7 +12,7 @@ pub fn status_of_call(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// The HTTP status by which a watch was refused; `None` where it failed otherwise.
+/// `None` where it failed otherwise.
 pub fn status(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(error)

@@ -20,7 +20,7 @@ pub struct LeaseCandidate {
     api: Api<Lease>,
     name: String,
     state: LeaseState,
-    /// Until when this process leads, for those who act.
+    /// The time until which this process leads, for those who act.
     until: watch::Sender<Option<Instant>>,
 }
 
@@ -28,22 +28,18 @@ pub struct LeaseCandidate {
 #[derive(Debug)]
 struct LeaseState {
     identity: String,
-    /// How long the Lease counts after a renewal; whole seconds, as a Lease can't express anything else.
+    /// The time that the Lease counts after a renewal; whole seconds, as a Lease can't express anything else.
     duration: Duration,
-    /// The Lease of another holder, and since when it has not changed.
+    /// The Lease of another holder, and the time since which it has not changed.
     observed: Option<(LeaseSpec, Instant)>,
 }
 
-/// What to do with a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
-    /// It does not exist.
     Create,
     /// It is free, or has expired.
     Take,
-    /// It is ours.
     Renew,
-    /// Another process holds it.
     Wait,
 }
 
@@ -90,7 +86,7 @@ impl LeaseState {
         }
     }
 
-    /// How long this process leads after a renewal: two thirds of the duration.
+    /// The time that this process leads after a renewal: two thirds of the duration.
     fn trust(&self) -> Duration {
         self.duration * 2 / 3
     }
@@ -102,7 +98,7 @@ impl LeaseCandidate {
         Self { api: Api::namespaced(client, namespace), name, state, until: watch::Sender::new(None) }
     }
 
-    /// Until when this process leads, as that changes; `None` while another one does.
+    /// The time until which this process leads, as that changes; `None` while another one does.
     pub fn until(&self) -> watch::Receiver<Option<Instant>> {
         self.until.subscribe()
     }

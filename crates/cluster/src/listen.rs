@@ -4,11 +4,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// How many connections may wait to be accepted; the kernel may be configured to take less.
+/// Connections that may wait to be accepted; the kernel may be configured to take less.
 const BACKLOG: i32 = 1024;
 
-/// Listens. `[::]` is all addresses of both families, or of IPv4 where the machine has no IPv6. Has to be
-/// called within a Tokio runtime.
+/// `[::]` is all addresses of both families, or of IPv4 where the machine has no IPv6. Has to be called within a Tokio
+/// runtime.
 ///
 /// # Errors
 /// When the address does not belong to this machine, or is in use.

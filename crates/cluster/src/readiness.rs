@@ -1,8 +1,8 @@
-//! Whether a program is ready: when everything that blocked its readiness has finished.
+//! Readiness of a program: it is ready when everything that blocked it has finished.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The readiness of a program. Clones share it.
+/// Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<Mutex<Vec<&'static str>>>);
 

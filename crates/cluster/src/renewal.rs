@@ -29,13 +29,13 @@ struct Shared {
 
 struct RenewalState {
     client: Client,
-    /// How often it was exchanged: an answer to an old client says nothing of the new one.
+    /// The number of exchanges: an answer to an old client says nothing of the new one.
     exchanges: u64,
-    /// Whether a call of it was refused, or had no answer.
+    /// A call of it was refused, or had no answer.
     has_failed: bool,
     /// When a new one was last begun.
     begun: Option<Instant>,
-    /// Whether it is logged that no new one can be made.
+    /// It is logged that no new one can be made.
     is_logged: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How many connections a server has open at once.
+//! A limit of the connections that a server has open at once.
 //!
 //! To admit another, the connection is closed whose request has been incomplete for the longest time, else the one that has
 //! been idle for the longest time, so that slow clients never hold up others, whether by intent or by a defect. Only a
@@ -38,7 +38,7 @@ struct OpenConnection {
     close: watch::Sender<bool>,
 }
 
-/// What a connection is doing, in the order in which connections are closed for others.
+/// In the order in which connections are closed for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
     /// Its request is not complete: the head or the body lacks.
@@ -138,7 +138,7 @@ impl Slot {
         self.slots.changed.notify_one();
     }
 
-    /// Whether it has made no request, so that no answer can be on its way.
+    /// True if it has made no request, so that no answer can be on its way.
     pub fn is_silent(&self) -> bool {
         let inner = self.slots.inner();
         let is_it = |open: &OpenConnection| open.id == self.id && open.incomplete == 0;

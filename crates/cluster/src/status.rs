@@ -15,15 +15,14 @@ use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{net::TcpStream, task, time};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many clients are served at once: a kubelet, a scraper or two, and a program's own client.
+/// Clients that are served at once: a kubelet, a scraper or two, and a program's own client.
 const MAX_CONNECTIONS: usize = 64;
-/// How long to wait when no connection can be accepted, most likely for want of file descriptors.
+/// The pause when no connection can be accepted, most likely for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub type Reply = Response<Full<Bytes>>;
 
 pub const TEXT: &str = "text/plain; charset=utf-8";
-/// The format that [`encode`] writes.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
@@ -51,7 +50,6 @@ pub fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &s
     metric
 }
 
-/// The page that Prometheus reads.
 pub fn metrics(registry: &Registry) -> Reply {
     let mut text = String::new();
     match encode(&mut text, registry) {
@@ -60,7 +58,6 @@ pub fn metrics(registry: &Registry) -> Reply {
     }
 }
 
-/// The pages that every program has.
 pub fn page(path: &str, registry: &Registry, readiness: &Readiness) -> Reply {
     match (path, readiness.blocked_by()) {
         ("/metrics", _) => metrics(registry),

@@ -19,12 +19,10 @@ impl<K, T> Default for Store<K, T> {
 }
 
 impl<K: Ord, T> Store<K, T> {
-    /// A list begins.
     pub fn begin(&mut self) {
         self.listing.clear();
     }
 
-    /// An object of the list.
     pub fn list(&mut self, key: K, value: T) {
         self.listing.insert(key, value);
     }
@@ -35,7 +33,6 @@ impl<K: Ord, T> Store<K, T> {
         std::mem::replace(&mut self.known, std::mem::take(&mut self.listing))
     }
 
-    /// Adds or replaces an object. Returns the one before.
     pub fn insert(&mut self, key: K, value: T) -> Option<T> {
         self.known.insert(key, value)
     }
@@ -48,7 +45,6 @@ impl<K: Ord, T> Store<K, T> {
         &self.known
     }
 
-    /// Whether there was a complete list.
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }

@@ -22,7 +22,6 @@ const BACKOFF_RESET: Duration = Duration::from_secs(120);
 /// The delay before a watch whose connection broke is resumed.
 const RESUME_DELAY: Duration = Duration::from_millis(500);
 
-/// Why a watch starts over.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("the API server does not list {resource} within {limit:?}")]
@@ -48,7 +47,7 @@ impl Failure {
     }
 }
 
-/// The events of a resource, without end. `limit` is how long the API server may take for a page of a list.
+/// The events of a resource, without end. `limit` is the time for a page of a list.
 pub fn events<K>(
     api: Api<K>,
     config: Config,
@@ -111,10 +110,9 @@ struct Watch<K> {
     /// The client's watch; `None` before a new list.
     stream: Option<Events<K>>,
     is_listed: bool,
-    /// When the connection broke, if nothing has come since.
+    /// The time when the connection broke, if nothing has come since.
     broken_at: Option<Instant>,
     backoff: Backoff,
-    /// How long to wait before going on.
     delay: Duration,
     last_failure: Option<Instant>,
     /// The failure that was logged last, as long as it lasts.
@@ -163,7 +161,7 @@ impl<K: 'static> Watch<K> {
         }
     }
 
-    /// Whether the client may resume the watch where it was: the connection broke, and has not broken within the last list
+    /// True if the client may resume the watch where it was: the connection broke, and has not broken within the last list
     /// timeout without an event since.
     fn may_resume(&self, error: &watcher::Error) -> bool {
         matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))

@@ -30,7 +30,7 @@ pub fn all_problems(
     Problems(found)
 }
 
-/// Whether an error is about what was given, and not the answer to a call without a command.
+/// True for an error about what was given, false for the answer to a call without a command.
 pub fn is_refusal(error: &Error) -> bool {
     error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
@@ -57,7 +57,6 @@ fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Opti
     Some((flag, rest.map(|(_, word)| word.clone()).collect()))
 }
 
-/// The problems that one error states.
 fn problems(error: &Error, commands: &[&str]) -> Problems {
     let flag = |kind| context_text(error, kind).map(|form| name(&form)).unwrap_or_default();
     let value = || context_text(error, ContextKind::InvalidValue).unwrap_or_default();
@@ -101,7 +100,6 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
     Problems(vec![problem])
 }
 
-/// The text for an unknown flag or command, with a suggestion if there is one.
 pub fn unknown(what: &str, intended: Option<&str>) -> String {
     match intended {
         Some(intended) => format!("unknown {what}; did you mean {intended}?"),

@@ -1,4 +1,4 @@
-//! What the command lines of all programs share: sections of help, errors in one style, completions and manual pages.
+//! Common parts of the programs' command lines: sections of help, errors in one style, completions and manual pages.
 //!
 //! `sidecar-init` reads calls by its own tables and uses the parts; the other programs describe themselves to clap, and
 //! [`program`] does the rest.

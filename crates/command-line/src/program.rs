@@ -13,7 +13,6 @@ use std::{ffi::OsString, fs, process::ExitCode};
 /// The exit status for invalid input, of every program.
 pub const BAD_INPUT: u8 = 2;
 
-/// What the help of a command has besides its flags.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandHelp {
     /// The path below the program, such as `environment operator`; empty for the program itself.

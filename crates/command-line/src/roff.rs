@@ -2,7 +2,6 @@
 
 use crate::sections::Exits;
 
-/// The head of a page.
 pub fn head(name: &str, about: &str, program: &str, version: &str) -> String {
     let upper = escaped(&name.to_uppercase());
     format!(

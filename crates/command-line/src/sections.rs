@@ -1,9 +1,8 @@
-//! The sections of help that options are not: examples and exit statuses.
+//! Sections of help beside the options: examples and exit statuses.
 
 use diagnose::fold;
 use std::fmt::Write;
 
-/// Exit statuses and their meanings.
 pub type Exits = [(&'static str, &'static str)];
 
 const EXAMPLES: &str = "\n\nExamples:";

@@ -12,10 +12,8 @@ pub enum Shell {
     Fish,
 }
 
-/// What can complete a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposals {
-    /// Words, and what each is for.
     Words(Vec<(String, String)>),
     Files,
     Folders,
@@ -55,12 +53,11 @@ impl Shell {
         if self == Self::Bash { joined(line) } else { line }
     }
 
-    /// Whether the shell replaces the whole word, so that a value has to come with its `--flag=`.
+    /// True if the shell replaces the whole word, so that a value has to come with its `--flag=`.
     pub fn replaces_whole_words(self) -> bool {
         self == Self::Fish
     }
 
-    /// The answer to a script.
     pub fn answer(self, proposals: Proposals) -> String {
         let word = |(word, about): (String, String)| match self {
             Self::Bash => format!("{word}\n"),

@@ -40,7 +40,6 @@ pub(crate) enum CaptureCommand {
 const UNREADABLE: (&str, &str) = ("1", "the cluster or the rules could not be read");
 const INVALID: (&str, &str) = ("2", "invalid input");
 
-/// What help adds to the flags of each command.
 pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "explain",

@@ -20,7 +20,6 @@ pub(crate) const WORKLOADS: &[PodWorkload] = &[
     PodWorkload { name: "daemonset", plural: "daemonsets", short: "ds" },
 ];
 
-/// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     GetPod,
@@ -73,18 +72,15 @@ impl CallKind {
     }
 }
 
-/// A call of kubectl.
 #[derive(Clone, Debug)]
 pub(crate) struct KubectlCall {
     pub(crate) kind: CallKind,
     /// The words after kubectl's own flags.
     pub(crate) words: Vec<String>,
-    /// What it reads from standard input.
     pub(crate) input: Option<String>,
 }
 
 impl KubectlCall {
-    /// `kubectl get` of something, as JSON.
     pub(crate) fn get(kind: CallKind, namespace: Option<&str>, words: &[&str]) -> Self {
         let namespace = namespace.into_iter().flat_map(|name| ["-n", name]);
         let words = ["get"].into_iter().chain(words.iter().copied()).chain(namespace).chain(["-o", "json"]);

@@ -1,4 +1,4 @@
-//! `kubectl capture diff`: how the rules in a pod differ from those that its manifest describes.
+//! `kubectl capture diff`: differences between the rules in a pod and those that its manifest describes.
 //!
 //! The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
 

@@ -1,4 +1,4 @@
-//! `kubectl capture explain`: what becomes of packets, by the kernel and by the manifest.
+//! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
 
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm, PacketArguments};
 use crate::failure::CommandOutcome;
@@ -82,7 +82,6 @@ fn targets(
     Ok(found)
 }
 
-/// The kernel's answers, one for each destination.
 fn answers(
     kubectl: &Kubectl,
     kernel: &PodKernel,
@@ -112,7 +111,6 @@ struct KernelAnswer {
     report: PacketReport,
 }
 
-/// A packet with the answers about it.
 struct AnsweredPacket<'a> {
     target: &'a PacketTarget,
     kernel: Option<KernelAnswer>,
@@ -120,7 +118,6 @@ struct AnsweredPacket<'a> {
 }
 
 impl AnsweredPacket<'_> {
-    /// The application's user, if it sends the packet.
     fn user(&self) -> Option<&ApplicationUser> {
         self.manifest.as_ref()?.user.as_ref()
     }
@@ -133,18 +130,16 @@ impl AnsweredPacket<'_> {
         self.manifest.as_ref().map(|answer| &answer.report)
     }
 
-    /// The answer that counts.
     fn answer(&self) -> Option<&PacketReport> {
         self.by_kernel().or(self.by_manifest())
     }
 }
 
-/// The answers about a pod.
 struct PodAnswer<'a> {
     pod: &'a TargetPod,
     reached: &'a Reached,
     packets: Vec<AnsweredPacket<'a>>,
-    /// Why the manifest has no answer.
+    /// Not empty where the manifest has no answer.
     problems: Vec<InputProblem>,
 }
 
@@ -223,7 +218,7 @@ fn end(report: &PacketReport) -> Option<(VerdictKind, Option<u16>)> {
     report.unsent.is_none().then_some((end.verdict, end.port))
 }
 
-/// Whether two answers are the same for the traffic. An unknown verdict contradicts nothing.
+/// An unknown verdict contradicts nothing.
 fn agree(kernel: &PacketReport, manifest: &PacketReport) -> bool {
     let is_unknown = |report| matches!(end(report), Some((VerdictKind::Unknown, _)));
     is_unknown(kernel) || is_unknown(manifest) || end(kernel) == end(manifest)
@@ -241,7 +236,6 @@ fn compared(kernel: &PacketReport, manifest: &PacketReport) -> Vec<TextLine> {
     vec![line, TextLine::hanging(2).plain("kubectl capture diff shows the rules that differ")]
 }
 
-/// The answer by the manifest about a packet.
 struct ManifestAnswer {
     question: PacketQuery,
     /// The application's user, if it sends the packet.

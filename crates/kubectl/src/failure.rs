@@ -4,7 +4,6 @@ use crate::call::{CallKind, KubectlCall};
 use mesh::{InputProblem, Problems, visible};
 use std::{fmt, io, time::Duration};
 
-/// The outcome of a command that has an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
     Done,
@@ -21,15 +20,12 @@ pub(crate) enum CaptureFailure {
     Input(#[from] Problems),
     #[error("{0}")]
     Call(#[from] CallFailure),
-    /// The workload has no pod.
     #[error(
         "{kind} {name} has no pod in namespace {namespace}; see kubectl get pods -n {namespace} -l '{selector}'"
     )]
     NoPod { kind: &'static str, name: String, namespace: String, selector: String },
-    /// `sidecar-init` in the cluster could not answer.
     #[error("sidecar-init in pod {pod}: {}", visible(.message))]
     Remote { pod: String, message: String },
-    /// There is no route to the kernel, and the question is about nothing else.
     #[error("the kernel of pod {pod} can't be reached: {reason}{remedy}")]
     NoKernel { pod: String, reason: String, remedy: &'static str },
     #[error("can't be printed: {0}")]
@@ -42,7 +38,6 @@ impl CaptureFailure {
     }
 }
 
-/// A failed call.
 #[derive(Debug)]
 pub(crate) struct CallFailure {
     /// The command, to copy.
@@ -52,25 +47,20 @@ pub(crate) struct CallFailure {
     pub(crate) cause: CallCause,
 }
 
-/// Why it failed.
 #[derive(Debug)]
 pub(crate) enum CallCause {
     Start(io::Error),
-    /// It did not end in time.
     Late(Duration),
-    /// It printed more than is read.
     TooMuch(usize),
     Ended {
         /// `None` where a signal ended it.
         status: Option<i32>,
         stderr: String,
     },
-    /// What it printed is not what was expected.
     Unread {
         why: String,
         stderr: String,
     },
-    /// It printed a document of a newer version than the one that is known here.
     Newer {
         version: u64,
         known: u64,
@@ -89,7 +79,6 @@ impl CallFailure {
         Self { command, kind: call.kind, lists_all_namespaces, cause }
     }
 
-    /// Whether the object is not in the cluster.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(&self.cause, CallCause::Ended { stderr, .. } if stderr.contains("(NotFound)"))
     }

@@ -24,13 +24,11 @@ const VERSION: u64 = 1;
 const ARGUMENT_LIMIT: usize = 128 << 10;
 const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
 const AGENT_CONTAINER: &str = "repair";
-/// What leads to the kernel of a pod that runs.
 const ROUTES: &str = "; install the node agents (docs/cni.md#pods-that-started-too-early), or give an --image with \
                       sidecar-init";
-/// What an ephemeral container may take to be started, with its image.
+/// The time for starting an ephemeral container, with its image.
 const PULL: Duration = Duration::from_secs(120);
 
-/// The kernel of a pod, and how it is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct PodKernel {
     pod: String,
@@ -95,7 +93,6 @@ impl PodKernel {
         })
     }
 
-    /// What an answer is based on.
     pub(crate) fn basis(&self) -> String {
         let Self { pod, node, within, route } = self;
         let through = match route {
@@ -189,7 +186,7 @@ impl PodKernel {
         Ok((document, answer))
     }
 
-    /// How much longer a call may take than others.
+    /// The additional time that a call may take.
     pub(crate) fn longer(&self) -> Duration {
         match self.route {
             KernelRoute::Agent { .. } => Duration::ZERO,
@@ -197,7 +194,6 @@ impl PodKernel {
         }
     }
 
-    /// Why a command has failed: by its own words, or by kubectl's.
     pub(crate) fn refusal(
         &self,
         kubectl: &Kubectl,
@@ -233,13 +229,11 @@ fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
     }
 }
 
-/// The answer that a document holds.
 pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause> {
     let other = |error| CallCause::unread(format!("printed a document of another form ({error})"));
     T::deserialize(document).map_err(other)
 }
 
-/// A document, if its version is known.
 pub(crate) fn versioned(document: Value) -> Result<Value, CallCause> {
     match document["version"].as_u64() {
         Some(VERSION) => Ok(document),
@@ -251,7 +245,6 @@ pub(crate) fn versioned(document: Value) -> Result<Value, CallCause> {
     }
 }
 
-/// The pod of the agent on a node.
 fn agent(kubectl: &Kubectl, namespace: &str, node: &str) -> Result<Option<String>, CaptureFailure> {
     let field = format!("spec.nodeName={node}");
     let words = ["pods", "-l", AGENT_LABEL, "--field-selector", &field];
@@ -291,7 +284,7 @@ fn container_name() -> String {
     format!("sidecar-capture-{:x}-{:x}", since.as_millis(), process::id())
 }
 
-/// What failed, by the line of JSON that `sidecar-init` prints of it (`docs/schemas/error.json`).
+/// The failure, by the line of JSON that `sidecar-init` prints of it (`docs/schemas/error.json`).
 fn remote_error(stderr: &str) -> Option<String> {
     let document = stderr.lines().find_map(|line| {
         let document: Value = serde_json::from_str(line.trim()).ok()?;
@@ -308,7 +301,7 @@ fn remote_error(stderr: &str) -> Option<String> {
     Some(parts.join(": "))
 }
 
-/// What `sidecar-init` remarked on standard error. kubectl's own lines are about the session.
+/// Remarks of `sidecar-init` on standard error. kubectl's own lines are about the session.
 fn remarks(stderr: &str) -> impl Iterator<Item = String> {
     const OF_KUBECTL: [&str; 5] = [
         "command terminated with",

@@ -17,9 +17,8 @@ use std::{
 /// Far more than an object of a cluster, which has at most 1.5 MiB: lists of some thousand pods.
 const OUTPUT_LIMIT: usize = 64 << 20;
 const ERROR_LIMIT: usize = 1 << 20;
-/// How often a running kubectl is looked after.
 const POLL: Duration = Duration::from_millis(5);
-/// What its output may take once it has ended.
+/// The time for its output once it has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The user's kubectl, with the flags that lead to the cluster.
@@ -30,7 +29,6 @@ pub(crate) struct Kubectl {
     limit: Duration,
 }
 
-/// What a call printed.
 #[derive(Debug)]
 pub(crate) struct CallOutput {
     pub(crate) status: ExitStatus,
@@ -64,7 +62,6 @@ impl Kubectl {
         }
     }
 
-    /// The JSON object that a call prints.
     pub(crate) fn object(&self, call: &KubectlCall) -> Result<Value, CallFailure> {
         let output = self.run(call, Duration::ZERO)?;
         if !output.status.success() {
@@ -140,7 +137,6 @@ impl Kubectl {
             .spawn()
     }
 
-    /// The failure of a call that printed something else than expected.
     pub(crate) fn unread(&self, call: &KubectlCall, why: String) -> CaptureFailure {
         self.failure(call, CallCause::unread(why)).into()
     }
@@ -154,7 +150,6 @@ impl Kubectl {
     }
 }
 
-/// Why a call failed that ended.
 pub(crate) fn ended(output: &CallOutput) -> CallCause {
     CallCause::Ended { status: output.status.code(), stderr: output.stderr.clone() }
 }
@@ -206,7 +201,6 @@ fn errors(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receive
 }
 
-/// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     // A manifest, which is too long to be read in a message.
     if word.starts_with('{') {

@@ -30,7 +30,6 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
     Ok(if is_denied { CommandOutcome::Different } else { CommandOutcome::Done })
 }
 
-/// All that findings are based on.
 fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<ClusterObject>, CaptureFailure> {
     let mut objects = Vec::new();
     for resource in RESOURCES {

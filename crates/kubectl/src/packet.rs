@@ -22,7 +22,6 @@ impl PacketArguments {
             .collect()
     }
 
-    /// The settings of a packet to this destination.
     pub(crate) fn settings(&self, destination: &str) -> Raw {
         let given = self.given().into_iter().map(|(setting, flag, value)| {
             (setting, Given { value: value.to_owned(), source: Source::Flag(flag) })
@@ -43,7 +42,7 @@ impl PacketArguments {
         words
     }
 
-    /// What is wrong with the packet, whatever the pod.
+    /// Problems of the packet, whatever the pod.
     pub(crate) fn problems(&self, destination: &str) -> Vec<InputProblem> {
         let subject = Subject::of_flags(self.settings(destination), Vec::new(), RemoteHost::host);
         let host = subject.host();

@@ -32,7 +32,6 @@ fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
     workload.map(|workload| (Some(workload), name)).ok_or_else(unknown)
 }
 
-/// A pod with what leads to its kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetPod {
     pub(crate) object: Value,
@@ -42,7 +41,7 @@ pub(crate) struct TargetPod {
     /// A container that runs: its name, and its id as a runtime's URL. All of a pod share one network namespace.
     pub(crate) container: Option<RunningContainer>,
     pub(crate) uses_host_network: bool,
-    /// How many pods the word could have meant.
+    /// The number of pods that the word could have meant.
     pub(crate) candidates: usize,
 }
 
@@ -123,12 +122,10 @@ impl TargetPod {
         Ok(Self { namespace, name, node, container, uses_host_network, candidates, object })
     }
 
-    /// Its namespace and name.
     pub(crate) fn title(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Its addresses, the first one first.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.object["status"]["podIPs"].as_array().into_iter().flatten();
         all.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
@@ -169,7 +166,7 @@ fn running(status: &Value) -> Result<Option<RunningContainer>, String> {
     Ok(Some(RunningContainer { name: name.to_owned(), id: id.to_owned() }))
 }
 
-/// Whether a text is `containerd://3f4e9c..`: it becomes a word of a command that runs as root on a node.
+/// True for `containerd://3f4e9c..`: the text becomes a word of a command that runs as root on a node.
 fn is_container_id(text: &str) -> bool {
     let is_runtime = |c: char| c.is_ascii_lowercase() || c == '-';
     text.split_once("://").is_some_and(|(runtime, id)| {

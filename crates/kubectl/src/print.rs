@@ -1,4 +1,4 @@
-//! What is printed: answers on standard output, everything else on standard error.
+//! Printing: answers on standard output, everything else on standard error.
 
 use crate::arguments::OutputForm;
 use crate::pod::TargetPod;
@@ -23,7 +23,6 @@ pub(crate) fn print_part(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The first line of an answer: what it is based on.
 pub(crate) fn basis_line(basis: &str, pod: &TargetPod) -> TextLine {
     let of = match pod.candidates {
         0 | 1 => String::new(),
@@ -49,13 +48,12 @@ pub(crate) fn print_answer(
     }
 }
 
-/// What `sidecar-init` remarked in the cluster.
+/// A remark of `sidecar-init` in the cluster.
 pub(crate) fn remark(text: &str) {
     // The answer is what counts.
     let _ = writeln!(anstream::stderr(), "{} {text}", Style::Passing.paint("note:"));
 }
 
-/// Why there is no answer.
 pub(crate) fn failure(error: &dyn std::error::Error) {
     // The exit code is left.
     let text = visible_lines(&error.to_string());

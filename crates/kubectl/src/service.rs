@@ -29,7 +29,7 @@ struct NamedTarget {
     port: Option<String>,
 }
 
-/// Resolves destinations, and returns what is wrong with the others, all at once.
+/// Resolves destinations, and returns the problems of the others, all at once.
 ///
 /// # Errors
 /// A failed call, other than for a Service that is not there.

@@ -30,7 +30,6 @@ pub(crate) enum NodeCommand {
     Pod(Lookup),
 }
 
-/// What help adds to the flags of each command.
 pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "repair",
@@ -173,7 +172,6 @@ pub(crate) fn names(text: &str) -> Result<NameList, String> {
     Ok(NameList(items.map(str::to_owned).collect()))
 }
 
-/// A label in the form that Kubernetes takes.
 fn label(text: &str) -> Result<PodLabel, String> {
     let form = "expected KEY=VALUE, such as cni.istio.io/uninitialized=true: each at most 63 letters, digits, - _ and \
                 ., which start and end with a letter or digit; before a / in the key may stand a DNS name";

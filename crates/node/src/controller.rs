@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use std::{cell::RefCell, future, pin::pin, rc::Rc, time::Instant};
 use tokio::time;
 
-/// How many failures of the watch in a row end a run that does not go on watching.
+/// Failures of the watch in a row that end a run that does not go on watching.
 const MAX_FAILURES: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,8 @@ struct Controller<'a> {
     rate: RateLimiter,
     /// Blocks readiness until all pods are known.
     unlisted: Option<Blocker>,
-    /// Whether a pod could not be repaired.
     failed: bool,
-    /// How often the watch has failed since the last list.
+    /// Failures of the watch since the last list.
     failures: u32,
 }
 
@@ -138,7 +137,6 @@ impl Controller<'_> {
         }
     }
 
-    /// Takes a pod as it is now.
     fn update(&mut self, pod: Pod) {
         let name = named(&pod);
         match self.queue.update(pod, Instant::now()) {
@@ -155,13 +153,12 @@ impl Controller<'_> {
         tracing::info!(pod = name, "it is not broken any more");
     }
 
-    /// When something is to be done next, if the rate allows.
+    /// The time of the next action, if the rate allows.
     fn due(&mut self) -> Option<Instant> {
         let (due, ..) = self.queue.next()?;
         Some(due.max(self.rate.next(Instant::now())))
     }
 
-    /// Handles the pod that is due first.
     async fn repair(&mut self, repairer: &Repairer) {
         let Some((_, pod, failure)) = self.queue.next() else { return };
         let (pod, failure) = (pod.clone(), failure.clone());

@@ -1,5 +1,5 @@
-//! What the API server knows of one pod, for the plugin, which has no client: requested until there is an answer or
-//! the time is up.
+//! A pod as the API server has it, for the plugin, which has no client: requested until there is an answer or the time
+//! is up.
 //!
 //! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
 //! before the next, in part by chance. A final answer ends it: the pod does not exist, or we
@@ -15,7 +15,6 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time;
 
-/// Why nothing is known of a pod.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodLookupError {
     #[error(transparent)]
@@ -35,10 +34,9 @@ pub(crate) enum PodLookupError {
 /// The first delay between two tries, and the longest.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Into how many parts the time falls, of which a try may take one.
+/// A try may take one of so many parts of the time.
 const PARTS: u32 = 3;
 
-/// Asks for a pod.
 pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
     let Lookup { namespace, name, timeout, .. } = lookup;
     let shown = format!("{namespace}/{name}");
@@ -79,7 +77,6 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
 enum Try {
     Refused(AccessError),
     Failed(kube::Error),
-    /// It has answered something else.
     Mismatch,
 }
 

@@ -1,4 +1,4 @@
-//! What a node needs beside the plugin that a container runtime calls: everything that speaks to the API server.
+//! The program of a node beside the plugin that a container runtime calls: everything that speaks to the API server.
 //!
 //! A separate program, because that takes an asynchronous client and TLS, which are larger than the plugin.
 //! It reads pods by the same policy and changes namespaces by the same engine.

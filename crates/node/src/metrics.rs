@@ -7,7 +7,6 @@ use prometheus_client::{
 };
 use std::{sync::atomic::AtomicU64, time::Duration};
 
-/// Labels, by name.
 type NodeMetricLabels<const N: usize> = [(&'static str, &'static str); N];
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! What is captured in the network namespaces of the node: a look at all of them at intervals, for metrics, and for an event
-//! of each pod whose rules were changed.
+//! Captures in the network namespaces of the node: a look at all of them at intervals, for metrics, and for an event of each
+//! pod whose rules were changed.
 
 use crate::arguments::{PodAction, Repair};
 use crate::{metrics::NodeMetrics, repairer::Publisher};
@@ -18,7 +18,6 @@ use tokio::time::{self, MissedTickBehavior};
 /// The pods of the node, as the API server has them: an event needs the pod's uid.
 pub(crate) type PodReferences = Store<PodName, ObjectReference>;
 
-/// How a pod is called, and what refers to it.
 pub(crate) fn reference(pod: &Pod) -> (PodName, ObjectReference) {
     let name = PodName { namespace: pod.namespace().unwrap_or_default(), name: pod.name_any() };
     (name, pod.object_ref(&()))

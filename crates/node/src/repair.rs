@@ -14,7 +14,7 @@ pub(crate) enum RepairOutcome {
     Captured {
         backend: String,
         rules: usize,
-        /// Whether anything had to be changed.
+        /// False if nothing had to be changed.
         changed: bool,
         warnings: Vec<String>,
     },
@@ -22,7 +22,6 @@ pub(crate) enum RepairOutcome {
     Skipped(String),
 }
 
-/// Why a pod's rules are not as they should be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodRepairFailure {
     #[error("what the pod says can't be used:\n{0}")]
@@ -37,7 +36,7 @@ pub(crate) enum PodRepairFailure {
     Unproven(engine::Differences),
 }
 
-/// How long to wait for another program that changes the pod's rules, in seconds.
+/// Seconds to wait for another program that changes the pod's rules.
 const LOCK_WAIT: u32 = 10;
 
 /// Sets the rules of the pod that a manifest describes, and looks whether they stand. Idempotent.

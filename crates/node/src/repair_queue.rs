@@ -29,11 +29,10 @@ struct BrokenPod {
     pod: Pod,
     failure: ValidationFailure,
     backoff: Backoff,
-    /// When the next try is due; `None` while none can help before the pod fails again.
+    /// `None` while no try can help before the pod fails again.
     due: Option<Instant>,
 }
 
-/// What an event of the watch changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueChange {
     None,
@@ -57,7 +56,7 @@ impl RepairQueue {
         self.seen = Some(BTreeSet::new());
     }
 
-    /// The list of pods is complete. Returns how many broken pods it lacks, which are gone.
+    /// The list of pods is complete. Returns the number of broken pods that it lacks, which are gone.
     pub(crate) fn end(&mut self) -> usize {
         let before = self.pods.len();
         if let Some(seen) = self.seen.take() {
@@ -66,7 +65,6 @@ impl RepairQueue {
         before - self.pods.len()
     }
 
-    /// A pod is as it is now.
     pub(crate) fn update(&mut self, pod: Pod, now: Instant) -> QueueChange {
         let Some(uid) = pod.uid() else { return QueueChange::None };
         if let Some(seen) = &mut self.seen {
@@ -97,7 +95,6 @@ impl RepairQueue {
         if self.pods.remove(uid).is_some() { QueueChange::Left } else { QueueChange::None }
     }
 
-    /// The pod that is due first, and when.
     pub(crate) fn next(&self) -> Option<(Instant, &Pod, &ValidationFailure)> {
         let due = self.pods.values().filter_map(|broken| Some((broken.due?, &broken.pod, &broken.failure)));
         due.min_by_key(|(due, ..)| *due)
@@ -132,7 +129,7 @@ impl RateLimiter {
         Self { most: most.max(1), taken: VecDeque::new() }
     }
 
-    /// From when on the next one is allowed.
+    /// The time from which the next one is allowed.
     pub(crate) fn next(&mut self, now: Instant) -> Instant {
         while self.taken.front().is_some_and(|taken| *taken + WINDOW <= now) {
             self.taken.pop_front();
@@ -143,7 +140,6 @@ impl RateLimiter {
         }
     }
 
-    /// One is done now.
     pub(crate) fn take(&mut self, now: Instant) {
         self.taken.push_back(now);
     }

@@ -1,4 +1,4 @@
-//! What is done for a broken pod: its rules are set, or it is labelled, or deleted.
+//! Actions for a broken pod: its rules are set, or it is labelled, or deleted.
 
 use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{self, RepairOutcome, repair};
@@ -22,7 +22,6 @@ pub(crate) enum PodActionOutcome {
     Done(String),
     /// There is nothing to do; why.
     Skipped(String),
-    /// There is no such pod any more.
     Gone,
 }
 
@@ -41,7 +40,6 @@ pub(crate) enum PodActionFailure {
 }
 
 impl PodActionFailure {
-    /// The HTTP status by which the API server has refused a call.
     fn code(&self) -> Option<u16> {
         match self {
             Self::Api(error) => status_of_call(error),
@@ -62,7 +60,6 @@ impl Publisher {
         Self { recorder: Recorder::new(client, reporter), limit: settings.call_timeout }
     }
 
-    /// Publishes an event about a pod, and returns whether it succeeded.
     pub(crate) async fn publish(
         &self,
         pod: &ObjectReference,
@@ -197,12 +194,11 @@ impl Repairer {
     }
 }
 
-/// A pod as people name it.
 pub(crate) fn named(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-/// The pod as the policy reads it. What the API server hands out has no kind where it comes from a list.
+/// An object that comes from a list of the API server has no kind.
 fn manifest(pod: &Pod) -> String {
     let mut value = serde_json::to_value(pod).unwrap_or_default();
     value["apiVersion"] = "v1".into();

@@ -1,4 +1,4 @@
-//! Where a pod's network namespace is, found from the node.
+//! The search for a pod's network namespace from the node.
 //!
 //! The processes of a pod, its pause container's too, run in control groups whose names hold the pod's uid
 //! (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
@@ -30,7 +30,6 @@ impl NodePaths {
     }
 }
 
-/// Why a pod's namespace is not known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodSandboxError {
     #[error("{} can't be read; the node's processes have to be seen (hostPID, or --proc)", .0.display())]
@@ -45,7 +44,6 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether one of these is an address of the namespace.
 fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
     let found = namespace::within(&sandbox.path(), || address::all().unwrap_or_default());
     found.is_ok_and(|found| found.iter().any(|address| addresses.contains(address)))
@@ -83,7 +81,7 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     }
 }
 
-/// Whether one of the control groups is that of a pod with another uid, and not one in which the node itself is.
+/// True if one of the control groups is that of a pod with another uid, and not one in which the node itself is.
 fn names_another(text: &str, uid: &str, node: &str) -> bool {
     let is_uid =
         |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || "-_".contains(c));
@@ -101,7 +99,7 @@ fn slice_name(part: &str) -> &str {
     slice.strip_suffix(".slice").unwrap_or(slice)
 }
 
-/// Whether one of the control groups (`/proc/PID/cgroup`, `cgroups(7)`) is the pod's, or lies in it.
+/// True if one of the control groups (`/proc/PID/cgroup`, `cgroups(7)`) is the pod's, or lies in it.
 fn names(text: &str, uid: &str) -> bool {
     let underscored = uid.replace('-', "_");
     let is_pods = |part: &str| {

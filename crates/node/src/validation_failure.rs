@@ -1,4 +1,4 @@
-//! Whether a pod waits in vain for its capture, by the status of its containers.
+//! Pods that wait in vain for their capture, by the status of their containers.
 //!
 //! A container that validates the rules exits with a certain code where there are none, and is started again, later and
 //! later. Istio's controller asks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
@@ -55,7 +55,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     })
 }
 
-/// Whether a mesh's injector has changed it. Other reasons not to capture a pod are reported when it is to be repaired.
+/// Other reasons not to capture a pod are reported when it is to be repaired.
 fn is_injected(pod: &Pod) -> bool {
     let namespace = pod.namespace().unwrap_or_default();
     let known = pod::Pod {
@@ -69,7 +69,7 @@ fn is_injected(pod: &Pod) -> bool {
     )
 }
 
-/// How a container ended last; `None` if it has succeeded since, or never ended.
+/// The last end of a container; `None` if it has succeeded since, or never ended.
 fn failure(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     let now = container.state.as_ref().and_then(|state| state.terminated.as_ref());
     let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// What the injectors of meshes leave.
+    /// Marks that the injectors of meshes leave.
     const INJECTED: [(&str, &str); 3] = [
         ("sidecar.istio.io/status", "{}"),
         ("linkerd.io/proxy-version", "edge-26.8.1"),

@@ -45,7 +45,6 @@ fn of_family(family: u8) -> io::Result<Vec<ScopedAddress>> {
 /// The length of a `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
 const HEAD: usize = 8;
 
-/// An address of an interface.
 struct ScopedAddress {
     address: IpAddr,
     scope: u8,

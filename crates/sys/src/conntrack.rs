@@ -14,34 +14,31 @@ const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
 /// A UDP flow that conntrack knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConntrackFlow {
-    /// Where its first packet went.
+    /// The destination of its first packet.
     pub destination: IpAddr,
-    /// And to which port.
     pub port: u16,
     pub zone: u16,
-    /// Whether its addresses are rewritten.
+    /// True if its addresses are rewritten.
     pub nated: bool,
     /// Its original tuple, as the kernel reported it.
     tuple: Vec<u8>,
     family: Family,
 }
 
-/// A connection to conntrack.
 pub struct Conntrack(NetlinkSocket);
 
 impl Conntrack {
-    /// Opens a connection in the thread's network namespace.
+    /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
         NetlinkSocket::open(SockProtocol::NetlinkNetFilter).map(Self)
     }
 
-    /// All UDP flows of a family.
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<ConntrackFlow>> {
         self.0.dump(GET, &nfgenmsg(nfproto(family), 0), |payload| flow(family, body(payload)?))
     }
 
-    /// Where a connection or a flow really goes: the address that answers it. `None` where conntrack does not know it, in
-    /// the given zones.
+    /// The real destination of a connection or a flow: the address that answers it. `None` where conntrack does not know it,
+    /// in the given zones.
     ///
     /// # Errors
     /// The kernel's error; without `CAP_NET_ADMIN` it refuses.
@@ -77,7 +74,7 @@ impl Conntrack {
         zones.iter().try_for_each(|zone| self.delete(family, *zone, |nest| tuple(nest, protocol, from, to)))
     }
 
-    /// Forgets a flow; one that is gone already is fine.
+    /// One that is gone already is fine.
     pub fn forget(&mut self, flow: &ConntrackFlow) -> io::Result<()> {
         self.delete(flow.family, flow.zone, |nest| nest.raw(&flow.tuple))
     }
@@ -107,7 +104,6 @@ fn tuple(nest: &mut Messages, protocol: Protocol, from: SocketAddr, to: SocketAd
     });
 }
 
-/// Who sends the answers.
 fn answerer(family: Family, attributes: &[u8]) -> Option<SocketAddr> {
     let tuple = attribute(attributes, CTA_TUPLE_REPLY)?;
     let port = attribute(attribute(tuple, CTA_TUPLE_PROTO)?, CTA_PROTO_SRC_PORT)?;
@@ -115,7 +111,6 @@ fn answerer(family: Family, attributes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, u16::from_be_bytes(port.try_into().ok()?)))
 }
 
-/// The attributes of a tuple's source and destination.
 const fn addresses_of(family: Family) -> [u16; 2] {
     match family {
         Family::V4 => [CTA_IP_V4_SRC, CTA_IP_V4_DST],

@@ -17,9 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{io, time::Duration};
 
-/// How far packets get that no rule leads back: to the next machine, which does not pass them on.
+/// Hops of packets that no rule leads back: to the next machine, which does not pass them on.
 const HOPS: i32 = 1;
-/// How many ports to call from may be refused.
+/// Ports to call from that may be refused.
 const MAX_PORTS: u32 = 32;
 /// An invalid number, with which `setfsuid(2)` only returns the one in force.
 const NO_ID: u32 = u32::MAX;
@@ -31,29 +31,20 @@ pub enum DialedSocket {
     Udp(UdpSocket),
 }
 
-/// Why there is no call.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCall {
-    /// The socket could not be made another user's.
     #[error("needs CAP_SETUID and CAP_SETGID, to call as user {uid} of group {gid}")]
-    Owner {
-        /// The user.
-        uid: u32,
-        /// The group.
-        gid: u32,
-    },
-    /// The network namespace's owner has no such user or group.
+    Owner { uid: u32, gid: u32 },
     #[error(
         "needs user {uid} and group {gid} in the user namespace that owns the network namespace, which does not map both"
     )]
     Unmapped { uid: u32, gid: u32 },
-    /// The kernel refused.
     #[error(transparent)]
     Refused(#[from] io::Error),
 }
 
 impl NoCall {
-    /// Whether a rule has dropped the packet in the output hook, which the kernel reports by EPERM. EACCES is a route of type
+    /// True if a rule has dropped the packet in the output hook, which the kernel reports by EPERM. EACCES is a route of type
     /// `prohibit`.
     pub fn is_dropped(&self) -> bool {
         matches!(self, Self::Refused(error) if error.raw_os_error() == Some(libc::EPERM))
@@ -149,12 +140,11 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
 }
 
 impl DialedSocket {
-    /// Where it comes from.
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(self)
     }
 
-    /// Whether its TCP handshake is complete; false for datagrams.
+    /// True once its TCP handshake is complete; false for datagrams.
     pub fn is_connected(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.peer_addr().is_ok(),
@@ -212,8 +202,8 @@ pub fn receive(owner: (u32, u32), address: SocketAddr) -> Result<UdpSocket, NoCa
     Ok(socket)
 }
 
-/// Where an accepted connection was sent to, before a rule rewrote that (`SO_ORIGINAL_DST`). `None` where conntrack does not
-/// know it.
+/// The original destination of an accepted connection, before a rule rewrote it (`SO_ORIGINAL_DST`). `None` where
+/// conntrack does not know it.
 pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
     match stream.local_addr().ok()? {
         SocketAddr::V4(_) => {
@@ -231,12 +221,11 @@ pub fn destination_or_own(stream: &TcpStream) -> io::Result<SocketAddr> {
     original_destination(stream).map_or_else(|| stream.local_addr(), Ok)
 }
 
-/// The properties of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallSource {
-    /// From which address; port 0 leaves the port to the kernel.
+    /// Port 0 leaves the port to the kernel.
     pub address: Option<SocketAddr>,
-    /// With which mark; such a connection may come from an address that is not ours (`CAP_NET_ADMIN`).
+    /// The mark; such a connection may come from an address that is not ours (`CAP_NET_ADMIN`).
     pub transparent: Option<u32>,
 }
 

@@ -22,48 +22,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
-/// The default time limit of a program.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a program printed before it ended well.
+/// Of a program that has ended well.
 #[derive(Debug)]
 pub struct Output {
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
-/// A program that could not be run, or ended badly.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// It could not be started.
     #[error("{command} can't be started")]
-    Start {
-        command: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It ended with a failure.
+    Start { command: String, source: io::Error },
     #[error("{command} failed ({status}): {}", tail(.stderr))]
-    Status {
-        command: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// All that it printed to standard error.
-        stderr: String,
-    },
-    /// It took too long, and was killed.
+    Status { command: String, status: ExitStatus, stderr: String },
     #[error(
         "{command} was killed because it did not end within {limit:?}; raise --timeout, or run it by hand to see what it waits for"
     )]
     Late { command: String, limit: Duration },
-    /// It printed too much, and was killed.
     #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MAX_OUTPUT >> 20)]
     Long { command: String, stream: &'static str },
 }
 
-/// How much of a program's complaint an error shows: complaints end with what matters.
+/// The part of a complaint in an error: complaints end with what matters.
 const TAIL: usize = 600;
 
 fn tail(stderr: &str) -> &str {
@@ -80,7 +62,6 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts programs that may take this long each.
     pub fn new(limit: Duration) -> Self {
         Self { limit, group: Arc::default() }
     }
@@ -115,7 +96,7 @@ impl Runner {
         }
     }
 
-    /// What the work returns; `None` if it takes too long.
+    /// `None` if it takes too long.
     fn called(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Option<Result<(), String>>> {
         let (mut reader, mut writer) = fork::pipe()?;
         let number = self.number()?;
@@ -170,7 +151,6 @@ impl Runner {
         }
     }
 
-    /// Starts a program in the group.
     fn join(&self, program: &mut Command) -> io::Result<Child> {
         program.process_group(self.number()?).spawn()
     }
@@ -243,17 +223,14 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| access(file, AccessFlags::X_OK).is_ok() && file.is_file())
 }
 
-/// As much as a program may print to each of its streams.
+/// The limit of bytes for each stream of a program.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// The failure to wait for a program.
 #[derive(Debug)]
 enum Interruption {
-    /// It took longer than it may.
     Late,
     /// It printed more than [`MAX_OUTPUT`] to this stream.
     Long(&'static str),
-    /// The kernel refused.
     Refused(io::Error),
 }
 
@@ -326,7 +303,7 @@ fn end(child: &mut Child) {
     }
 }
 
-/// What can be read once a program has ended; `None` on kernels before 5.3.
+/// Readable once a program has ended; `None` on kernels before 5.3.
 #[expect(unsafe_code, reason = "nix has no pidfd_open")]
 fn end_of(child: &Child) -> Option<OwnedFd> {
     // SAFETY: the child has not been waited for, so the number is its own.
@@ -340,7 +317,6 @@ fn without_waiting(pipe: &impl AsFd) -> nix::Result<()> {
     fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
 }
 
-/// A program's input, as far as it is not written.
 struct InputPipe<'a> {
     pipe: Option<ChildStdin>,
     left: &'a [u8],
@@ -352,7 +328,6 @@ impl<'a> InputPipe<'a> {
         Ok(Self { pipe, left })
     }
 
-    /// Writes as much as the program takes now.
     fn write(&mut self) {
         while let Some(pipe) = self.pipe.as_mut().filter(|_| !self.left.is_empty()) {
             match pipe.write(self.left) {
@@ -367,7 +342,6 @@ impl<'a> InputPipe<'a> {
     }
 }
 
-/// A stream of a program, as far as it was read.
 struct OutputPipe<P> {
     /// `None` once it is closed.
     pipe: Option<P>,
@@ -381,7 +355,6 @@ impl<P: Read + AsFd> OutputPipe<P> {
         Ok(Self { pipe, taken: Vec::new(), name })
     }
 
-    /// Takes what was printed so far.
     fn read(&mut self) -> Result<(), Interruption> {
         let mut buffer = [0; 16 << 10];
         while let Some(pipe) = &mut self.pipe {
@@ -409,7 +382,6 @@ struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Makes a group without programs.
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     fn new() -> io::Result<Self> {
         let (reader, alive) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
@@ -425,7 +397,6 @@ impl ProcessGroup {
         }
     }
 
-    /// The number by which a program joins.
     fn number(&self) -> libc::pid_t {
         self.leader.as_raw()
     }
@@ -462,7 +433,7 @@ fn lead(alive: BorrowedFd<'_>) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// What kernels before 5.9 need. The limit of open files can be 2^30 in a container, and so many calls would take minutes.
+/// For kernels before 5.9. The limit of open files can be 2^30 in a container, and so many calls would take minutes.
 #[expect(unsafe_code, reason = "nix closes what it owns")]
 fn close_one_by_one() {
     // Far more than this program ever opens.

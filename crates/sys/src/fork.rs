@@ -17,11 +17,10 @@ use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 /// The exit code of a child that panicked, as Rust's programs have it.
 const PANICKED: u8 = 101;
 
-/// A process that we have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child(Pid);
 
-/// How a process has ended, as shells number it: its exit code, or 128 and the number of the signal.
+/// The end of a process, as shells number it: its exit code, or 128 and the number of the signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub child: Child,
@@ -90,7 +89,7 @@ fn be_alone() -> io::Result<()> {
 }
 
 impl Child {
-    /// Sends a signal. One that has ended needs none.
+    /// One that has ended needs none.
     pub fn signal(self, signal: Signal) {
         let _ = kill(self.0, signal);
     }

@@ -7,7 +7,6 @@ use super::process;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, fs, io};
 
-/// A network namespace of the machine, with what is known of it.
 #[derive(Debug)]
 pub struct FoundNamespace {
     /// `NAMESPACE/NAME` of its pod, the pod's name as a container was given it (`HOSTNAME`), a name of `ip netns`, the first
@@ -15,11 +14,11 @@ pub struct FoundNamespace {
     pub name: String,
     /// The pod, as the container runtime names it.
     pub pod: Option<SandboxedPod>,
-    /// A container in it, by its whole id.
+    /// Its whole id.
     pub container: Option<String>,
-    /// Whether it has a name of `ip netns`.
+    /// True if it has a name of `ip netns`.
     pub is_named: bool,
-    /// The processes in it, by their folders.
+    /// By their folders.
     pub processes: Vec<PathBuf>,
     pub namespace: OpenNamespace,
 }
@@ -70,7 +69,6 @@ fn of_process(folder: &Path, namespace: OpenNamespace) -> FoundNamespace {
 }
 
 impl FoundNamespace {
-    /// Adds what a process in it shows.
     fn add(&mut self, folder: PathBuf, places: &LookupPlaces) {
         if let (None, Some(id)) = (&self.pod, container_of(&folder)) {
             let is_in_container = |parent: &Path| container_of(parent).is_some();

@@ -16,13 +16,12 @@ use std::{fs, io, net::IpAddr};
 /// The flags of a request for something new, which must not be there.
 const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
 
-/// The links of a network namespace.
 pub struct NamespaceLinks {
     socket: NetlinkSocket,
 }
 
 impl NamespaceLinks {
-    /// Opens a connection in the thread's network namespace.
+    /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)? })
     }
@@ -69,7 +68,6 @@ impl NamespaceLinks {
         })
     }
 
-    /// Adds a default route by a neighbour.
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
         let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
         self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
@@ -94,7 +92,6 @@ pub fn is_down(name: &str) -> bool {
     links.any(|link| link.interface_name == name && !link.flags.contains(InterfaceFlags::IFF_UP))
 }
 
-/// The names of a namespace's bridges.
 pub fn bridges() -> io::Result<Vec<String>> {
     NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
         let attributes = payload.get(IFINFOMSG..)?;

@@ -12,27 +12,26 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, fs, io};
 
-/// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListeningSocket {
     pub protocol: Protocol,
     pub port: u16,
-    /// Where it listens; unspecified (`0.0.0.0`, `::`) for every address.
+    /// Unspecified (`0.0.0.0`, `::`) for every address.
     pub address: IpAddr,
     /// The interface that it is bound to (`SO_BINDTODEVICE`): it takes what arrives there alone. `/proc` does not show it.
     pub device: Option<String>,
-    /// Whether it listens for IPv4 too, though its own address is `::`.
+    /// True if it listens for IPv4 too, though its own address is `::`.
     pub is_dual: bool,
     /// The user that made it, as rules number users.
     pub uid: u32,
     /// The number of its inode, by which [`holders`] finds its processes.
     pub inode: u64,
-    /// Whether it has `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not show it.
+    /// True with `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not show it.
     pub is_transparent: Option<bool>,
 }
 
 impl ListeningSocket {
-    /// Whether what is sent to this address gets to it.
+    /// True if packets to this address get to it.
     pub fn hears(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (own, other) if own == other => true,
@@ -48,7 +47,6 @@ impl ListeningSocket {
     }
 }
 
-/// The families in which sockets are listed.
 const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
 
 /// Every listener of the thread's network namespace, by transport and port.
@@ -182,14 +180,13 @@ fn proc_address(text: &str) -> Option<IpAddr> {
     ip(&words.collect::<Option<Vec<_>>>()?.concat())
 }
 
-/// A process that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketHolder {
-    /// Its id, as we see it.
+    /// As we see it.
     pub id: u32,
-    /// Its name, cut to 15 bytes by the kernel.
+    /// Cut to 15 bytes by the kernel.
     pub name: String,
-    /// Its effective group.
+    /// Effective.
     pub gid: Option<u32>,
 }
 

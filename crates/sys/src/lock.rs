@@ -31,7 +31,6 @@ use std::{io, os::fd::AsFd, thread};
 /// The group, which no rule reports to.
 const GROUP: u16 = 0x5349;
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
-/// Between two attempts.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// The lock is released when this is dropped.
@@ -44,17 +43,13 @@ pub struct LockGuard(
 enum LockKind {
     Group(#[expect(dead_code, reason = "it is kept open, not used")] NetlinkSocket),
     File(#[expect(dead_code, reason = "it is kept open, not used")] Flock<File>),
-    /// Nothing is locked.
     Nothing,
 }
 
-/// Why it was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
     #[error("{} is changing this network namespace; raise --lock-wait or end it", holder(.0))]
     Busy(Option<u32>),
-    /// The kernel refused it.
     #[error("the network namespace can't be locked")]
     Kernel(#[from] io::Error),
 }
@@ -96,7 +91,7 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     }
 }
 
-/// Whether the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
+/// True if the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
 fn may_change(socket: &mut NetlinkSocket) -> bool {
     let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
     let answer = socket.one(kind, &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {});
@@ -127,7 +122,6 @@ fn listener() -> Option<u32> {
     maker.or_else(|| holders.first().copied())
 }
 
-/// Locks the namespace's own file.
 fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, LockError> {
     let mut file = match File::open(NAMESPACE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockGuard(LockKind::Nothing)),

@@ -8,14 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupPlaces {
-    /// Where processes are.
     pub proc: PathBuf,
-    /// Folders of named namespaces.
     pub names: Vec<PathBuf>,
-    /// Files of container runtimes.
     pub containers: Vec<ContainerFiles>,
 }
 
@@ -29,7 +25,6 @@ impl Default for LookupPlaces {
     }
 }
 
-/// Why no namespace was found.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
     #[error("can't be entered: {0}")]
@@ -108,16 +103,15 @@ pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupEr
     Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
 
-/// What [`find`] would find by its name: namespaces of `ip netns`, and containers by the first digits of their ids.
+/// Names that [`find`] takes: those of `ip netns`, and the first digits of containers' ids.
 pub fn known(places: &LookupPlaces) -> Vec<String> {
     let containers = containers(&places.proc);
     names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
 }
 
-/// How many digits of an id are shown, as many as `docker ps` shows.
+/// Digits of an id that are shown, as many as `docker ps` shows.
 const DIGITS_SHOWN: usize = 12;
 
-/// The first digits of an id.
 pub(super) fn shortened(id: &str) -> String {
     id.chars().take(DIGITS_SHOWN).collect()
 }
@@ -129,10 +123,10 @@ pub(super) fn names(folders: &[PathBuf]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// How many digits of an id have to be given. Fewer may be a word, such as `bad`.
+/// Digits of an id that have to be given. Fewer may be a word, such as `bad`.
 const MIN_DIGITS: usize = 4;
 
-/// The namespace of the one container whose id starts so; `None` where there is no such container.
+/// `None` where there is no such container.
 fn namespace_of_container(
     start: &str,
     containers: &BTreeMap<String, Vec<PathBuf>>,
@@ -150,7 +144,7 @@ fn namespace_of_container(
     }
 }
 
-/// The namespace of a container's processes; `None` where they have all ended.
+/// `None` where its processes have all ended.
 fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, LookupError> {
     let (mut found, mut refused) = (BTreeMap::new(), None);
     for folder in folders {
@@ -174,7 +168,7 @@ fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNa
     }
 }
 
-/// The containers that processes run in, by their whole ids, each with the folders of its processes.
+/// Whole ids, each with the folders of its processes.
 fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for folder in process::folders(proc).unwrap_or_default() {
@@ -185,7 +179,6 @@ fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     found
 }
 
-/// The id of the container that a process runs in.
 pub(super) fn container_of(folder: &Path) -> Option<String> {
     innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
 }

@@ -27,7 +27,6 @@ impl Messages {
         self
     }
 
-    /// Adds an attribute to the message.
     pub fn attribute(&mut self, kind: u16, payload: &[u8]) -> &mut Self {
         self.head(kind, payload.len());
         self.bytes.extend_from_slice(payload);
@@ -54,7 +53,6 @@ impl Messages {
         self
     }
 
-    /// Adds an attribute that holds those that `fill` adds.
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.bytes.len();
         self.head(kind | NLA_F_NESTED, 0);
@@ -77,7 +75,6 @@ impl Messages {
         messages.bytes.split_off(NLMSG_HDRLEN)
     }
 
-    /// The bytes to send.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -104,7 +101,7 @@ pub struct Received<'a> {
     pub flags: u16,
     /// The sequence number of the request that it answers.
     pub sequence: u32,
-    /// What follows the header.
+    /// Without the header.
     pub payload: &'a [u8],
 }
 
@@ -134,7 +131,6 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The payload of the first attribute of this number.
 pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(number, _)| *number == kind).map(|(_, payload)| payload)
 }

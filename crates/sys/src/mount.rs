@@ -1,4 +1,4 @@
-//! A mount namespace of our own, in which some files look as they should.
+//! A private mount namespace with replacements of some files.
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};

@@ -14,19 +14,18 @@ use std::{io, panic::resume_unwind, thread};
 #[derive(Debug)]
 pub struct OpenNamespace {
     file: File,
-    /// Where it was found, for messages.
+    /// For messages.
     pub found: PathBuf,
 }
 
 impl OpenNamespace {
-    /// Opens the namespace behind a path. Whether it is one is seen when it is entered.
+    /// A file that is no namespace is refused by [`OpenNamespace::enter`] only.
     pub fn open(path: &Path) -> io::Result<Self> {
         // A pipe would wait for its writer.
         let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
         Ok(Self { file, found: path.to_owned() })
     }
 
-    /// That of the calling process.
     pub fn own() -> io::Result<Self> {
         Self::open(Path::new("/proc/self/ns/net"))
     }
@@ -40,12 +39,10 @@ impl OpenNamespace {
         Ok(())
     }
 
-    /// Another handle of the same namespace.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, found: self.found.clone() })
     }
 
-    /// A path of the open namespace.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
@@ -56,12 +53,11 @@ impl OpenNamespace {
         folder.join("root").is_dir().then_some(folder)
     }
 
-    /// Whether it is a namespace: a name of `ip netns` may be a file that a restart of the machine has left.
+    /// A name of `ip netns` may be a file that a restart of the machine has left.
     pub fn is_one(&self) -> bool {
         fstatfs(&self.file).is_ok_and(|system| system.filesystem_type() == NSFS_MAGIC)
     }
 
-    /// By which the kernel knows it.
     pub fn id(&self) -> io::Result<NamespaceId> {
         self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
     }
@@ -73,7 +69,7 @@ impl AsFd for OpenNamespace {
     }
 }
 
-/// By which the kernel knows a namespace.
+/// Device and inode.
 pub type NamespaceId = (u64, u64);
 
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
@@ -123,7 +119,7 @@ pub(super) fn on_new_thread<T: Send, E: From<io::Error> + Send>(
     })
 }
 
-/// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;
+/// True if IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;
 /// rules are not. Where the setting can't be read, as without `/proc`, it is if `::1` is not there.
 pub fn lacks_ipv6(interface: &str) -> bool {
     let settings = Path::new("/proc/sys/net");
@@ -134,7 +130,7 @@ pub fn lacks_ipv6(interface: &str) -> bool {
     }
 }
 
-/// Whether we are in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not
+/// True in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not
 /// mounted. Some settings exist there only; this one has since 2.6 (`net_core_table` against `netns_core_table` in
 /// `net/core/sysctl_net_core.c`).
 pub fn is_host() -> Option<bool> {

@@ -1,5 +1,5 @@
-//! What the messages of all of netfilter's subsystems have in common: the numbers of families, how their type is made up,
-//! and the header before their attributes; and whether the kernel has what rules need.
+//! Common parts of the messages of netfilter's subsystems: the numbers of families, the type, and the header before their
+//! attributes; and tests for what rules need of the kernel.
 
 use super::header::{NFNETLINK_V0, NFPROTO_IPV4, NFPROTO_IPV6, *};
 use super::netlink::{NetlinkSocket, SockProtocol};
@@ -8,29 +8,27 @@ use std::io;
 
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
 
-/// Whether the error means that the kernel has no nf_tables.
 pub fn lacks_nf_tables(error: &io::Error) -> bool {
     use nix::libc::{EINVAL, EOPNOTSUPP, EPROTONOSUPPORT};
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP | EPROTONOSUPPORT))
 }
 
-/// Whether the error means that the kernel has no netfilter over netlink at all, so that no socket can be opened.
-/// Linux without `CONFIG_NETFILTER_NETLINK` does not, nor does gVisor's kernel.
+/// True if the kernel has no netfilter over netlink at all, so that no socket can be opened: Linux without
+/// `CONFIG_NETFILTER_NETLINK`, and gVisor's kernel.
 pub fn lacks_netlink(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT)
 }
 
-/// Whether an extension is a match or a target, by the numbers of `NFTA_COMPAT_TYPE`.
+/// The numbers of `NFTA_COMPAT_TYPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// A match, such as `owner`.
+    /// Such as `owner`.
     Match = 0,
-    /// A target, such as `REDIRECT`.
+    /// Such as `REDIRECT`.
     Target = 1,
 }
 
-/// Whether the kernel has an extension of iptables. It may load the module to find out, as it would for a
-/// rule.
+/// The kernel may load the module to find out, as it would for a rule.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
     let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(nfproto(family), 0), |message| {
@@ -45,7 +43,6 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
     }
 }
 
-/// The number of a family in messages of netfilter.
 pub const fn nfproto(family: Family) -> u8 {
     match family {
         Family::V4 => NFPROTO_IPV4,

@@ -16,7 +16,7 @@ const DATAGRAM: usize = 32 * 1024;
 /// The largest batch for which every machine's default buffer has room.
 const SMALL_BATCH: usize = 100_000;
 
-/// How often a disturbed dump is taken again before the state counts as unreadable.
+/// Attempts to take a disturbed dump before the state counts as unreadable.
 const DUMP_TRIES: u32 = 10;
 
 /// A socket of one netlink family. A request has a type, the family's own header, and attributes that `fill` adds.
@@ -28,7 +28,7 @@ pub struct NetlinkSocket {
 }
 
 impl NetlinkSocket {
-    /// Opens a socket in the thread's network namespace.
+    /// In the thread's network namespace.
     pub fn open(protocol: SockProtocol) -> io::Result<Self> {
         Self::listen(protocol, 0)
     }
@@ -101,7 +101,6 @@ impl NetlinkSocket {
         rejection.map_or(Ok(()), Err)
     }
 
-    /// The sequence number of the next message.
     pub fn next_sequence(&self) -> u32 {
         self.sequence + 1
     }
@@ -264,13 +263,11 @@ enum Continue {
     No,
 }
 
-/// Why the kernel refused a batch.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .message.as_deref().unwrap_or("the kernel gave no explanation"))]
 pub struct Rejection {
-    /// The number of the message that it complains about.
+    /// That of the message that it complains about.
     pub sequence: u32,
-    /// Its explanation, where it gave one.
     pub message: Option<String>,
     /// The offset in that message of the attribute that it complains about, if given.
     pub offset: Option<usize>,

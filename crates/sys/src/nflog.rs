@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 const PACKET: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET);
 const CONFIG: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG);
 
-/// How many bytes of each packet are reported: enough for the longest headers.
+/// Bytes of each packet that are reported: enough for the longest headers.
 const HEADERS: u32 = 256;
 /// Room for some ten thousand reports.
 const ROOM: usize = 4 << 20;
@@ -86,7 +86,7 @@ impl AsFd for NflogListener {
     }
 }
 
-/// A report. Users and groups are numbered as rules number them.
+/// Users and groups are numbered as rules number them.
 fn report(ids: &OwnerIds, bytes: &[u8]) -> NflogMessage {
     let mut report = NflogMessage::default();
     for (kind, payload) in attributes(bytes) {

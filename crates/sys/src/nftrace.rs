@@ -22,7 +22,7 @@ const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 pub struct NftraceListener(NetlinkSocket);
 
 impl NftraceListener {
-    /// Starts to listen. Any number of programs may.
+    /// Any number of programs may listen.
     pub fn open() -> io::Result<Self> {
         let socket = NetlinkSocket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;

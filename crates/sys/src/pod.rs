@@ -11,7 +11,6 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, fmt, fs::File, io::Read, os::unix::fs::OpenOptionsExt};
 
-/// A pod, as a container runtime names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SandboxedPod {
     pub namespace: String,
@@ -25,7 +24,7 @@ impl fmt::Display for SandboxedPod {
     }
 }
 
-/// Where a runtime keeps the files of its containers: `FOLDER/ID/FILE`.
+/// The files of a runtime's containers: `FOLDER/ID/FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFiles {
     pub folder: PathBuf,
@@ -51,7 +50,6 @@ const CONFIGURATION: &str = "config.json";
 /// Larger files are not read: the kernel's limits on environments and arguments keep a real one far below.
 const MAX_LENGTH: u64 = 4 << 20;
 
-/// What is read of a container's file.
 #[derive(Deserialize)]
 struct ContainerRecord {
     /// Of an OCI runtime configuration.
@@ -67,7 +65,6 @@ struct DockerConfig {
     labels: Option<PodKeys>,
 }
 
-/// Annotations or labels.
 type PodKeys = BTreeMap<String, String>;
 
 /// The keys of a pod's namespace and name: containerd's, CRI-O's, and the kubelet's labels.
@@ -113,7 +110,7 @@ fn named(keys: &PodKeys) -> Option<SandboxedPod> {
         .find_map(|(namespace, name)| Some(SandboxedPod { namespace: get(namespace)?, name: get(name)? }))
 }
 
-/// Whether an object of Kubernetes, or a host, may have this name.
+/// True for a name that an object of Kubernetes, or a host, may have.
 pub(super) fn is_name(text: &str) -> bool {
     const MAX: usize = 253;
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');

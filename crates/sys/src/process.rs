@@ -15,7 +15,7 @@ pub const NET_RAW: u32 = 13;
 /// `CAP_SYS_ADMIN`: namespaces.
 pub const SYS_ADMIN: u32 = 21;
 
-/// Whether we hold a capability; `None` where `/proc` is missing.
+/// `None` where `/proc` is missing.
 pub fn holds(capability: u32) -> Option<bool> {
     let status = status(Path::new("/proc/self")).ok()?;
     let mask = u64::from_str_radix(field(&status, "CapEff:")?, 16).ok()?;
@@ -59,15 +59,14 @@ fn without_links(root: &File, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
     })
 }
 
-/// A process and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningProcess {
-    /// Its id, as we see it.
+    /// As we see it.
     pub id: u32,
-    /// Its name, cut to 15 bytes by the kernel.
+    /// Cut to 15 bytes by the kernel.
     pub name: String,
     pub uid: u32,
-    /// Whether it is in our network namespace; `None` where we may not see that of processes of other users.
+    /// True in our network namespace; `None` where we may not see that of processes of other users.
     pub is_here: Option<bool>,
 }
 
@@ -128,14 +127,13 @@ pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// The folder of a process's parent.
 pub(super) fn parent(folder: &Path) -> Option<PathBuf> {
     let status = status(folder).ok()?;
     let id: u32 = field(&status, "PPid:")?.parse().ok().filter(|id| *id > 0)?;
     Some(folder.with_file_name(id.to_string()))
 }
 
-/// When a process has started, in clock ticks since the machine has (`proc_pid_stat(5)`); `None` if it has ended.
+/// The start of a process, in clock ticks since the machine's (`proc_pid_stat(5)`); `None` if it has ended.
 pub(super) fn started(folder: &Path) -> Option<u64> {
     let stat = read(&folder.join("stat")).ok()?;
     // The second field, the program's name, may contain anything; the time is the 22nd.
@@ -147,7 +145,6 @@ fn read(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
 }
 
-/// The `status` of the process with this folder.
 pub(super) fn status(folder: &Path) -> io::Result<String> {
     read(&folder.join("status"))
 }
@@ -158,7 +155,6 @@ pub(super) fn name(status: &str) -> Option<String> {
     Some(field(status, "Name:")?.replace(char::is_control, "\u{fffd}"))
 }
 
-/// A field of `/proc/PID/status`.
 pub(super) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }

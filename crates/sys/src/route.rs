@@ -22,7 +22,7 @@ const LOOPBACK_IFINDEX: u32 = 1;
 /// The discard port (RFC 863); connecting a datagram socket sends nothing.
 const DISCARD: u16 = 9;
 
-/// What a namespace has of the addresses, routes and policy rules that an owner makes: the owner's, and equal ones of other
+/// Addresses, routes and policy rules of a namespace like those that an owner makes: the owner's, and equal ones of other
 /// programs. What differs in a selector, a type or a prefix is neither, whatever protocol it carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
@@ -30,9 +30,8 @@ pub struct FoundRoutes {
     pub ours: Vec<RoutingEntry>,
     /// Equal ones with another protocol, or none.
     pub of_others: Vec<RoutingEntry>,
-    /// What carries the owner's protocol and is nothing that the owner would make, in words.
+    /// Entries with the owner's protocol that the owner would not make, in words.
     pub unexpected: Vec<String>,
-    /// Whether `lo` has its IPv6 address.
     pub lo_has_ipv6: bool,
 }
 
@@ -43,7 +42,7 @@ pub struct NamespaceRouting {
 }
 
 impl NamespaceRouting {
-    /// Opens a connection in the thread's network namespace.
+    /// In the thread's network namespace.
     pub fn open(owner: Ownership) -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)?, owner })
     }
@@ -229,7 +228,6 @@ pub(super) const fn af(family: Family) -> u8 {
     }
 }
 
-/// The family that a header begins with.
 fn family(header: &[u8]) -> Option<Family> {
     let first = *header.first()?;
     Family::BOTH.into_iter().find(|family| af(*family) == first)
@@ -255,12 +253,14 @@ fn ifaddrmsg() -> IfAddrMsg {
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-/// A policy rule or a route, as read from a dump.
+/// As read from a dump.
 enum ParsedEntry {
     /// One of the form that the owner makes.
     Matching(RoutingEntry),
-    /// Any other.
-    Unexpected { protocol: u8, what: String },
+    Unexpected {
+        protocol: u8,
+        what: String,
+    },
 }
 
 /// Reads a policy rule. It matches if it has one of these forms and selects packets by their mark alone.
@@ -318,7 +318,6 @@ fn route(payload: &[u8]) -> Option<ParsedEntry> {
     })
 }
 
-/// An address of `lo` and its protocol.
 fn loopback_address(payload: &[u8]) -> Option<(Ipv6Addr, Option<u8>)> {
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<IfAddrMsg>() }>()?;
     let [ifa_family, _, _, _, ifa_index @ ..] = *head;

@@ -31,14 +31,13 @@ impl RouteQuery<'_> {
     }
 }
 
-/// The route to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedRoute {
     /// The interface by which a packet leaves; `lo` for addresses of this namespace.
     pub interface: String,
     /// The address that it comes from, where its sender names none.
     pub source: Option<IpAddr>,
-    /// Whether it is delivered here.
+    /// True if it is delivered here.
     pub is_local: bool,
     /// True for addresses of broadcast and multicast.
     pub is_group: bool,
@@ -57,7 +56,6 @@ pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
     of(&RouteQuery::to(destination))
 }
 
-/// The route of a packet.
 pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     let answer = ask(flow, 0)?;
     let attributes = answer.get(HEAD..).unwrap_or_default();

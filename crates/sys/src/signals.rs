@@ -21,17 +21,15 @@ const HELD: [Signal; 9] = [
 /// `SI_KERNEL` (`asm-generic/siginfo.h`): a terminal sends its signals to all processes before it.
 const SI_KERNEL: i32 = 0x80;
 
-/// The signals that we hold back.
 pub struct Signals {
     queue: SignalFd,
     before: SigSet,
 }
 
-/// A signal that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caught {
     pub signal: Signal,
-    /// Whether the kernel has sent it, as it does for a terminal: then the command has it already.
+    /// True if the kernel has sent it, as it does for a terminal: then the command has it already.
     pub by_kernel: bool,
 }
 

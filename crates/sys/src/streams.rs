@@ -15,7 +15,6 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, time::Instant};
 
-/// Whether the caller has closed standard output.
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The C library calls the functions in this section before `main`.

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-/// How long conntrack remembers a TCP connection that one side has closed, in seconds.
+/// Seconds that conntrack remembers a TCP connection that one side has closed.
 pub const CLOSE_WAIT: &str = "netfilter/nf_conntrack_tcp_timeout_close_wait";
 
 /// Sets a setting below `/proc/sys/net`, and returns what it was.

@@ -8,14 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Why waiting is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// There is something to read.
     Ready,
-    /// SIGINT or SIGTERM asks us to end.
+    /// By SIGINT or SIGTERM.
     Asked,
-    /// Time is up.
     Late,
 }
 
@@ -61,7 +58,7 @@ impl Requests {
     }
 }
 
-/// Waits until there is something to read from one of these, or for that long. Whether there is.
+/// Waits until one of these is readable, or for that long; false if none is.
 pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool> {
     let mut descriptors: Vec<PollFd<'_>> =
         sources.iter().map(|source| PollFd::new(*source, PollFlags::POLLIN)).collect();

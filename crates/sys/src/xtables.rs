@@ -32,7 +32,7 @@ const ERROR: &str = "ERROR";
 /// A verdict of the kernel's, as targets hold it: negative, so that it is not an offset of an entry.
 const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 
-/// Whether a table of our network namespace holds more than the kernel makes it with: base chains that are empty and
+/// True if a table of our network namespace holds more than the kernel makes it with: base chains that are empty and
 /// accept.
 ///
 /// Where the kernel has the table's module, and the namespace not yet the table, asking makes it, as listing it does;
@@ -71,7 +71,7 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     Ok(!hooks.iter().all(accepts))
 }
 
-/// Whether our network namespace can have a table. The kernel loads the table's module, and makes the table, empty, as it
+/// True if our network namespace can have a table. The kernel loads the table's module, and makes the table, empty, as it
 /// would for rules there. A family that the kernel lacks counts as available.
 pub fn is_to_be_had(family: Family, table: &str) -> bool {
     match opened(family) {
@@ -81,7 +81,7 @@ pub fn is_to_be_had(family: Family, table: &str) -> bool {
     }
 }
 
-/// How many rules each chain of a table holds. As with [`holds_anything`], asking may make the table.
+/// The number of rules of each chain of a table. As with [`holds_anything`], asking may make the table.
 pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>> {
     const TRIES: usize = 10;
     let Some(socket) = opened(family)? else { return Ok(BTreeMap::new()) };
@@ -144,7 +144,7 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
     Some(counts)
 }
 
-/// A socket to ask by; `None` where the kernel lacks the family.
+/// `None` where the kernel lacks the family.
 fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
     let domain = match family {
         Family::V4 => AddressFamily::Inet,
@@ -156,7 +156,6 @@ fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The verdict of the entry at an offset.
 fn policy(family: Family, entries: &[u8], entry: usize) -> Option<i32> {
     let entry = entries.get(entry..)?;
     let target = entry.get(target_offset(family)..)?.first_chunk().copied().map(u16::from_ne_bytes)?;

@@ -1,4 +1,4 @@
-//! What a failure of iptables means: the one place that reads its complaints.
+//! Meaning of iptables' failures: the one place that reads its complaints.
 
 use super::{Programs, Variant};
 use crate::backend::Error;
@@ -6,7 +6,6 @@ use crate::sys::{exec::ExecError, process};
 use rules::Table;
 use std::path::Path;
 
-/// Says in one sentence what happened and what helps.
 pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Error {
     let hint = match &error {
         ExecError::Status { stderr, .. } if is_conflict(stderr) => {

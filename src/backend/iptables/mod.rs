@@ -12,8 +12,7 @@ use rules::{Family, Listing, Table, TableChange, Version, parse, render, saved};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, ffi::OsStr, fs, io, time::Duration};
 
-/// How to run the programs of iptables: the lock that those of the legacy variant share, their version, and how long
-/// they may take.
+/// Limits and version of the programs of iptables, and the lock that those of the legacy variant share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     /// Seconds to wait for the lock.
@@ -44,15 +43,13 @@ impl Lock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyTables {
     names: Vec<String>,
-    /// Whether the kernel's list of them can be read: without it, the programs know of no table that is not named.
+    /// False if the kernel's list of them can't be read: the programs then know of no table that is not named.
     is_listed: bool,
 }
 
 /// The tables that capture packets.
 pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 
-/// Looks for legacy tables that hold something.
-///
 /// The list in `/proc` names those that are there, so that asking for them creates none. Root alone may read it; for
 /// everybody else, and without `/proc`, those of `unlisted` are asked for, which may make them, empty (see
 /// [`xtables::holds_anything`]).
@@ -77,18 +74,15 @@ pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<LegacyTab
 }
 
 impl LegacyTables {
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Whether this one is there.
     pub fn contains(&self, table: Table) -> bool {
         self.names.iter().any(|name| name == table.name())
     }
 }
 
-/// Whether to list what rules have counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counters {
     Leave,
@@ -121,7 +115,6 @@ pub(super) fn legacy_listing(
     understood(programs, family, &text)
 }
 
-/// What a program shows of a family.
 pub(super) struct Shown {
     pub(super) listing: Listing,
     /// The tables that it does not show, or not so that they can be read, each with the reason.
@@ -165,7 +158,7 @@ pub(super) fn listing(
     Ok(all)
 }
 
-/// Why a program can't show a table, in a few words: its complaints begin with the reason.
+/// The reason in a few words: complaints begin with it.
 fn complaint(failure: &ExecError) -> String {
     match failure {
         ExecError::Status { stderr, .. } => {
@@ -199,7 +192,6 @@ fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error
     Ok(Shown { listing, unlistable })
 }
 
-/// The tables of a listing, each with its text.
 fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
     text.split("\nCOMMIT\n").filter_map(|block| {
         let start = if block.starts_with('*') { 0 } else { block.find("\n*")? + 1 };

@@ -61,7 +61,7 @@ fn pair(name: &str, infix: &str) -> Option<Pair> {
     Some(Pair { save: find("save")?, restore: find("restore")? })
 }
 
-/// What plain `iptables` is, where it is to serve as a variant. Before 1.8.0 there was only one, and no name for it.
+/// Before 1.8.0 there was only one variant, and no name for it.
 fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
     let program = exec::find("iptables")?;
     let complain = |error: &str| {
@@ -92,23 +92,21 @@ fn version_in(answer: &str) -> Option<Version> {
 }
 
 impl Programs {
-    /// Their variant.
     pub fn variant(&self) -> Variant {
         self.variant
     }
 
-    /// Whether the restore program can wait for a lock.
+    /// The restore program can wait for a lock.
     pub fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Whether the restore program is known to take no lock before it has read of a table: those of 1.8.0 and later, which
-    /// are named after their variant.
+    /// True if the restore program takes no lock before it has read of a table: those of 1.8.0 and later, which are named
+    /// after their variant.
     pub fn waits_for_input(&self) -> bool {
         !self.infix.is_empty()
     }
 
-    /// The version that the program reports.
     pub fn version(&self) -> Option<Version> {
         version_in(&self.runner.run(&self.program()?, &["--version"]).ok()?.stdout)
     }
@@ -118,13 +116,12 @@ impl Programs {
         exec::find(&format!("iptables{}", self.infix))
     }
 
-    /// How they are run.
     pub(super) fn runner(&self) -> &Runner {
         &self.runner
     }
 
-    /// Whether the program can list a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so
-    /// it does that in a process that has some. A lock that another program holds is waited for as long.
+    /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it does that in a
+    /// process that has some. A lock that another program holds is waited for as long.
     ///
     /// # Errors
     /// When the program is not there, fails, or reaches a limit.
@@ -146,12 +143,10 @@ impl Programs {
         self.variant == Variant::Legacy && known.or_else(|| self.version()) >= Some(LOCK_FILE_SINCE)
     }
 
-    /// The program that reads the tables of a family.
     pub fn save(&self, family: Family) -> Result<&Path, Error> {
         self.pair(family).map(|pair| pair.save.as_path())
     }
 
-    /// The program that writes the tables of a family.
     pub fn restore(&self, family: Family) -> Result<&Path, Error> {
         self.pair(family).map(|pair| pair.restore.as_path())
     }

@@ -11,10 +11,9 @@ use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
 use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
 
-/// How often to list again when others change rules meanwhile.
+/// Attempts to list while others change rules.
 const TRIES: u32 = 4;
 
-/// What the tables of a family hold.
 #[derive(Clone, Debug)]
 pub(super) struct FamilyRules {
     listing: Listing,
@@ -29,7 +28,6 @@ impl FamilyRules {
     }
 }
 
-/// Tables of iptables of one family that the kernel shows.
 enum KernelTables {
     Legacy(LegacyTables),
     Nft(Vec<Table>),
@@ -47,7 +45,6 @@ impl KernelTables {
         Ok(FamilyRules { state: listing.state(owner), listing, unlistable })
     }
 
-    /// Those that the listing has to show.
     fn tables(&self) -> Vec<Table> {
         match self {
             Self::Legacy(tables) => Table::ALL.into_iter().filter(|table| tables.contains(*table)).collect(),
@@ -57,8 +54,8 @@ impl KernelTables {
 }
 
 impl Kernel {
-    /// What a variant's families hold; `None` where there are tables and no program to read them. Families are read at the
-    /// same time, as each takes a separate program.
+    /// `None` where there are tables and no program to read them. Families are read at the same time, as each takes a
+    /// separate program.
     pub(super) fn listed(
         &mut self,
         variant: Variant,
@@ -99,8 +96,8 @@ impl Kernel {
         Ok(listed)
     }
 
-    /// Puts what the kernel has in the place of what iptables (nft) prints of it otherwise. What the program can't show stays
-    /// unlistable: it has to change those tables.
+    /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable: it has
+    /// to change them.
     fn read_again(&mut self, tables: &Tables, listed: &mut FamilyRules) -> Result<(), Error> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
@@ -111,7 +108,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// What is there of iptables, as far as it may hold rules of ours.
     fn look(
         &mut self,
         variant: Variant,
@@ -162,7 +158,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many rules are in the chains of these tables.
     pub(super) fn counts(
         &mut self,
         variant: Variant,
@@ -222,7 +217,7 @@ impl Kernel {
     }
 }
 
-/// Whether the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state
+/// True if the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state
 /// leaves out do not count.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();

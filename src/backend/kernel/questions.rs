@@ -1,4 +1,4 @@
-//! Queries of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
+//! Queries of a namespace beside its snapshot: all rules that packets meet, of any program, with their counters.
 
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, Counters};
@@ -8,18 +8,16 @@ use crate::sys::{header::NFPROTO_UNSPEC, route::FoundRoutes};
 use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
 use std::collections::BTreeSet;
 
-/// How often to look again when others change rules meanwhile.
+/// Attempts to read while others change rules.
 const TRIES: u32 = 3;
 
 impl Kernel {
-    /// Every rule of iptables (legacy) of a family, those of other programs included, with what it has counted; `None` if
-    /// there are no tables.
+    /// Every rule of iptables (legacy) of a family, of any program, with its counters; `None` if there are no tables.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
         let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
         iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, Counters::List).map(Some)
     }
 
-    /// Whether a table of iptables, of either variant, has a chain of this name.
     pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool, Error> {
         let has = |counts: &Counts| counts.get(table.name()).is_some_and(|chains| chains.contains_key(chain));
         let in_nft = self.look_at_tables()?.is_some_and(|tables| tables.of_iptables(family).contains(&table));
@@ -39,9 +37,8 @@ impl Kernel {
         Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
     }
 
-    /// Every table of nf_tables that packets of a family meet, with what its rules have counted: those of iptables as its
-    /// program prints them, as far as that says what the kernel has; all others, and where there is no such program or it
-    /// fails, as our own reader has them.
+    /// Every table of nf_tables that packets of a family meet, with counters: those of iptables as its program prints them,
+    /// where that is what the kernel has; all others, and where the program is missing or fails, as our own reader has them.
     pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>), Error> {
         let unread = |source| Error::netlink("reading nf_tables", source);
         let mut tries = TRIES;
@@ -79,7 +76,7 @@ impl Kernel {
         }
     }
 
-    /// Whether anything does NAT that is neither of the owner's nor one of iptables' usual chains, or both variants of
+    /// True if anything does NAT that is neither of the owner's nor one of iptables' usual chains, or if both variants of
     /// iptables are there, of which it is not known which comes first.
     pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
         let tables = match self.tables.take() {
@@ -119,7 +116,7 @@ impl Kernel {
         found.map_err(|source| Error::netlink("listing the rules of nf_tables", source))
     }
 
-    /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.
+    /// Removes leftovers of a trace that could not tie its table to itself; false if there were none.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(false) };
         nftables.remove_leftover_trace().map_err(Error::from)

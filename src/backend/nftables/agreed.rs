@@ -15,8 +15,7 @@ use rules::{
     PrintedRule, Protocol, Table, Target,
 };
 
-/// The listing of a family, rule by rule as it was printed or as the kernel has it. Of tables that are not among these it
-/// holds nothing.
+/// Tables that are not among these are left out.
 pub(super) fn agreed(
     mut printed: Listing,
     tables: &[bytecode::EncodedTable],
@@ -76,7 +75,6 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
     PrintedRule { text, line, is_our_spelling: false, hits }
 }
 
-/// Whether a printed rule says what the kernel's does.
 fn agree(
     rule: &bytecode::EncodedRule,
     PrintedRule { line, text, .. }: &PrintedRule,
@@ -116,7 +114,6 @@ fn agree(
     does_the_same && are_printed && ask_the_same(&native.conditions, &line.conditions(), &matches, context)
 }
 
-/// An expression that holds an extension of iptables.
 enum XtablesExtension<'a> {
     Match(&'a str),
     Target,
@@ -131,7 +128,7 @@ fn extension(expression: &Expression) -> Option<XtablesExtension<'_>> {
     }
 }
 
-/// Whether a target is one of iptables' extensions, rather than a verdict or a chain.
+/// True for one of iptables' extensions, false for a verdict or a chain.
 fn is_extension(action: &Action) -> bool {
     match action {
         Action::Target(Target::Accept | Target::Drop | Target::Return) => false,
@@ -159,7 +156,7 @@ fn same_action(native: &Action, printed: &Action) -> bool {
     }
 }
 
-/// Whether each condition of one side is one of the other's, or of an extension.
+/// True if each condition of one side is one of the other's, or of an extension.
 fn ask_the_same(
     native: &[ListedCondition],
     printed: &[ListedCondition],
@@ -218,7 +215,7 @@ fn same_values(one: &nft::Condition, other: &nft::Condition) -> bool {
     (one.field, one.negated, one.values.joined()) == (other.field, other.negated, other.values.joined())
 }
 
-/// Whether a printed condition may be one of these matches, or matches every packet.
+/// True if a printed condition may be one of these matches, or matches every packet.
 fn is_of_extension(condition: &ListedCondition, matches: &[&str]) -> bool {
     let has = |name: &str| matches.contains(&name);
     match condition {
@@ -233,7 +230,6 @@ fn is_of_extension(condition: &ListedCondition, matches: &[&str]) -> bool {
     }
 }
 
-/// Whether an address may be any.
 fn is_everything(m: &Match) -> bool {
     match m {
         Match::Source(network) | Match::Destination(network) => {

@@ -16,7 +16,6 @@ const ELEMENTS_A_MESSAGE: usize = 1_000;
 /// Of libnftnl's `udata.h`: type, length, number.
 const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
-/// What a batch does, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BatchOperation<'a> {
     /// Deletes a table of this family and name, with all that is in it.
@@ -36,16 +35,14 @@ pub(super) enum BatchOperation<'a> {
     Exchange(&'a bytecode::EncodedTable, &'a bytecode::EncodedTable),
 }
 
-/// A batch ready to be sent.
 pub(super) struct Batch {
     pub(super) messages: Messages,
-    /// Where each message starts, from the one that begins the batch.
+    /// Offsets of the messages, from the one that begins the batch.
     starts: Vec<usize>,
 }
 
 impl Batch {
-    /// The batch for these jobs. It counts its messages from `first`. With a generation, the kernel takes it only
-    /// if nothing has changed since.
+    /// Its messages are numbered from `first`. With a generation, the kernel takes it only if nothing has changed since.
     pub(super) fn new(jobs: &[BatchOperation<'_>], first: u32, generation: Option<u32>) -> Self {
         let mut writer = BatchWriter::new(first);
         writer.border(NFNL_MSG_BATCH_BEGIN);
@@ -97,7 +94,6 @@ impl Batch {
         writer.batch.messages
     }
 
-    /// How many messages there are.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.starts.len()).expect("far fewer messages")
     }
@@ -109,7 +105,6 @@ impl Batch {
         Some((message.kind, body(message.payload)?))
     }
 
-    /// What the message at this place is about.
     pub(super) fn subject(&self, place: u32) -> String {
         let Some((message, attributes)) = self.message(place) else { return "the change".to_owned() };
         let find = |kind| attribute(attributes, kind).map(message::text);
@@ -169,7 +164,6 @@ impl BatchWriter {
         self.batch.messages.message(kind, flags, sequence, &head)
     }
 
-    /// A message about our table.
     fn ours(&mut self, message: u8, flags: u16) -> &mut Messages {
         self.message(kind(message), flags, nfgenmsg(NFPROTO_INET, 0))
     }
@@ -179,7 +173,6 @@ impl BatchWriter {
         self.message(kind, 0, head);
     }
 
-    /// A message that deletes what has these names.
     fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)], last: bool) -> &mut Messages {
         let flags = if last { NLM_F_ACK } else { 0 };
         let message = self.message(kind(message), flags, nfgenmsg(family, 0));
@@ -269,7 +262,6 @@ impl BatchWriter {
         self.elements(NFT_MSG_NEWSETELEM, table, set, flags & NLM_F_ACK != 0);
     }
 
-    /// Messages about all values of a set.
     fn elements(&mut self, message: u8, table: &str, set: &bytecode::EncodedSet, last: bool) {
         let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
         let mut left = chunks.len();
@@ -318,7 +310,7 @@ impl BatchWriter {
     }
 }
 
-/// Whether a table has the chain as well, called in the same way, rules aside.
+/// True if a table has the chain as well, called in the same way, rules aside.
 fn is_kept(chain: &bytecode::EncodedChain, table: &bytecode::EncodedTable) -> bool {
     table.written().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }

@@ -35,7 +35,7 @@ pub struct EncodedSet {
     pub flags: u32,
     /// Ascending.
     pub elements: Vec<Element>,
-    /// How many more there are that we never write, such as one for all that is not listed.
+    /// Number of elements that we never write, such as one for all that is not listed.
     pub others: usize,
     /// The verdicts of a map, each once. We write none.
     pub verdicts: Vec<EncodedVerdict>,
@@ -46,7 +46,7 @@ pub struct EncodedSet {
 pub struct Element {
     /// The key, in its first bytes.
     pub key: [u8; 16],
-    /// Whether a range has ended before this key.
+    /// True if a range has ended before this key.
     pub is_end: bool,
 }
 
@@ -57,7 +57,6 @@ pub struct EncodedChain {
     pub rules: Vec<EncodedRule>,
 }
 
-/// Where the kernel calls a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseChain {
     /// `filter`, `route` or `nat`.
@@ -68,7 +67,7 @@ pub struct BaseChain {
     pub priority: i32,
     /// `NF_ACCEPT` or `NF_DROP`.
     pub policy: u32,
-    /// Where it is called for single interfaces, their names, or prefixes of names with `*`.
+    /// Names of single interfaces that it is called for, or prefixes of names with `*`.
     pub devices: Vec<String>,
 }
 
@@ -99,14 +98,13 @@ impl EncodedTable {
         self.chains.iter().map(Cow::Borrowed).chain(record)
     }
 
-    /// How many rules there are in all chains.
     pub fn rule_count(&self) -> usize {
         self.chains.iter().map(|chain| chain.rules.len()).sum()
     }
 }
 
 impl EncodedChain {
-    /// Whether it is a base chain as iptables makes it in this table (`xtables_ipv4` in its `nft.c`), whatever its policy.
+    /// True for a base chain as iptables makes it in this table (`xtables_ipv4` in its `nft.c`), whatever its policy.
     pub(super) fn is_of_iptables(&self, family: u8, table: &str) -> bool {
         let Some(base) = &self.base else { return false };
         let hook = match self.name.as_str() {
@@ -181,7 +179,6 @@ fn hook(hook: Hook) -> u32 {
     }
 }
 
-/// A set as the kernel keeps it.
 pub(super) fn set(set: &nft::Set) -> EncodedSet {
     let SetKind { data_type, has_ranges } = set.kind;
     let element = |key, is_end| Element { key: data_type.key(key, has_ranges), is_end };
@@ -210,15 +207,15 @@ pub(super) fn sort(elements: &mut [Element]) {
 }
 
 impl EncodedSet {
-    /// What it holds, if rules of ours have such a set.
+    /// `None` if no set of ours is of this type.
     pub(super) fn data_type(&self) -> Option<DataType> {
         let is_such =
             |kind: &DataType| (kind.number(), kind.width()) == (self.key_type, self.key_length as usize);
         DataType::ALL.into_iter().find(is_such)
     }
 
-    /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. To
-    /// `nft`, strings are in host byte order.
+    /// The byte order of keys, by which `nft` lists them: `enum byteorder` of its `datatype.h`. To `nft`, strings are in host
+    /// byte order.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

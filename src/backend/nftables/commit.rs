@@ -13,17 +13,15 @@ pub struct Nftables {
     pub(super) table: &'static str,
 }
 
-/// Why a batch did not take effect. Nothing has changed then.
+/// The rejection of a batch. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The rules are no longer what they were when they were read.
     #[error("another program changed nf_tables at the same time")]
     Conflict(#[source] io::Error),
-    /// The kernel refused a part of the batch.
     #[error("the kernel refused {subject}{}", .explanation.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
         subject: String,
-        /// Which expression of a rule it is about, and the kernel's own words.
+        /// The expression of a rule that it is about, and the kernel's own words.
         explanation: Option<String>,
         source: io::Error,
     },
@@ -42,10 +40,9 @@ impl Refusal {
     }
 }
 
-/// How often to repeat a change, or a reading, when another program's change comes between.
+/// Attempts at a change, or a reading, while other programs' changes come between.
 pub(super) const TRIES: usize = 10;
 
-/// Repeats a change for as long as another program's change comes between.
 pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
     for _ in 1..TRIES {
         match change() {
@@ -57,7 +54,7 @@ pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Ref
 }
 
 impl Nftables {
-    /// Opens a socket. Our table is that of the family `inet` and this name.
+    /// Our table is that of the family `inet` and this name.
     pub fn open(table: &'static str) -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?, table })
     }
@@ -84,7 +81,6 @@ impl Nftables {
     }
 }
 
-/// The type of a message of nf_tables.
 pub(super) const fn kind(message: u8) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }

@@ -1,4 +1,4 @@
-//! How our table differs from what it should be.
+//! Differences between our table and the desired one.
 
 use super::bytecode::{EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::listed::{self, Interfaces};
@@ -26,7 +26,7 @@ fn part(name: &str, lines: Vec<Compared<String>>) -> DifferingPart {
     DifferingPart { name: format!("{name} (nftables)"), lines }
 }
 
-/// Whether a table says the same as the other. The order of sets and chains is of no consequence.
+/// The order of sets and chains is of no consequence.
 pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
     let (live, desired) = match (live, desired) {
         (None, None) => return true,
@@ -39,7 +39,6 @@ pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool
         && desired.chains.iter().all(|chain| live.chains.iter().any(|other| other == chain))
 }
 
-/// All differences between the live and the desired table; none if they are the same.
 pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> Vec<DifferingPart> {
     if same(live, desired) {
         return Vec::new();
@@ -122,7 +121,6 @@ fn set_flags(flags: u32) -> String {
     if words.is_empty() { String::new() } else { format!("; flags {}", words.join(",")) }
 }
 
-/// Where the kernel calls a chain, and its rules.
 fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
     // Rules that differ may have the same words, where the words do not show all.
     let mut kinds: Vec<&EncodedRule> = Vec::new();

@@ -1,25 +1,23 @@
-//! Digests by which a table is known as what was written, or as edited since.
+//! Digests that tell a table as it was written from one edited since.
 
 use super::bytecode::{Element, EncodedChain, EncodedSet, EncodedTable};
 use super::{batch::Batch, record::TableRecord};
 use rules::desired::Made;
 
 impl EncodedTable {
-    /// The table with a note of how it is made.
     #[must_use]
     pub fn with_record(self, made: Option<&Made>) -> Self {
         let record = made.map(|made| Box::new(TableRecord::of(made, &self)));
         Self { record, ..self }
     }
 
-    /// Whether it is unchanged since it was written; `None` where there is no record.
+    /// `None` where there is no record.
     pub fn is_as_made(&self) -> Option<bool> {
         self.record.as_ref().map(|record| record.rules_digest == rules_digest(self))
     }
 }
 
 impl TableRecord {
-    /// The record of a table that is about to be written.
     pub(super) fn of(made: &Made, table: &EncodedTable) -> Self {
         let settings_digest = Digest::of(made.settings.as_bytes()).hexadecimal();
         let made = made.clone();

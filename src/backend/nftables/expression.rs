@@ -11,14 +11,13 @@ use rules::LogLevel;
 /// One step of a rule. A register that is not named is the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// Loads what the kernel knows of the packet.
+    /// Loads metadata of the packet.
     Meta(Meta),
     SetMetaMark,
-    /// Loads what the kernel knows of the connection.
+    /// Loads metadata of the connection.
     Ct(Ct),
     SetCtMark,
     SetCtZone,
-    /// Loads bytes of the packet.
     Payload {
         header: Header,
         offset: u32,
@@ -45,7 +44,6 @@ pub enum Expression {
         set: String,
         negated: bool,
     },
-    /// Loads a value.
     Immediate(Register, Vec<u8>),
     /// NAT to this machine, at the port in the first register.
     Redir {
@@ -57,7 +55,6 @@ pub enum Expression {
         /// `NFPROTO_*`.
         family: u8,
     },
-    /// Counts packets and bytes.
     Counter,
     /// Reports to the listeners of an NFLOG group.
     Log {
@@ -78,7 +75,6 @@ pub enum Expression {
     },
 }
 
-/// What the kernel knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Meta {
@@ -91,7 +87,6 @@ pub enum Meta {
     L4proto = NFT_META_L4PROTO,
 }
 
-/// What the kernel knows of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Ct {
@@ -99,7 +94,6 @@ pub enum Ct {
     Mark = NFT_CT_MARK,
 }
 
-/// Part of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Header {
@@ -126,7 +120,6 @@ pub enum Register {
     Second = NFT_REG_2,
 }
 
-/// What becomes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EncodedVerdict {
     Accept,
@@ -145,7 +138,6 @@ const GOTO: u32 = NFT_GOTO.cast_unsigned();
 pub(super) const WORD: u32 = 4;
 
 impl Expression {
-    /// Reads one item of a list of expressions.
     pub(super) fn decode(item: &[u8]) -> Option<Self> {
         let name = text(attribute(item, NFTA_EXPR_NAME)?);
         let data = attribute(item, NFTA_EXPR_DATA).unwrap_or_default();
@@ -279,7 +271,7 @@ impl EncodedVerdict {
     }
 }
 
-/// Reads an expression that loads into any register: the register's number, and what it would be for the first register.
+/// Reads an expression that loads into any register: the register's number, and the expression for the first register.
 pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Expression)> {
     let register = match name {
         "payload" => NFTA_PAYLOAD_DREG,

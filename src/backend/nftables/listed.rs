@@ -1,4 +1,4 @@
-//! Tables as a walk can follow them: where their chains are called, and what their sets hold.
+//! Tables as a walk can follow them, with the hooks of their chains and the values of their sets.
 
 use super::bytecode::{self, BaseChain, Element, EncodedSet};
 use super::lift::{self, Context};
@@ -11,12 +11,10 @@ use rules::nft::{
 use rules::{Action, Family, Hook, Policy, Target, render};
 use std::collections::BTreeMap;
 
-/// The names of interfaces by their numbers, as far as they can be known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interfaces(BTreeMap<u32, String>);
 
 impl Interfaces {
-    /// Reads them from the kernel.
     pub(super) fn read() -> Self {
         let found = nix::net::if_::if_nameindex();
         let names = found.iter().flat_map(|list| list.iter());
@@ -63,7 +61,7 @@ pub(super) fn table(
     Some(LiveTable { family: of, name: format!("{word} {}", table.name), chains })
 }
 
-/// Whether the kernel calls a base chain at all: since Linux 6.4, a chain for single interfaces may have none.
+/// Since Linux 6.4, a chain for single interfaces may have none, and is not called then.
 fn is_called(family: u8, base: &BaseChain) -> bool {
     let is_of_devices = family == NFPROTO_NETDEV || (family, base.hook) == (NFPROTO_INET, NF_INET_INGRESS);
     !is_of_devices || !base.devices.is_empty()
@@ -98,7 +96,7 @@ fn of_bridges(table: &bytecode::EncodedTable, bridges: &[String]) -> LiveTable {
     LiveTable { family: None, name: format!("bridge {}", table.name), chains }
 }
 
-/// Whether a table is one of iptables': by its name, and by all of its base chains.
+/// True for a table of iptables: by its name, and by all of its base chains.
 pub(super) fn is_of_iptables(family: u8, table: &bytecode::EncodedTable) -> bool {
     let mut bases = table.chains.iter().filter(|chain| chain.base.is_some()).peekable();
     bases.peek().is_some() && bases.all(|chain| chain.is_of_iptables(family, &table.name))
@@ -207,7 +205,7 @@ pub(super) fn values(set: &EncodedSet, kind: DataType) -> Option<Intervals> {
     elements.next().is_none().then(|| ranges.into_iter().collect())
 }
 
-/// What a set of ours holds, in the words of `nft`; of others, the bytes.
+/// In the words of `nft`; of sets that are not ours, the bytes.
 pub(super) fn elements(set: &EncodedSet) -> Vec<String> {
     match set.data_type().and_then(|kind| Some((kind, values(set, kind)?))) {
         Some((kind, values)) => render::nft::texts(kind, &values),
@@ -215,7 +213,7 @@ pub(super) fn elements(set: &EncodedSet) -> Vec<String> {
     }
 }
 
-/// The type of a set's keys, in the words of `nft`; of others, its number.
+/// In the words of `nft`; of other types, the number.
 pub(super) fn type_name(set: &EncodedSet) -> String {
     match set.data_type() {
         Some(kind) => kind.name().to_owned(),
@@ -223,7 +221,7 @@ pub(super) fn type_name(set: &EncodedSet) -> String {
     }
 }
 
-/// Where the kernel calls a chain of ours, in the words of `nft`.
+/// In the words of `nft`.
 pub(super) fn base_text(base: &BaseChain) -> String {
     let listed = base_chain(NFPROTO_INET, base);
     let mut text = render::nft::base(listed.base, listed.policy);

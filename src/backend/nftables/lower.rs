@@ -5,7 +5,6 @@ use crate::sys::{header::NFPROTO_UNSPEC, netfilter::nfproto};
 use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test};
 use rules::{Family, Mark, Match, PortRange, Target};
 
-/// The expressions of a rule: conditions, counter, report, effect.
 pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
     let mut list = tests(&rule.tests);
     list.push(Expression::Counter);
@@ -21,19 +20,17 @@ pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
     list
 }
 
-/// The expressions that go on if all of these matches hold. None of them may
-/// have several ranges, for which a set is needed.
+/// None of the matches may have several ranges, for which a set is needed.
 pub(super) fn matches<'a>(matches: impl IntoIterator<Item = &'a Match>) -> Vec<Expression> {
     conditions(matches.into_iter().filter_map(Match::condition))
 }
 
-/// The expressions that go on if all of these hold, each of one range.
+/// Each condition has one range.
 pub(super) fn conditions(conditions: impl IntoIterator<Item = Condition>) -> Vec<Expression> {
     let tests: Vec<Test> = conditions.into_iter().map(|condition| Test { condition, set: None }).collect();
     self::tests(&tests)
 }
 
-/// The expressions that go on if all of these hold.
 pub(super) fn tests(tests: &[Test]) -> Vec<Expression> {
     let mut list = Vec::with_capacity(2 * tests.len() + 4);
     tests.iter().for_each(|test| self::test(&mut list, test));
@@ -67,12 +64,10 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
     }
 }
 
-/// Keeps these bits of a number of 32.
 fn bits_of(mask: u32) -> Expression {
     Expression::Bitwise { mask: mask.to_ne_bytes().to_vec(), xor: vec![0; 4] }
 }
 
-/// How a field is loaded into the first register, all of it.
 fn load(field: Field) -> Expression {
     let payload = |header, offset| Expression::Payload { header, offset, length: width(field) };
     match field {

@@ -43,7 +43,6 @@ use batch::BatchOperation;
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;
 
-/// A table that packets meet.
 #[derive(Debug)]
 pub struct VisibleTable {
     /// As it was read, if iptables made it: its program prints what its extensions say.
@@ -52,32 +51,31 @@ pub struct VisibleTable {
 }
 
 impl VisibleTable {
-    /// What a program of iptables has printed, rule by rule as far as these tables have the same.
+    /// The printed rules, as far as these tables have the same.
     pub fn agreed(printed: Listing, tables: &[bytecode::EncodedTable]) -> Listing {
         agreed::agreed(printed, tables, &Interfaces::read())
     }
 }
 
 impl Nftables {
-    /// Our table; `None` if it is not there. Reading creates nothing.
+    /// `None` if it is not there. Reading creates nothing.
     pub fn read(&mut self) -> io::Result<Option<bytecode::EncodedTable>> {
         let tables = self.tables()?.unwrap_or_default();
         self.read_among(&tables)
     }
 
-    /// Our table; `None` if it is not among these.
     pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::EncodedTable>> {
         self.read_named(tables, self.table)
     }
 
-    /// The table of the family `inet` and this name; `None` if it is not among these.
+    /// Of the family `inet`; `None` if it is not among these.
     pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::EncodedTable>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         let Some(ours) = ours else { return Ok(None) };
         Ok(self.read_counted(ours)?.map(|(table, _)| table))
     }
 
-    /// A table, and what its rules have counted; `None` if it has gone since the tables were listed.
+    /// `None` if the table has gone since the tables were listed.
     fn read_counted(
         &mut self,
         header: &TableHeader,
@@ -97,7 +95,7 @@ impl Nftables {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// All tables of which packets of a family meet chains, with what their rules have counted. Reading creates nothing.
+    /// All tables of which packets of a family meet chains, with counters. Reading creates nothing.
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<VisibleTable>> {
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
@@ -127,8 +125,7 @@ impl Nftables {
         Ok(tables)
     }
 
-    /// What a program of iptables has printed, rule by rule as far as the kernel has the same: of all tables of
-    /// the family that iptables may have made.
+    /// The printed rules, as far as the kernel has the same: of all tables of the family that iptables may have made.
     pub fn agreed(&mut self, tables: &Tables, printed: Listing) -> io::Result<Listing> {
         let of = nfproto(printed.family);
         let mut found = Vec::new();
@@ -179,7 +176,7 @@ impl Nftables {
         }
     }
 
-    /// Deletes tables of the family `inet` by these names, all or none of them. That one is not there is a conflict.
+    /// All of them, or none. A missing one is a conflict.
     pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
         let jobs: Vec<BatchOperation<'_>> =
             names.iter().map(|name| BatchOperation::Delete(NFPROTO_INET, name)).collect();

@@ -10,12 +10,11 @@ use rules::{Hits, nft::LiveRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// What is in a table. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
+/// If the table goes meanwhile, the answer is `NotFound`, or lacks what has gone.
 pub(super) fn table(socket: &mut NetlinkSocket, header: &TableHeader) -> io::Result<bytecode::EncodedTable> {
     counted(socket, header).map(|(table, _)| table)
 }
 
-/// The same, with what its rules have counted at that moment.
 pub(super) fn counted(
     socket: &mut NetlinkSocket,
     header: &TableHeader,
@@ -40,12 +39,11 @@ pub(super) fn counted(
     Ok((table, counts))
 }
 
-/// What the rules of a table have counted, chain by chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TableCounters(pub(super) BTreeMap<String, Vec<Option<Hits>>>);
 
 impl TableCounters {
-    /// Notes it in the rules of a chain, which are all that the kernel has there, in its order.
+    /// `rules` are all that the kernel has in the chain, in its order.
     pub(super) fn note(&self, chain: &str, rules: &mut [LiveRule]) {
         let counted = self.0.get(chain).into_iter().flatten();
         for (rule, hits) in rules.iter_mut().zip(counted) {
@@ -54,7 +52,6 @@ impl TableCounters {
     }
 }
 
-/// Reads what is in a table.
 struct TableReader<'a> {
     socket: &'a mut NetlinkSocket,
     head: [u8; 4],
@@ -104,7 +101,6 @@ impl TableReader<'_> {
         })
     }
 
-    /// Puts into a set what is in it.
     fn elements(&mut self, set: &mut bytecode::EncodedSet) -> io::Result<()> {
         let (table, name) = (self.table, set.name.clone());
         let of_set = |message: &mut Messages| {
@@ -129,7 +125,6 @@ impl TableReader<'_> {
     }
 }
 
-/// A chain by its attributes, without its rules.
 pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
     let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
         Some(bytecode::BaseChain {
@@ -143,7 +138,6 @@ pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
     Some(bytecode::EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
 }
 
-/// What an expression has counted, if it is a counter.
 fn hits(item: &[u8]) -> Option<Hits> {
     let of =
         |kind| attribute(attribute(item, NFTA_EXPR_DATA)?, kind)?.try_into().ok().map(u64::from_be_bytes);
@@ -193,7 +187,7 @@ fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     }
 }
 
-/// Whether the statements of an element let every packet through.
+/// True if the statements of an element let every packet through.
 fn only_counts(item: &[u8]) -> bool {
     let one = attribute(item, NFTA_SET_ELEM_EXPR);
     let many = attribute(item, NFTA_SET_ELEM_EXPRESSIONS).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How our table was made, kept in the table itself, for readers that know none of the flags.
+//! A record of how our table was made, kept in the table itself, for readers that know none of the flags.
 //!
 //! The kernel keeps user data of tables, sets and chains from when those are made; a change of ours exchanges rules and
 //! leaves the table and its base chains where they are. So the record is the user data of a rule, in a separate chain
@@ -14,7 +14,6 @@ use super::expression::{EncodedVerdict, Expression};
 use crate::sys::message::text;
 use rules::desired::Made;
 
-/// The chain that holds it.
 pub(super) const CHAIN: &str = "made_by";
 
 /// Of libnftnl's `udata.h`: type, length, text with NUL.
@@ -25,23 +24,20 @@ const SETTINGS: u8 = 137;
 const MAX_USERDATA: usize = 256;
 /// `NFTNL_UDATA_COMMENT_MAXLEN`: what `nft` takes for a comment, its NUL included.
 const MAX_COMMENT: usize = 128;
-/// What is before each item: type and length.
+/// Bytes before each item: type and length.
 const HEAD: usize = 2;
 
-/// How a table was made, and what it was then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRecord {
     pub made: Made,
-    /// The settings; `None` where there was no room for them.
+    /// `None` where there was no room for them.
     pub settings: Option<String>,
-    /// A digest of the settings.
     pub settings_digest: String,
     /// A digest of the rules as they were written.
     pub rules_digest: String,
 }
 
 impl TableRecord {
-    /// The bytes that the kernel keeps.
     fn userdata(&self) -> Vec<u8> {
         let Made { version, command, at, .. } = &self.made;
         let comment = format!(
@@ -76,7 +72,6 @@ impl TableRecord {
         Some(Self { made, settings, settings_digest, rules_digest })
     }
 
-    /// The chain that carries the record.
     pub(super) fn chain(&self) -> EncodedChain {
         // Nothing comes here. A rule that says something is one that `nft -f` takes back.
         let expressions = vec![Expression::Verdict(EncodedVerdict::Return)];

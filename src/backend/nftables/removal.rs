@@ -56,8 +56,8 @@ impl Nftables {
     /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
     /// rules then: all of it or nothing. `states` is what was listed.
     ///
-    /// Returns whether it is done. Where it is not, because rules have changed since the listing or the kernel refuses, the
-    /// programs of iptables have to remove the rules, and to report what fails.
+    /// False where rules have changed since the listing or the kernel refuses: the programs of iptables have to remove the
+    /// rules then, and to report what fails.
     pub fn remove_listed<'a>(
         &mut self,
         listed: ListingGeneration,
@@ -117,7 +117,6 @@ fn jobs<'a, 's>(
 /// The tables of iptables in which chains of ours may have stood.
 const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 
-/// The objects that can go.
 #[derive(Debug, PartialEq, Eq)]
 struct Leftover {
     /// `NFPROTO_*`.
@@ -154,7 +153,7 @@ impl Nftables {
         })
     }
 
-    /// What can go once that is gone. `handles` are those of all rules.
+    /// The objects that can go once `gone` is gone. `handles` are those of all rules.
     fn leftovers(&mut self, handles: &RuleHandles, gone: &Removed) -> io::Result<Vec<Leftover>> {
         let mut leftovers = Vec::new();
         for family in Family::BOTH.map(nfproto) {
@@ -211,7 +210,6 @@ impl Nftables {
 }
 
 impl Nftables {
-    /// The owners of rules in a table of iptables.
     pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
         let outside =
             TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
@@ -224,7 +222,7 @@ impl Nftables {
         Ok(UnlistableTable { chains, rules, ..UnlistableTable::default() })
     }
 
-    /// Removes all that is the owner's from a table of iptables: all of it or nothing.
+    /// All of it, or nothing.
     pub fn clean_unlistable(
         &mut self,
         family: Family,
@@ -262,7 +260,6 @@ impl Nftables {
     }
 }
 
-/// The identity of a rule's owner.
 fn unlistable_rule(chain: &str, rule: &bytecode::EncodedRule) -> UnlistableRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),

@@ -14,7 +14,6 @@ use rules::{Family, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{collections::BTreeSet, io};
 
-/// The rules and their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snat {
     /// The pods to which calls get another source.
@@ -25,7 +24,7 @@ pub struct Snat {
     pub v6: Ipv6Addr,
 }
 
-/// What is there of such a table. What others have removed from it is missing here.
+/// The live content. Whatever others have removed from the table is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveSnat {
     pub pods: BTreeSet<IpAddr>,
@@ -47,7 +46,7 @@ const fn set_name(family: Family) -> &'static str {
 }
 
 impl Snat {
-    /// As the kernel holds it. Each rule carries the comment.
+    /// Each rule carries the comment.
     pub fn table(&self, name: &str, comment: &str) -> EncodedTable {
         let rule = |family| EncodedRule {
             expressions: expressions(family, self.source(family)),
@@ -81,7 +80,6 @@ impl Snat {
 }
 
 impl LiveSnat {
-    /// What a table holds, even if others have changed it since.
     pub fn of(table: &EncodedTable) -> Self {
         let mut found = Self::default();
         for family in Family::BOTH {
@@ -139,7 +137,6 @@ impl Nftables {
     }
 }
 
-/// The sets of a table with what the other one's lack, as far as there is anything.
 fn difference(table: &EncodedTable, other: &EncodedTable) -> Vec<EncodedSet> {
     let lacking = table.sets.iter().map(|set| {
         let there = other.sets.iter().find(|one| one.name == set.name);

@@ -1,5 +1,5 @@
-//! Which tables there are, by one dump; and lists across all of them: objects of a kind, the handles of rules, and how many
-//! rules each chain has.
+//! A list of the tables, by one dump; and lists across all of them: objects of a kind, the handles of rules, and the number
+//! of rules of each chain.
 
 use super::read::{self, name};
 use super::{Nftables, kind};
@@ -17,7 +17,6 @@ pub type RuleHandles = BTreeMap<(u8, String, String), Vec<u64>>;
 /// The number of rules of each chain, by table and chain.
 pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// What the kernel says of a table without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHeader {
     /// `NFPROTO_*`.
@@ -34,7 +33,6 @@ impl TableHeader {
         self.flags & NFT_TABLE_F_DORMANT != 0
     }
 
-    /// Family and name, as people write them.
     pub(super) fn title(&self) -> String {
         let family = match self.family {
             NFPROTO_INET => "inet",
@@ -48,7 +46,6 @@ impl TableHeader {
     }
 }
 
-/// What keeps the rules of a table from being what they seem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
     /// No hook calls its chains.
@@ -67,7 +64,6 @@ pub struct BlockedTable {
 }
 
 impl BlockedTable {
-    /// What helps.
     pub fn remedy(&self) -> String {
         let Self { table, obstacle } = self;
         match obstacle {
@@ -103,23 +99,21 @@ impl fmt::Display for BlockedTable {
 pub struct Tables(pub(super) Vec<TableHeader>);
 
 impl Tables {
-    /// The names of those of the family `inet`, but for the owner's.
     pub fn of_others(&self, owner: &Ownership) -> BTreeSet<String> {
         let of_others = |table: &&TableHeader| table.family == NFPROTO_INET && table.name != owner.table;
         self.0.iter().filter(of_others).map(|table| table.name.clone()).collect()
     }
 
-    /// Whether there is none but the owner's.
+    /// True if there is none but the owner's.
     pub fn are_of(&self, owner: &Ownership) -> bool {
         self.0.iter().all(|table| table.family == NFPROTO_INET && table.name == owner.table)
     }
 
-    /// Those by the names that iptables uses.
     pub fn of_iptables(&self, family: Family) -> Vec<Table> {
         Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
     }
 
-    /// The tables with an obstacle. One with an owner counts only where a mesh of ours would change it.
+    /// A table with an owner counts only where a mesh of ours would change it.
     pub fn blocked_tables(&self, owner: &Ownership) -> Vec<BlockedTable> {
         let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {
@@ -179,7 +173,6 @@ impl Nftables {
         Ok(handles)
     }
 
-    /// The number of rules of each chain in the tables of a family.
     pub fn counts(&mut self, family: Family) -> io::Result<Counts> {
         let family = nfproto(family);
         let chains = self.list(NFT_MSG_GETCHAIN, family, |_, chain| {
@@ -195,7 +188,7 @@ impl Nftables {
         Ok(counts)
     }
 
-    /// All tables; `None` where the kernel has no nf_tables. Asking creates none.
+    /// `None` where the kernel has no nf_tables. Asking creates none.
     pub fn tables(&mut self) -> io::Result<Option<Tables>> {
         let found = self.list(NFT_MSG_GETTABLE, NFPROTO_UNSPEC, |family, table| {
             let flags = number(table, NFTA_TABLE_FLAGS).unwrap_or(0);
@@ -208,7 +201,7 @@ impl Nftables {
         }
     }
 
-    /// Whether there are tables by the names that iptables uses: those in which we make rules, or another that holds a
+    /// True if there are tables by the names that iptables uses: those in which we make rules, or another that holds a
     /// chain of the owner's.
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
@@ -225,8 +218,8 @@ impl Nftables {
         Ok(!chains.is_empty())
     }
 
-    /// Whether a base chain does NAT that is neither the owner's nor one of iptables' usual ones (first), and whether one of
-    /// those does (second).
+    /// The first is true if a base chain does NAT that is neither the owner's nor one of iptables' usual ones, the second if
+    /// one of those does.
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
         let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, |family, attributes| {
             let (table, chain) = (name(attributes, NFTA_CHAIN_TABLE)?, read::chain(attributes)?);

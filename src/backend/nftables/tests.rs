@@ -15,7 +15,6 @@ fn encoded(expression: &Expression) -> Vec<u8> {
     messages.bytes()[NLMSG_HDRLEN..].to_vec()
 }
 
-/// What we would never write is never taken for what we write.
 #[test]
 fn strange_expressions_are_others() {
     let item = |name: &str, numbers: &[(u16, u32)]| {

@@ -11,7 +11,7 @@ use rules::nft::{Condition, Field, Intervals};
 use rules::{Cidr, Match, Negatable};
 use std::io;
 
-/// The name of the table, of the family `inet`.
+/// Of the family `inet`.
 pub const TABLE: &str = "sidecar_init_trace";
 
 /// The chains in which a packet's way begins ..
@@ -24,7 +24,7 @@ const TCP_FLAGS: u32 = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// Which packets to trace.
+/// The packets to trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aim {
     /// By the number of the protocol; else TCP and UDP.
@@ -38,7 +38,7 @@ pub struct Aim {
 /// Packets are traced while this exists.
 pub struct Tracing {
     nftables: Nftables,
-    /// Whether the kernel forgets the table by itself.
+    /// True if the kernel forgets the table by itself.
     is_owned: bool,
 }
 
@@ -80,8 +80,8 @@ impl Drop for Tracing {
 }
 
 impl Nftables {
-    /// Removes the table of a trace that has ended without doing so; says whether there was one. One that belongs to a
-    /// socket belongs to a running trace.
+    /// Removes the table of a trace that has ended without doing so; false if there was none. One that belongs to a socket
+    /// belongs to a running trace.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
         let is_left = self.trace_flags()?.is_some_and(|flags| flags & NFT_TABLE_F_OWNER == 0);
         if is_left {
@@ -90,7 +90,6 @@ impl Nftables {
         Ok(is_left)
     }
 
-    /// The flags of the table of a trace; `None` if there is no such table.
     fn trace_flags(&mut self) -> Result<Option<u32>, Refusal> {
         let found = self.tables().map_err(|source| Refusal::of("listing the tables of nf_tables", source))?;
         let Tables(tables) = found.unwrap_or_default();

@@ -4,10 +4,8 @@ use super::{Command, CommandEntry};
 use mesh::settings::{Setting, Topic};
 use mesh::{Mesh, ambient::Ambient, kuma::Kuma};
 
-/// What every command takes.
 const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];
 
-/// What to capture.
 const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
 
 /// Further settings of commands that compare with the live rules.
@@ -40,7 +38,6 @@ const NONE: CommandEntry = CommandEntry {
     pasted: false,
 };
 
-/// All commands, in the order of `--help`.
 pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
     CommandEntry {
         command: Command::Apply,

@@ -21,7 +21,7 @@ pub(super) fn sections(page: &'static str) -> Vec<(&'static str, &'static str)> 
     found
 }
 
-/// What a heading is called in links.
+/// The name of a heading in links.
 pub(super) fn anchor(title: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     title.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -77,7 +77,7 @@ pub(super) fn plain(text: &str, width: usize) -> String {
     joined
 }
 
-/// A line without marks; a link becomes its text and where it leads.
+/// A line without marks; a link becomes its text and its target.
 pub(super) fn inline(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;

@@ -17,14 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A document: its name, the commands that print it, and its form.
 struct Output {
     name: &'static str,
     commands: &'static [&'static str],
     schema: fn() -> Value,
 }
 
-/// All documents.
 const OUTPUTS: &[Output] = &[
     Output {
         name: "ambient-host",
@@ -51,7 +49,6 @@ const OUTPUTS: &[Output] = &[
     Output { name: "verify", commands: &["verify"], schema: schema::<verify::VerifyReport<'_>> },
 ];
 
-/// What serialization makes of a document.
 fn schema<T: JsonSchema>() -> Value {
     versioned::<VersionedDocument<T>>()
 }
@@ -142,7 +139,7 @@ fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     }
 }
 
-/// What a field holds, whether or not it may be null.
+/// The kind of a field's values, whether or not it may be null.
 fn kind(property: &Value) -> String {
     let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match (&property["type"], property.get("$ref").or(property.get("anyOf"))) {

@@ -35,7 +35,6 @@ fn page() -> String {
     text
 }
 
-/// The line of one setting: its flag, meaning, default and variables.
 pub(super) fn setting(row: &SettingRow) -> String {
     let (meaning, default) = match row.help.split_once(" [default: ") {
         Some((meaning, default)) => (meaning, default.trim_end_matches(']')),

@@ -1,4 +1,4 @@
-//! What a trace reads: packets, of rules that report or of a trace of the kernel, and the rules of the namespace.
+//! Sources of a trace: packets, of rules that report or of a trace of the kernel, and the rules of the namespace.
 
 use super::{TraceFailure, number};
 use crate::cli::{host::System, rule_views::live_routing, run::Run};
@@ -17,15 +17,13 @@ use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::owner_ids
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{collections::BTreeSet, io, time::SystemTime};
 
-/// Packets that meet rules.
 pub(super) trait TraceSource: AsFd {
     /// Reads pending reports; returns the packets that they complete.
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
-    /// Returns the packets without reports for a while, or all.
+    /// The packets without reports for a while; all where `now` is `None`.
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block>;
 
-    /// Whether packets are under way.
     fn has_open(&self) -> bool;
 }
 
@@ -90,7 +88,6 @@ fn grouped(reports: &[NflogMessage], known: &mut KnownRules<'_>) -> Block {
     known.describe(|rules| of_reports(reports, SystemTime::now(), rules))
 }
 
-/// A trace of the kernel.
 pub(super) struct Enabled {
     listener: nftrace::NftraceListener,
     owners: Option<nflog::NflogListener>,
@@ -100,7 +97,7 @@ pub(super) struct Enabled {
 }
 
 impl Enabled {
-    /// Whether nothing is shown otherwise: no rule reports. Rules of iptables (legacy) alone can't be traced, and of what
+    /// True if nothing is shown otherwise: no rule reports. Rules of iptables (legacy) alone can't be traced, and of what
     /// can't be read nothing is known.
     pub(super) fn is_needed(known: &KnownRules<'_>) -> bool {
         known
@@ -200,7 +197,6 @@ fn refused(error: io::Error, other: fn(io::Error) -> TraceFailure) -> TraceFailu
     }
 }
 
-/// Rules and routing of the namespace, if they can be read.
 pub(super) struct KnownRules<'a> {
     run: &'a Run,
     pub(super) read: Result<LiveRules, backend::Error>,

@@ -26,7 +26,7 @@ use std::{io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
-/// How often a validation tries again.
+/// Time between the attempts of a validation.
 const RETRY: Duration = Duration::from_secs(1);
 /// An attempt with less time than this shows nothing but that no answer has come yet.
 const MIN_ATTEMPT: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ const MIN_ATTEMPT: Duration = Duration::from_millis(500);
 struct JudgedCall {
     call: probe::Call,
     judgement: Judgement,
-    /// Why the rules that are there do otherwise, where that is known.
+    /// The live rules' reason, where it is known.
     now: Option<String>,
 }
 
@@ -50,7 +50,6 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
 }
 
-/// Tries connections by the rules of a configuration.
 fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
@@ -100,7 +99,6 @@ fn tried(
     Ok((pod, settled))
 }
 
-/// Tries connections by the existing rules, whose settings are not known.
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
@@ -157,7 +155,6 @@ fn pod(config: Option<&dyn CapturePolicy>) -> io::Result<PodContext> {
     Ok(PodContext::new(addresses, config))
 }
 
-/// Facts of the namespace that decide which calls are tried.
 fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static> {
     let (uid, gid) = dial::owner();
     let own = Uid::new(uid).zip(Gid::new(gid)).expect("no process has the number -1 (setresuid(2))");
@@ -198,7 +195,6 @@ fn attempt(
     Ok(tried.collect())
 }
 
-/// Where the expected verdicts deliver, for a proxy.
 fn listeners(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
     let mut found: Vec<DeliveryPorts> = Vec::new();
     for call in calls {
@@ -230,7 +226,6 @@ fn owner(proxy: &Proxy) -> (u32, u32) {
     (uids.map_or(uid, |uid| uid.number()), gids.map_or(gid, |gid| gid.number()))
 }
 
-/// Asks the rules that are there about each call that went elsewhere.
 fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     let rule_views = match from_kernel(run, pod) {
         Ok(rule_views) => rule_views,
@@ -248,14 +243,12 @@ fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     }
 }
 
-/// Whether the rules are others than the flags make.
 fn rules_differ(call: &ResolvedCall) -> bool {
     let compared = call.run.session(call.capture.owner()).map_err(engine::EngineError::from);
     let compared = compared.and_then(|mut session| session.check(&call.capture.desired()));
     compared.is_ok_and(|compared| !compared.differences.is_empty())
 }
 
-/// Why capture counts as not working.
 #[derive(Debug, thiserror::Error)]
 enum Unproven {
     #[error("whether capture works can't be tried: {0}")]
@@ -308,7 +301,7 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
     }
 }
 
-/// How long to wait after an attempt that took so long, with so much time left; `None` where that is too little for another.
+/// Time to wait after an attempt that took `taken`, with `left` until the end; `None` if that is too little for another.
 fn pause(taken: Duration, left: Duration) -> Option<Duration> {
     let longest = left.checked_sub(MIN_ATTEMPT)?;
     Some(RETRY.saturating_sub(taken).min(longest))
@@ -332,7 +325,6 @@ impl Judgement {
     }
 }
 
-/// Compares the outcome with the expectation. `has_conntrack` is whether conntrack could be read.
 fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_conntrack: bool) -> Judgement {
     let seen = match outcome {
         Ok(_) if call.expected == Verdict::Unknown => {

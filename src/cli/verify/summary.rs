@@ -12,7 +12,6 @@ use serde::Serialize;
 use sidecar_init::engine::{ConnectionOutcome, ProbeEvidence, ProbeObservation};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is expected of a call.
 pub(super) fn expected(call: &Call) -> String {
     match call.expected {
         Verdict::Redirect(ports) => format!("captured at {}", ports.dashed()),
@@ -23,7 +22,6 @@ pub(super) fn expected(call: &Call) -> String {
     }
 }
 
-/// What became of a call instead.
 pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
         Judgement::Right(seen) | Judgement::Wrong(seen) => outcome(seen).1,
@@ -31,7 +29,6 @@ pub(super) fn instead(judgement: &Judgement) -> String {
     }
 }
 
-/// The style and the text of the outcome.
 fn outcome(seen: &ProbeObservation) -> (Style, String) {
     match seen.end {
         ConnectionOutcome::Redirected(there) if there.ip().is_loopback() => {
@@ -50,7 +47,7 @@ fn outcome(seen: &ProbeObservation) -> (Style, String) {
     }
 }
 
-/// The width of the columns before what became of a call.
+/// Widths of the columns before the outcome.
 const CALLER: usize = 16;
 const TO: usize = 20;
 
@@ -139,7 +136,6 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
     }
 }
 
-/// The rule that decides, and the option that makes it.
 fn place(rule: &ExplainedRule) -> String {
     let option = rule.option.as_deref().filter(|option| !option.is_empty());
     let is_flag = |option: &str| settings::all().any(|row| row.long == option);
@@ -148,7 +144,6 @@ fn place(rule: &ExplainedRule) -> String {
     format!("{} {} {}{option}", rule.table, rule.chain, rule.text)
 }
 
-/// A line under a title, folded to the width of the terminal.
 fn folded(title: &str, text: &str) -> String {
     let indent = 7 + title.len();
     let line = format!("       {}{text}\n", Style::Quiet.paint(title));

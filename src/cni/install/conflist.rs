@@ -8,14 +8,12 @@ use crate::cni::protocol::{CniVersion, PluginFields, is_id};
 use serde_json::{Value, value::RawValue};
 use std::{ops::Range, path::Path};
 
-/// Whether a file holds a list of plugins or a single one, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     List,
     Single,
 }
 
-/// Why a file is not a usable network configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
     #[error("{0}")]
@@ -55,7 +53,6 @@ const MADE_OF: &str = "sidecar-init/made-of";
 /// The key by which `libcni` loads no plugins of a folder. Older ones ignore it.
 const INLINED: &str = "loadOnlyInlinedPlugins";
 
-/// A usable network configuration.
 #[derive(Debug)]
 pub(super) struct NetworkConfiguration<'a> {
     text: &'a str,
@@ -123,8 +120,8 @@ impl<'a> NetworkConfiguration<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Whether the plugin accepts its name, in a file of that name, and supports its version. The version is never raised here,
-    /// because the other plugins may support only this one.
+    /// Checks that the plugin accepts its name, in a file of that name, and supports its version. The version is never raised
+    /// here, because the other plugins may support only this one.
     pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
         let name = self.name_in(file);
         if !is_id(name) {
@@ -136,7 +133,6 @@ impl<'a> NetworkConfiguration<'a> {
         }
     }
 
-    /// The file that this list was made of.
     pub(super) fn made_of(&self) -> Option<&str> {
         self.made_of.as_deref()
     }
@@ -145,7 +141,6 @@ impl<'a> NetworkConfiguration<'a> {
         self.plugins.iter().map(|plugin| plugin.kind.as_str())
     }
 
-    /// The fields of the first plugin of one of these types.
     pub(super) fn plugin(&self, types: &[&str]) -> Option<PluginFields<'a>> {
         let plugin = self.plugins.iter().find(|plugin| types.contains(&plugin.kind.as_str()))?;
         PluginFields::parse(plugin.raw.get()).ok()
@@ -181,7 +176,6 @@ impl<'a> NetworkConfiguration<'a> {
         (plugins.len() == 1).then(|| inside.to_owned())
     }
 
-    /// The network's name.
     fn name_in<'n>(&'n self, file: &'n str) -> &'n str {
         if self.name.is_empty() { file } else { &self.name }
     }
@@ -208,7 +202,6 @@ impl<'a> NetworkConfiguration<'a> {
         self.edited(vec![(last.end..last.end, &format!(",{gap}{entry}"))])
     }
 
-    /// The position of a plugin in the text.
     fn span(&self, at: usize) -> Range<usize> {
         let raw = self.plugins[at].raw.get();
         let start = raw.as_ptr().addr() - self.text.as_ptr().addr();

@@ -34,7 +34,6 @@ pub(crate) fn entry(
     if problems.is_empty() { Ok(text) } else { Err(problems) }
 }
 
-/// The directory of the plugin's counters, by its entry or by default.
 pub(super) fn state_directory(entry: &str) -> PathBuf {
     PartialConfiguration::of(entry.as_bytes()).map_or_else(|_| Places::default(), |read| read.places).state
 }
@@ -68,7 +67,6 @@ fn keys_of(text: &str, problems: &mut Vec<InputProblem>) -> Vec<(String, Value)>
     fields.iter().filter_map(value).collect()
 }
 
-/// The problems that the plugin would report for these keys.
 fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
     let mut whole = keys.clone();
     whole.insert("cniVersion".to_owned(), CniVersion::LATEST.name().into());

@@ -11,17 +11,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{borrow::Cow, collections::BTreeMap, fs, thread};
 
-/// How long to wait for a half-written file before it is skipped, as CRI-O skips it. containerd uses no file
-/// until this one is valid.
+/// The time to wait for a half-written file before it is skipped, as CRI-O skips it. containerd uses no file until this one
+/// is valid.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How often one attempt may be overtaken by other agents.
+/// Attempts that other agents may overtake.
 const ATTEMPTS: u32 = 20;
-/// When to try again after that.
+/// The pause after the last of them.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest network configuration that is read or written. Real ones have a few kilobytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Whether our entry is installed, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InstallState {
     /// In this file, the first that a runtime takes.
@@ -46,11 +45,10 @@ impl Attempt {
     }
 }
 
-/// Since when each file is unusable.
+/// The time since which each file is unusable.
 #[derive(Debug, Default)]
 pub(super) struct Broken(BTreeMap<PathBuf, Instant>);
 
-/// A file with its text.
 type ConfigurationFile = (PathBuf, FileKind, String);
 
 struct FolderScan {
@@ -150,7 +148,7 @@ fn delegate(
     Ok(delegate.filter(|_| is_usable))
 }
 
-/// Whether a text is too long to be read again.
+/// True if a text is too long to be read again.
 fn is_long(text: &str) -> bool {
     u64::try_from(text.len()).is_ok_and(|length| length > MAX_BYTES)
 }
@@ -207,7 +205,6 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The file that a list of ours was made of.
 fn single_of(path: &Path, network: &NetworkConfiguration<'_>) -> Option<PathBuf> {
     let single = Path::new(network.made_of()?);
     let is_name =
@@ -224,7 +221,6 @@ fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Resul
     replace::remove(path, list)
 }
 
-/// The outcome of an attempt on a file.
 enum InsertOutcome {
     AlreadyThere(PathBuf),
     Inserted(PathBuf),
@@ -308,7 +304,7 @@ fn scan(folder: &Path) -> io::Result<FolderScan> {
     Ok(view)
 }
 
-/// Whether `libcni` finds plugins in a folder.
+/// True if `libcni` finds plugins in a folder.
 fn has_plugins(folder: &Path) -> bool {
     let is_plugin = |path: &Path| path.extension().is_some_and(|ending| ending == "conf");
     files(folder).is_ok_and(|found| found.iter().any(|(path, _)| is_plugin(path)))
@@ -318,7 +314,6 @@ fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The text of a file that holds a usable configuration of this kind.
 fn readable(file: &Path, kind: FileKind) -> Option<String> {
     let text = String::from_utf8(content(file).ok()??).ok()?;
     NetworkConfiguration::read(&text, kind).is_ok().then_some(text)
@@ -337,7 +332,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
     Ok(found)
 }
 
-/// The content of a file, also through a link; `None` if it does not exist.
+/// Follows a link; `None` if the file does not exist.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
     match files::read(path, MAX_BYTES, Links::Followed) {
         Err(absent) if absent.is_absence() => Ok(None),
@@ -346,7 +341,7 @@ pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
 }
 
 impl Broken {
-    /// Until when to wait for all of these files to become complete.
+    /// The end of the time in which all of these files may become complete.
     fn until(&mut self, unusable: &[(PathBuf, Unusable)]) -> Option<Instant> {
         let now = Instant::now();
         let since = |path: &PathBuf| self.0.get(path).copied().unwrap_or(now);

@@ -1,4 +1,4 @@
-//! What is to be installed, and into which folders; the programs in the runtime's folder of plugins; and what undoes it.
+//! The files to install, and their folders; the programs in the runtime's folder of plugins; and their removal.
 //!
 //! The programs are this one, by the plugin's name, and `sidecar-node`, which the plugin starts, if it is next to this program.
 //! It is optional: without a kubeconfig it is not used.
@@ -14,16 +14,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, io, net::SocketAddr, time::Duration};
 
-/// The folders of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Folders {
-    /// For network configurations.
     pub(crate) configurations: PathBuf,
-    /// For plugins.
     pub(crate) programs: PathBuf,
 }
 
-/// The files to install, and the options of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniInstallOptions {
     pub(crate) folders: Folders,
@@ -35,12 +31,11 @@ pub(crate) struct CniInstallOptions {
     pub(crate) wait: Option<Duration>,
 }
 
-/// Options for `--watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchOptions {
     /// A file that is there while all is installed.
     pub(crate) ready_file: Option<PathBuf>,
-    /// The address of readiness and metrics.
+    /// Of readiness and metrics.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Uninstall at the end.
     pub(crate) uninstall: bool,
@@ -107,7 +102,6 @@ pub(crate) enum InstallError {
     Ended,
 }
 
-/// The programs in their places, as they were seen last.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     plugin: Option<CopiedProgram>,
@@ -136,7 +130,6 @@ impl Folders {
         Ok(u64::from(is_new_node) + u64::from(is_new))
     }
 
-    /// Removes them, and returns which existed.
     pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, InstallError> {
         let mut programs = vec![self.program()];
         if !self.holds_originals() {
@@ -153,7 +146,7 @@ impl Folders {
         Ok(removed)
     }
 
-    /// Whether `sidecar-node` in this folder is an original and not a copy: the running program is in the folder too, and is
+    /// True if `sidecar-node` in this folder is an original and not a copy: the running program is in the folder too, and is
     /// not the plugin.
     fn holds_originals(&self) -> bool {
         let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
@@ -183,7 +176,6 @@ fn is_one_file(one: &Path, other: &Path) -> bool {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovedInstallation {
-    /// The network configurations that had our entry.
     pub(crate) configurations: Vec<PathBuf>,
     pub(crate) programs: Vec<PathBuf>,
 }

@@ -20,18 +20,17 @@ use std::{ffi::OsString, io};
 
 /// The longest sleep: changes without an event are found then.
 const MAX_SLEEP: Duration = Duration::from_secs(10);
-/// How long to sleep after a failure whose end no event reports.
+/// The sleep after a failure whose end no event reports.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often to try the lock that another installer has.
+/// Between attempts to take the lock that another installer has.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Repairs that follow each other within this time are delayed: an agent that undoes them must not keep the node busy.
 const QUIET: Duration = Duration::from_secs(10);
-/// How many repairs are made without delay.
+/// Repairs without delay.
 const AT_ONCE: u32 = 4;
 /// The delay after those: the first one, doubled each time, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// How a run of `cni install` ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InstallOutcome {
     /// Installed, without `--watch`.
@@ -40,7 +39,6 @@ pub(crate) enum InstallOutcome {
     Asked(Option<RemovedInstallation>),
 }
 
-/// Installs, and with `--watch` keeps running.
 pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, InstallError> {
     options.folders.exist()?;
     options.warn_of_missing_node();
@@ -95,22 +93,19 @@ struct InstallLoop<'a> {
     /// A source without events, for plain sleeps.
     silence: Inotify,
     status: Arc<SharedStatus>,
-    /// When waiting for a configuration is over.
+    /// The end of waiting for a configuration.
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
-    /// The state that was logged last.
     reported: Option<String>,
-    /// What was warned of last.
     warnings: Vec<InstallWarning>,
     removals: Removals,
 }
 
-/// Limits the rate of repairs.
 #[derive(Debug, Default)]
 struct RetryInterval {
     last: Option<Instant>,
-    /// How often without a quiet time in between.
+    /// Repairs without a quiet time in between.
     times: u32,
 }
 
@@ -121,7 +116,6 @@ impl RetryInterval {
         self.last = Some(Instant::now());
     }
 
-    /// How long to sleep before the next time.
     fn pause(&self) -> Option<Duration> {
         let more = self.times.checked_sub(AT_ONCE + 1)?;
         let is_quiet = self.last.is_some_and(|last| last.elapsed() >= QUIET);
@@ -180,7 +174,7 @@ impl InstallLoop<'_> {
         }
     }
 
-    /// Checks and repairs. With `--watch`, failures are retried.
+    /// With `--watch`, failures are retried.
     fn check(&mut self, broken: &mut Broken) -> Result<(InstallState, Option<Instant>), InstallError> {
         let CniInstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
@@ -235,7 +229,6 @@ impl InstallLoop<'_> {
         Ok((attempt.state, attempt.again))
     }
 
-    /// Publishes whether it is installed.
     fn show(&self, is_installed: bool) -> Result<(), InstallError> {
         self.status.change(|installer| installer.is_installed = is_installed);
         let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
@@ -262,7 +255,6 @@ impl InstallLoop<'_> {
     }
 }
 
-/// Watches both directories with inotify.
 struct DirectoryWatcher(Inotify);
 
 impl DirectoryWatcher {
@@ -292,7 +284,7 @@ impl DirectoryWatcher {
         open().map(Self).map_err(|error| InstallError::Watch(error.into()))
     }
 
-    /// Reads all pending events. Returns whether any of them may concern us.
+    /// Reads all pending events.
     fn has_relevant_events(&self, folders: &Folders) -> Result<bool, InstallError> {
         let mut concerns = false;
         loop {
@@ -309,7 +301,6 @@ impl DirectoryWatcher {
     }
 }
 
-/// Whether a file of this name may concern us: a network configuration, or one of our programs.
 fn is_of_concern(name: &Path) -> bool {
     let is_unfinished = name.as_os_str().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
     !is_unfinished

@@ -20,7 +20,7 @@ pub(super) struct InstallWarning {
     /// One of [`CAUSES`].
     pub(super) cause: &'static str,
     pub(super) text: String,
-    /// Whether pods are not captured because of it.
+    /// Pods are not captured because of it.
     pub(super) is_blocking: bool,
 }
 
@@ -53,7 +53,6 @@ impl Delegation {
         Some(Self { name, copy_has_entry: Some(has_entry) })
     }
 
-    /// Whether it leads to a configuration in this file.
     pub(super) fn leads_to(&self, file: &str, network: &NetworkConfiguration<'_>) -> bool {
         let is_named = self.name == network.name || self.name.rsplit('/').next() == Some(file);
         is_named && Self::of(network).is_none() && network.serves(file).is_ok()
@@ -95,7 +94,6 @@ const MESHES: [(&str, &str); 3] = [
     ),
 ];
 
-/// A warning for each plugin of a mesh in a configuration that has our entry.
 pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration<'_>) -> Vec<InstallWarning> {
     let found = MESHES.iter().filter(|(plugin, _)| network.types().any(|kind| kind == *plugin));
     let warning = |(plugin, remedy): &(&str, &str)| {
@@ -117,12 +115,11 @@ pub(super) struct Removals {
 }
 
 impl Removals {
-    /// The number of removals from which on they are no coincidence, such as the restart of a network's agent.
+    /// From this number on they are no coincidence, such as the restart of a network's agent.
     const LIMIT: u32 = 3;
     /// The longest time from one to the next.
     const WINDOW: Duration = Duration::from_secs(120);
 
-    /// Counts an insertion.
     pub(super) fn inserted(&mut self, replaced: Replaced) {
         let is_same = |(last, at): &(Replaced, Instant)| *last == replaced && at.elapsed() < Self::WINDOW;
         self.count = if self.last.as_ref().is_some_and(is_same) { self.count + 1 } else { 0 };

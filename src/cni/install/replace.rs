@@ -15,13 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the names of unfinished files start with. They end with nothing that a runtime reads.
+/// The prefix of unfinished files. They end with nothing that a runtime reads.
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
 
-/// How much of a program is read at once.
 const CHUNK_SIZE: usize = 1024 * 1024;
 
-/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
@@ -99,7 +97,6 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
 pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
 
 impl FileIdentity {
-    /// Of a regular file; `None` where there is none.
     fn of(found: io::Result<Metadata>) -> Option<Self> {
         let found = found.ok().filter(Metadata::is_file)?;
         let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
@@ -107,7 +104,6 @@ impl FileIdentity {
     }
 }
 
-/// A program and its copy.
 pub(super) type CopiedProgram = (FileIdentity, FileIdentity);
 
 /// Copies a program, unless the same is there. Returns whether it was copied. Two files that were `seen` to be the same are not

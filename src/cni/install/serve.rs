@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, fmt::Write as _, path::PathBuf, thread};
 
-/// How long a connection may take, from its start to the last byte of the answer.
+/// The time of a connection, from its start to the last byte of the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the head of a request may be.
+/// The limit of a request's head.
 const MAX_BYTES: usize = 8 * 1024;
-/// How many connections may be open: a node has a kubelet and a scraper or two.
+/// The limit of open connections: a node has a kubelet and a scraper or two.
 const MAX_CONNECTIONS: usize = 64;
-/// How long to wait where no connection can be taken, as without descriptors.
+/// The pause where no connection can be taken, as without descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const REFUSED_METHOD: &str = "405 Method Not Allowed";
 
@@ -40,7 +40,7 @@ impl SharedStatus {
     }
 }
 
-/// Serves at an address from now on. Returns the address, whose port the kernel may have chosen.
+/// Returns the address, whose port the kernel may have chosen.
 pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
@@ -70,7 +70,6 @@ impl InstallerServer {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a connection on a new thread.
     fn start(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
         self.close_oldest(MAX_CONNECTIONS - 1);
         let (server, stream) = (Arc::clone(self), Arc::new(stream));
@@ -103,7 +102,6 @@ impl InstallerServer {
     }
 }
 
-/// Reads a request and writes the answer.
 fn exchange(mut stream: &TcpStream, status: &SharedStatus) -> io::Result<()> {
     let end = Instant::now() + TIMEOUT;
     let left = || match end.saturating_duration_since(Instant::now()) {
@@ -126,7 +124,6 @@ fn exchange(mut stream: &TcpStream, status: &SharedStatus) -> io::Result<()> {
     stream.write_all(answer(&String::from_utf8_lossy(&head), status).as_bytes())
 }
 
-/// The whole answer to a request.
 fn answer(head: &str, status: &SharedStatus) -> String {
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -164,7 +161,6 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Installer {
     pub(super) is_installed: bool,
-    /// The state in words.
     pub(super) state: String,
     pub(super) warnings: Vec<InstallWarning>,
     /// The number of programs that were put into the folder of plugins.

@@ -17,7 +17,6 @@ const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs
 /// The capability by which a runtime hands over a pod's annotations.
 pub(crate) const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
-/// Where a call writes its state, log and counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) state: PathBuf,
@@ -52,33 +51,29 @@ pub(crate) struct Attachment {
     pub(crate) interface: String,
 }
 
-/// A configuration as far as it could be read.
 #[derive(Debug)]
 pub(crate) struct PartialConfiguration<'a> {
     pub(crate) version: Result<CniVersion, CniError>,
     pub(crate) places: Places,
-    /// Whether these places are valid: where one is not, no trace is left elsewhere.
+    /// False where one of these is not valid: then no trace is left elsewhere.
     pub(crate) places_are_valid: bool,
     pub(crate) timeout: Duration,
     name: Option<String>,
     rest: PluginConfiguration<'a>,
     /// The problems of the keys that identify the network.
     of_network: Vec<InputProblem>,
-    /// The other problems.
     problems: Vec<InputProblem>,
     unsupported: Vec<InputProblem>,
 }
 
-/// A valid configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginConfiguration<'a> {
     pub(crate) version: CniVersion,
     pub(crate) name: String,
-    /// The result of the previous plugins.
     pub(crate) previous_result: Option<&'a RawValue>,
-    /// The pod's annotations, where the runtime hands them over.
+    /// `None` where the runtime does not hand them over.
     pub(crate) annotations: Option<BTreeMap<String, String>>,
-    /// Whether the entry has the capability by which it does.
+    /// True if the entry has the capability by which it does.
     pub(crate) requests_annotations: bool,
     /// The valid attachments of the network, where the runtime passes them.
     pub(crate) valid: Option<Vec<Attachment>>,
@@ -102,7 +97,6 @@ impl<'a> PartialConfiguration<'a> {
         Ok(PluginConfigurationReader { fields, problems: Vec::new() }.read())
     }
 
-    /// The version and the network's name.
     pub(crate) fn network(&self) -> Result<(CniVersion, &str), CniError> {
         let version = self.version.clone()?;
         match &self.name {
@@ -111,7 +105,6 @@ impl<'a> PartialConfiguration<'a> {
         }
     }
 
-    /// All of it, for a verb.
     pub(crate) fn configuration(self, verb: Verb) -> Result<PluginConfiguration<'a>, CniError> {
         let version = self.version?;
         version.require(verb)?;
@@ -132,7 +125,6 @@ fn fault(code: CniErrorCode, problems: &[InputProblem]) -> CniError {
     CniError::of_problems(code, "the network configuration is not as it should be", problems)
 }
 
-/// The start of a value, for messages.
 fn short(value: &str) -> String {
     const MAX_LENGTH: usize = 200;
     let start: String = value.chars().take(MAX_LENGTH).collect();
@@ -205,7 +197,6 @@ impl<'a> PluginConfigurationReader<'a> {
         }
     }
 
-    /// A value of a type that defines its whole form.
     fn typed<T: DeserializeOwned>(&mut self, name: &str, form: &str) -> Option<T> {
         let value = self.fields.value(name)?;
         let read = serde_json::from_str(value.get());
@@ -215,12 +206,10 @@ impl<'a> PluginConfigurationReader<'a> {
         read.ok()
     }
 
-    /// A problem with a value, as JSON has it.
     fn blame(&mut self, name: &str, value: &str, text: &str) {
         self.problems.push(InputProblem::of(name, format!("{} {text}", short(value))));
     }
 
-    /// A string with a condition.
     fn text(&mut self, name: &str, is_right: impl Fn(&str) -> bool, form: &str) -> Option<String> {
         let text: String = self.typed(name, "a string")?;
         if is_right(&text) {

@@ -4,7 +4,6 @@ use super::{CniError, CniErrorCode, Verb};
 use mesh::InputProblem;
 use std::{ffi::OsString, path::PathBuf};
 
-/// A call, as far as variables define it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CniRequest {
     Add(AttachmentTarget, PathBuf),
@@ -16,7 +15,6 @@ pub(crate) enum CniRequest {
     Version,
 }
 
-/// The attachment that a call is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttachmentTarget {
     pub(crate) container: String,
@@ -147,13 +145,13 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
     }
 }
 
-/// Whether a text is a container's id or a network's name by the specification, and short enough for a file's name.
+/// True for a container's id or a network's name by the specification that is short enough for a file's name.
 pub(crate) fn is_id(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
 }
 
-/// Whether the kernel takes a name for an interface (`dev_valid_name` in `net/core/dev.c`), and it has no control character.
+/// True for a name that the kernel takes for an interface (`dev_valid_name` in `net/core/dev.c`), without control characters.
 fn is_interface(text: &str) -> bool {
     let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)

@@ -11,7 +11,7 @@ use std::{collections::HashSet, fmt};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PluginKey {
     pub(crate) name: &'static str,
-    /// What its value looks like.
+    /// The form of its value.
     pub(crate) form: &'static str,
     pub(crate) help: &'static str,
 }
@@ -90,12 +90,11 @@ const OTHERS: [&str; 13] = [
 /// The prefix that the specification keeps for itself.
 const RESERVED: &str = "cni.dev/";
 
-/// Whether an entry has one of these keys.
 pub(crate) fn has_key(entry: &str, keys: &[&str]) -> bool {
     PluginFields::parse(entry).is_ok_and(|fields| keys.iter().any(|key| fields.value(key).is_some()))
 }
 
-/// What is wrong with a key that is there; `None` if nothing is.
+/// `None` for a known key.
 pub(super) fn complaint(name: &str) -> Option<String> {
     let known = || KEYS.iter().map(|key| key.name).chain(OTHERS);
     if name.starts_with(RESERVED) || known().any(|key| key == name) {

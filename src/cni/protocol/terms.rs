@@ -60,7 +60,6 @@ impl CniVersion {
         Err(CniError::new(CniErrorCode::IncompatibleVersion, msg, details))
     }
 
-    /// The answer to VERSION, in this version.
     pub(crate) fn answer(self) -> String {
         serde_json::json!({
             "cniVersion": self.name(),
@@ -119,12 +118,10 @@ pub(crate) enum CniErrorCode {
     Drift = 101,
 }
 
-/// The failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniError {
     pub(crate) code: CniErrorCode,
     pub(crate) msg: String,
-    /// Details, line by line.
     pub(crate) details: String,
 }
 
@@ -142,14 +139,13 @@ impl CniError {
         Self { code, msg: msg.to_string(), details }
     }
 
-    /// An error with its causes.
     pub(crate) fn caused(code: CniErrorCode, msg: impl Display, error: &dyn Error) -> Self {
         let chain = iter::successors(Some(error), |&error| error.source());
         let lines: Vec<String> = chain.map(ToString::to_string).collect();
         Self::new(code, msg, lines.join("\nbecause: "))
     }
 
-    /// Everything that is wrong with the input; at least one problem.
+    /// `problems` has at least one.
     pub(crate) fn of_problems(code: CniErrorCode, what: &str, problems: &[InputProblem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let more = match lines.len() - 1 {

@@ -9,9 +9,9 @@ use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long a connection may wait in a listener's queue once its handshake is complete.
+/// Time that a connection may wait in a listener's queue once its handshake is complete.
 const GRACE: Duration = Duration::from_millis(100);
-/// How long to wait for a reaction before the lack of one counts.
+/// Time to wait for a reaction before the lack of one counts.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// Before a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS
@@ -22,19 +22,17 @@ pub(super) struct ProbeAttempt<'a> {
     trial: &'a ProbeTrial,
     place: DestinationState,
     call: Option<DialedSocket>,
-    /// The address and port that it comes from.
     local: Option<SocketAddr>,
-    /// The random bytes that identify it.
     token: Vec<u8>,
     started: Instant,
-    /// Where it goes by its entry in conntrack.
+    /// Its destination by its entry in conntrack.
     goes_to: Option<SocketAddr>,
-    /// What the network has answered, such as a refusal (`SO_ERROR`).
+    /// The network's answer, such as a refusal (`SO_ERROR`).
     socket_error: Option<ErrorKind>,
-    /// When its handshake was first seen to be complete. Whose listener it was is not known by that.
+    /// Time when its handshake was first seen to be complete. The listener is not known by that.
     connected: Option<Instant>,
     arrival: Option<(ArrivalPoint, TcpStream, Vec<u8>)>,
-    /// Where its datagram was read, and whether the answer has to come back.
+    /// The address at which its datagram was read, and whether the answer has to come back.
     read: Option<(SocketAddr, bool)>,
     outcome: Option<Result<ProbeObservation, NoResult>>,
 }
@@ -92,7 +90,6 @@ impl<'a> ProbeAttempt<'a> {
         self.outcome.is_some()
     }
 
-    /// Whether conntrack knows it, so that it does know connections of the family.
     pub(super) fn is_tracked(&self, family: Family) -> bool {
         Family::of(self.trial.to.ip()) == family && self.goes_to.is_some()
     }
@@ -122,7 +119,6 @@ impl<'a> ProbeAttempt<'a> {
         self.outcome = Some(Ok(ProbeObservation { end, proof, original: None }));
     }
 
-    /// Looks how far it has come.
     pub(super) fn look(&mut self, listeners: &ProbeListeners, flows: &mut Flows<'_>, now: Instant) {
         let (false, Some(call), Some(local)) = (self.is_over(), &self.call, self.local) else { return };
         let ProbeTrial { protocol, to, .. } = *self.trial;
@@ -139,12 +135,11 @@ impl<'a> ProbeAttempt<'a> {
         }
     }
 
-    /// Whether a listener may have it: the handshake of a connection is complete at once, as the kernel makes it.
+    /// The handshake of a connection is complete at once, as the kernel makes it.
     fn may_have_arrived(&self) -> bool {
         self.trial.protocol == Protocol::Udp || self.connected.is_some()
     }
 
-    /// Reads the token, where a connection has arrived.
     fn read_token(&mut self) {
         let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
         // What is not there yet is read at the next look.
@@ -165,7 +160,6 @@ impl<'a> ProbeAttempt<'a> {
         self.outcome = Some(Ok(ProbeObservation { end, proof: ProbeEvidence::Token, original }));
     }
 
-    /// Reads the answer to a datagram that has arrived.
     fn read_answer(&mut self) {
         let (Some(DialedSocket::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
         let mut room = [0; 64];
@@ -174,7 +168,6 @@ impl<'a> ProbeAttempt<'a> {
         }
     }
 
-    /// Concludes what it can of one that has not arrived.
     fn conclude(&mut self, listeners: &ProbeListeners, has_conntrack: bool, now: Instant) {
         let ProbeTrial { protocol, to, patient, .. } = *self.trial;
         if let Some(error) = self.call.as_ref().and_then(DialedSocket::take_error) {

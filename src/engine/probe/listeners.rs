@@ -12,7 +12,6 @@ use std::{collections::BTreeMap, io};
 /// At most so many ports of a range get a listener; for the others conntrack is queried.
 const MAX_LISTENERS: usize = 64;
 
-/// Whether calls to an address end on this machine, and whether we listen there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DestinationState {
     Elsewhere,
@@ -24,7 +23,6 @@ pub(super) enum DestinationState {
     Own,
 }
 
-/// At which of our listeners a connection has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalPoint {
     /// A port that rules lead to.
@@ -32,11 +30,10 @@ pub(super) enum ArrivalPoint {
     Destination,
 }
 
-/// Where datagrams arrive.
 struct DatagramListener {
     address: SocketAddr,
     socket: UdpSocket,
-    /// Whether rules lead its answers back.
+    /// True if rules lead its answers back.
     answers: bool,
 }
 
@@ -58,15 +55,14 @@ pub(super) struct ProbeListeners {
     connections: Vec<(ArrivalPoint, SocketAddr, TcpListener)>,
     datagrams: Vec<DatagramListener>,
     destinations: BTreeMap<SocketAddr, DestinationState>,
-    /// Whether another process has the port of a transparent listener.
+    /// Another process has the port of a transparent listener.
     transparent_taken: bool,
-    /// Whether another process has any of the ports.
+    /// Another process has any of the ports.
     taken: bool,
     streams: Vec<TcpStream>,
 }
 
 impl ProbeListeners {
-    /// Opens what can be opened for the families of the trials.
     pub(super) fn open(what: &Probe) -> Self {
         let mut all = Self::default();
         for family in Family::BOTH {
@@ -101,8 +97,7 @@ impl ProbeListeners {
         }
     }
 
-    /// Where a trial's destination is, with a listener there if it is this machine's; and the address from which it is
-    /// called.
+    /// The state of a trial's destination, with a listener there if it is this machine's; and the source address.
     pub(super) fn at_destination(&mut self, trial: &ProbeTrial) -> (DestinationState, Option<IpAddr>) {
         let route = route_lookup::to(trial.to.ip()).ok();
         let source = trial.from.or_else(|| route.as_ref()?.source);
@@ -132,7 +127,6 @@ impl ProbeListeners {
         }
     }
 
-    /// Takes what has arrived.
     pub(super) fn serve(&mut self, attempts: &mut [ProbeAttempt<'_>]) {
         let Self { connections, datagrams, streams, .. } = self;
         for (at, _, listener) in connections.iter() {
@@ -162,7 +156,6 @@ impl ProbeListeners {
         }
     }
 
-    /// Whether a listener of ours is there.
     pub(super) fn has_listener_at(&self, protocol: Protocol, to: SocketAddr) -> bool {
         match protocol {
             Protocol::Tcp => self.connections.iter().any(|(_, at, _)| {
@@ -173,17 +166,14 @@ impl ProbeListeners {
         }
     }
 
-    /// Whether a transparent listener of another process may have accepted a connection.
     pub(super) fn may_be_handed_to_others(&self) -> bool {
         self.transparent_taken
     }
 
-    /// Whether another process has any of the ports.
     pub(super) fn may_go_to_others(&self) -> bool {
         self.taken
     }
 
-    /// All that may have something to read.
     pub(super) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let connections = self.connections.iter().map(|(_, _, listener)| listener.as_fd());
         let datagrams = self.datagrams.iter().map(|listener| listener.socket.as_fd());
@@ -201,8 +191,8 @@ fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     }
 }
 
-/// Where to listen. Rules redirect what this machine sends to loopback. TPROXY keeps the destination, so a transparent
-/// listener has to listen at every address.
+/// Rules redirect what this machine sends to loopback. TPROXY keeps the destination, so a transparent listener has to
+/// listen at every address.
 fn listen_address(family: Family, transparent: bool) -> IpAddr {
     match (family, transparent) {
         (Family::V4, false) => Ipv4Addr::LOCALHOST.into(),
@@ -212,7 +202,6 @@ fn listen_address(family: Family, transparent: bool) -> IpAddr {
     }
 }
 
-/// Reads what is there, without waiting.
 pub(super) fn read_into(stream: &mut TcpStream, received_bytes: &mut Vec<u8>) -> io::Result<usize> {
     use io::Read;
     let mut room = [0; 64];

@@ -1,5 +1,4 @@
-//! What really happens to connections: they are made, and what becomes of each is looked at where it arrives and in
-//! conntrack.
+//! Probes: connections are made, and the outcome of each is observed where it arrives and in conntrack.
 //!
 //! A caller's packets get no further than the first router, and contain no data: a token is sent once a listener
 //! of ours has the connection. A listener is put at each port that rules may lead to, and at destinations that are this
@@ -23,10 +22,8 @@ use std::time::{Duration, Instant};
 use std::{io, os::linux::net::SocketAddrExt, thread};
 use trial::Flows;
 
-/// Between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Tries everything.
 pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     let end = Instant::now() + what.timeout;
     let _turn = turn(end - what.timeout / 2);

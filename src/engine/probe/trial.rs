@@ -1,4 +1,4 @@
-//! What is tried, and what is known of it then, by conntrack among others.
+//! Trials of connections, and their outcomes.
 
 use crate::sys::{conntrack::Conntrack, dial::NoCall};
 use rules::{PortRange, Protocol};
@@ -11,10 +11,10 @@ pub struct ProbeTrial {
     pub protocol: Protocol,
     /// User and group of the calling socket, as rules see them.
     pub owner: (u32, u32),
-    /// The address that it comes from, where not the kernel's choice.
+    /// The source address; `None` for the kernel's choice.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
-    /// Whether to wait until the end where nothing shows the outcome. Otherwise a short silence is conclusive.
+    /// Waits until the end where nothing shows the outcome. Otherwise a short silence is conclusive.
     pub patient: bool,
 }
 
@@ -23,24 +23,22 @@ pub struct ProbeTrial {
 pub struct DeliveryPorts {
     pub protocol: Protocol,
     pub ports: PortRange,
-    /// Whether connections may be handed over with their own destination (TPROXY).
+    /// Connections may be handed over with their own destination (TPROXY).
     pub transparent: bool,
-    /// Whose answers rules lead back to their callers. Where we may not be them, none is waited for.
+    /// The user and group whose answers rules lead back. Where we may not be them, none is waited for.
     pub owner: (u32, u32),
 }
 
-/// All that is tried at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub trials: Vec<ProbeTrial>,
     pub listeners: Vec<DeliveryPorts>,
     /// The zones of conntrack that the rules use.
     pub zones: Vec<u16>,
-    /// How long to wait for all together.
+    /// For all trials together.
     pub timeout: Duration,
 }
 
-/// What became of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionOutcome {
     /// A rule rewrote its destination to this one.
@@ -64,20 +62,16 @@ pub enum ConnectionOutcome {
     NoAddress(IpAddr),
 }
 
-/// How that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeEvidence {
     /// A listener of ours has read its token.
     Token,
-    /// By the entry in conntrack.
     Conntrack,
     /// It was accepted or refused.
     Answer,
-    /// Nothing was heard of it.
     Silence,
 }
 
-/// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeObservation {
     pub end: ConnectionOutcome,
@@ -86,30 +80,25 @@ pub struct ProbeObservation {
     pub original: Option<SocketAddr>,
 }
 
-/// Why a trial came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum NoResult {
-    /// There is no route to the destination, or none from the address.
     #[error("no route leads there from this namespace: {0}")]
     NoRoute(#[source] io::Error),
     /// It could not be made another user's.
     #[error("{0}")]
     Owner(#[source] NoCall),
-    /// Another process listens at the destination, so it is unknown which listener accepted the call.
     #[error("{0} is in use, so it is not known which listener accepts a call")]
     Taken(SocketAddr),
 }
 
-/// What is known of the trials.
 #[derive(Debug)]
 pub struct Outcomes {
-    /// Of each, in their order.
+    /// In the order of the trials.
     pub each: Vec<Result<ProbeObservation, NoResult>>,
-    /// Whether conntrack could be queried, for which `CAP_NET_ADMIN` is needed.
+    /// Needs `CAP_NET_ADMIN`.
     pub conntrack_readable: bool,
 }
 
-/// Conntrack, where it can be queried.
 pub(super) struct Flows<'a> {
     conntrack: Option<Conntrack>,
     zones: &'a [u16],

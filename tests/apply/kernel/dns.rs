@@ -30,7 +30,7 @@ fn same_client_port(setting: Setting) {
     }
 }
 
-/// Sends a query to the resolver from the one client port; returns who got it.
+/// From the one client port; returns who got the query.
 fn query(pod: &Pod, identity: Identity) -> Answerer {
     let family = pod.setting.family;
     pod.listen(Udp, Resolver, 53);

@@ -19,7 +19,6 @@ use crate::support::rows::rows;
 use crate::support::setting::{Family, Mode, Setting, Variant, in_each};
 use crate::support::traffic::Protocol::{Tcp, Udp};
 
-/// Tests that set rules by flags and make calls.
 macro_rules! landings {
     ($($scene:ident($setting:ident): $flags:expr => $calls:expr;)+) => {$(
         #[test]
@@ -42,7 +41,6 @@ rows! {
 const EVERYTHING: [&str; 4] = ["-i", "*", "-b", "*"];
 const DNS: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];
 
-/// Sets rules and makes calls.
 fn lands(setting: Setting, flags: &[&str], calls: &[Case]) {
     check(&pod::Pod::with(setting, flags), calls);
 }

@@ -62,7 +62,6 @@ fn dns() -> Goal {
     desired(text!("dns-both-families/v4"), Some(text!("dns-both-families/v6")), &[ADDRESS])
 }
 
-/// Everything that a pod may want, nothing included.
 fn all() -> [Goal; 4] {
     [None, redirect(), transparent(), dns()]
 }
@@ -72,7 +71,6 @@ fn shared() -> Memory {
     strangers()
 }
 
-/// A memory that holds this already.
 fn holding(goal: &Goal, backend: BackendName) -> Memory {
     let mut memory = shared();
     run(&mut memory, goal, backend).expect("nothing breaks");
@@ -88,12 +86,11 @@ fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary
     done.map_err(|error| error.to_string())
 }
 
-/// The steps of a change in which nothing breaks.
 fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<CommitStep> {
     run(&mut memory.clone(), goal, backend).expect("nothing breaks").steps
 }
 
-/// Whether it holds what is wanted by this backend, nothing of ours in the others, and all of others'.
+/// True if it holds what is wanted by this backend, nothing of ours in the others, and all of others'.
 fn holds(snapshot: &Snapshot, goal: &Goal, backend: BackendName) -> bool {
     same(snapshot, &holding(goal, backend).snapshot)
 }

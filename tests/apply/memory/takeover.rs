@@ -31,7 +31,7 @@ fn upstream(variant: Variant) -> Memory {
     memory
 }
 
-/// Whether packets fare the same: rules are the same, and each object of routing stands, in whoever's name.
+/// True if rules are the same, and each object of routing stands, in whoever's name.
 fn fares_the_same(before: &Snapshot, after: &Snapshot) -> bool {
     let objects = |snapshot: &Snapshot| -> Vec<Object> {
         let all = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS];

@@ -66,7 +66,6 @@ fn an_empty_root_is_enough() {
     }
 }
 
-/// What its caller has closed is not a reason to end before it has begun.
 #[test]
 #[ignore = "builds the static binary"]
 fn closed_streams_are_no_reason_to_abort() {

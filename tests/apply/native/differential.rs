@@ -62,7 +62,6 @@ fn long_lists_are_the_same_by_script_and_by_batch() {
     }
 }
 
-/// The number of rules is that of the options in use, however much they list.
 #[test]
 fn rules_do_not_grow_with_lists() {
     let rules = |flags: &[&str]| script(flags).split_whitespace().filter(|word| *word == "counter").count();

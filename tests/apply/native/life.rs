@@ -4,7 +4,6 @@ use crate::apply::native::support::{FACTS, in_namespace, native};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, output, stdout};
 
-/// What `diff` says of these flags.
 fn check(flags: &[&str]) -> Outcome {
     output(BINARY, &[&["diff", "--rules", "--native-nftables"], &FACTS[..], flags].concat(), "")
 }

@@ -4,7 +4,7 @@
 use crate::support::program::Run;
 use std::{env, fs, path::PathBuf, process::Command, sync::OnceLock};
 
-/// Where it is, once it is built. Cargo has nothing to do when it is there already.
+/// Cargo has nothing to do when it is there already.
 pub(crate) fn binary() -> &'static PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {

@@ -16,12 +16,10 @@ use sidecar_init::backend::nftables::{Nftables, Refusal, bytecode};
 
 pub(crate) const NAME: &str = "t";
 
-/// How many rule sets are tried.
 fn cases() -> usize {
     scope::runs(150, 30)
 }
 
-/// What the kernel holds: our table, and no other.
 fn read(family: Family) -> LiveTable {
     let mut nftables = Nftables::open(NAME).expect("a socket");
     let mut tables = nftables.listing(family).expect("readable");
@@ -40,7 +38,7 @@ pub(crate) fn write(table: &nft::InetTable) -> Option<()> {
     }
 }
 
-/// That what is there says about every packet what the table says.
+/// What is there says about every packet what the table says.
 fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
     for family in Family::BOTH {
         let view = |table: LiveTable| {
@@ -76,7 +74,6 @@ fn any_rules_are_read_back_as_they_were_written() {
     assert!(refused < cases() / 2, "{refused} rule sets were refused");
 }
 
-/// Two rule sets, and packets.
 fn case(runner: &mut TestRunner) -> (Checked, Checked, Vec<Packet>) {
     let strategy = (vec(statement(), 1..24), vec(any::<bool>(), 24), vec(packet(), 60));
     let (statements, kept, packets) = strategy.new_tree(runner).expect("a case").current();

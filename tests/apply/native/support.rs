@@ -12,12 +12,10 @@ pub(crate) fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// Facts that the host would be asked for otherwise.
 pub(crate) const FACTS: [&str; 2] = ["--pod-ips", "10.0.0.1,fd00::1"];
 
-/// Runs the drop-in with native nf_tables.
 pub(crate) fn native(flags: &[&str]) -> String {
     stdout(BINARY, &[&["istio-iptables", "--native-nftables", "--reconcile"], &FACTS[..], flags].concat(), "")
 }
 
-/// The script that the preview prints.
 pub(crate) fn script(flags: &[&str]) -> String {
     native(&[flags, &["--dry-run"]].concat())
 }

@@ -12,7 +12,6 @@ use crate::support::setting::{self, Variant};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
 use rules::{Checked, Family, Ownership, State, Table, nft, parse, plan::plan, render};
 
-/// How many rule sets are tried.
 fn cases() -> usize {
     scope::runs(40, 4)
 }

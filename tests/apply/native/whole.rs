@@ -8,7 +8,7 @@ use std::thread;
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];
 
-/// What is in the kernel, with a rule at its end that jumps nowhere.
+/// The table with a rule at its end that jumps nowhere.
 fn broken(table: &bytecode::EncodedTable) -> bytecode::EncodedTable {
     let mut table = table.clone();
     let expressions = vec![Expression::Verdict(EncodedVerdict::Jump("nowhere".to_owned()))];

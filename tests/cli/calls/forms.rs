@@ -6,7 +6,6 @@ use crate::support::folder::Folder;
 use crate::support::program::Run;
 use assert_cmd::Command;
 
-/// The preview has these lines, and none of those.
 fn check(arguments: &[&str], variables: &[(&str, &str)], lines: &[&str], absent: &[&str]) {
     let ended = preview(arguments, variables);
     let rules: Vec<&str> = ended.rules().lines().collect();

@@ -33,7 +33,6 @@ impl Preview for Outcome {
     }
 }
 
-/// The settings that `istio-iptables` takes.
 fn settings() -> impl Iterator<Item = &'static SettingRow> {
     let own = [Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace];
     settings::of(Mesh::default())
@@ -43,7 +42,6 @@ fn settings() -> impl Iterator<Item = &'static SettingRow> {
 /// Facts of a pod with an IPv4 address and without DNS servers.
 const POD: [&str; 4] = ["--pod-ips", "10.1.2.3", "--dns-servers", ""];
 
-/// Previews the rules of an IPv4 pod.
 fn preview<A: AsRef<OsStr>, V: AsRef<OsStr>>(arguments: &[A], variables: &[(&str, V)]) -> Outcome {
     let mut command = bare(&["istio-iptables", "--dry-run"]);
     command.args(POD).args(arguments);
@@ -51,7 +49,6 @@ fn preview<A: AsRef<OsStr>, V: AsRef<OsStr>>(arguments: &[A], variables: &[(&str
     command.outcome()
 }
 
-/// The preview for these arguments.
 fn rules(arguments: &[&str]) -> String {
     preview::<_, &str>(arguments, &[]).rules().to_owned()
 }
@@ -66,7 +63,6 @@ fn apart(before: &[&str], binary: &Path, arguments: &[&str], variables: &[(&str,
     command.outcome()
 }
 
-/// A folder with the binary under another name.
 fn link(folder: &Folder, name: &str) -> PathBuf {
     let path = folder.join(name);
     symlink(BINARY, &path).expect("a link");

@@ -7,7 +7,6 @@ use rules::render::iptables::appended;
 use rules::{Family, State, Table, parse};
 use std::process::{Command, Stdio};
 
-/// A preview of IPv4.
 fn state(text: &str) -> State {
     let text = text.strip_prefix("# iptables-restore\n").expect("the header");
     State::of(&parse::restore(text, Family::V4).expect("a preview"))

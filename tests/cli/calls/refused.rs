@@ -69,7 +69,6 @@ fn check_told(ended: &Outcome, printed: &[&str]) {
     }
 }
 
-/// The value is refused as a flag and as a variable, and the complaint about `item` has this `form`.
 fn check(long: &str, value: &str, item: &str, form: &str) {
     let row = settings().find(|row| row.long == long).expect("a flag");
     let flag = format!("--{long}={value}");

@@ -11,7 +11,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
 };
 
-/// Says to a test that it runs inside.
+/// Set for a test that runs inside.
 const INSIDE: &str = "SIDECAR_INIT_TEST_INSIDE";
 
 pub(crate) const WORLD: [IpAddr; 2] =
@@ -42,7 +42,6 @@ pub(crate) fn inside<W: Fn()>(callers: &[RunAs], flags: &[&[&str]], work: W) -> 
     scope::of(each.collect(), 3).into_iter().map(run).collect()
 }
 
-/// A connection that does not wait for ever.
 pub(crate) fn call(to: impl Into<SocketAddr>) -> TcpStream {
     let to = to.into();
     let stream = TcpStream::connect_timeout(&to, TIMEOUT).unwrap_or_else(|error| panic!("{to}: {error}"));

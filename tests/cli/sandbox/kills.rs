@@ -24,13 +24,11 @@ fn marked(mark: &str) -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_marked).collect()
 }
 
-/// The network namespaces of processes, by their numbers.
 fn namespaces(of: &[i32]) -> BTreeSet<String> {
     let namespace = |id: &i32| Some(fs::read_link(format!("/proc/{id}/ns/net")).ok()?.display().to_string());
     of.iter().filter_map(namespace).collect()
 }
 
-/// All that anybody on this machine is in.
 fn all_namespaces() -> BTreeSet<String> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let ids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -74,7 +72,6 @@ fn kill_running(id: i32) -> bool {
     is_running
 }
 
-/// Starts a sandbox, ends one of its processes after some time, and sees that all is gone.
 fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
     let mark = format!("{}-{who:?}-{number}-{}", process::id(), words.len());
     let own = namespaces(&[process::id().cast_signed()]);

@@ -1,4 +1,4 @@
-//! RunAs calls `sandbox`, and with what.
+//! Callers of `sandbox`, and their words.
 
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run, folder_with};
@@ -8,7 +8,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-/// RunAs calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunAs {
     Root,
@@ -57,7 +56,6 @@ impl Programs {
         write("group", format!("{}someone:x:{USER}:\n", old("/etc/group")));
     }
 
-    /// The program, called by somebody.
     pub(crate) fn call(&self, who: RunAs) -> Command {
         let program = self.folder.join("sidecar-init");
         let user = USER.to_string();
@@ -81,7 +79,6 @@ impl Programs {
     }
 }
 
-/// A sandbox with these words, to its end.
 pub(crate) fn sandbox(who: RunAs, words: &[&str]) -> Outcome {
     Programs::get().call(who).args(words).outcome()
 }

@@ -5,7 +5,6 @@ use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run};
 use std::process::Command;
 
-/// Runs a tour that must find nothing wrong with so many connections.
 fn tour(who: RunAs, flags: &[&str], connections: usize) -> String {
     let Outcome { code, stdout, stderr } = sandbox(who, flags);
     let all = format!("All {connections} connections went as the rules say.");

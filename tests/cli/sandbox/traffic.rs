@@ -28,7 +28,6 @@ fn send(mut to: &TcpStream, mebibytes: u64) {
     to.shutdown(Shutdown::Write).expect("open until now");
 }
 
-/// Compares what comes with what was sent, up to the end.
 fn receive(mut from: &TcpStream, mebibytes: u64) {
     let mut came = vec![0; MEBIBYTE];
     for number in 0..mebibytes {

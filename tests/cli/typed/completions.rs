@@ -4,7 +4,7 @@ use crate::cli::typed::program::{PROGRAM, commands, flags};
 use crate::support::scope;
 use testkit::command_line::SHELLS;
 
-/// A line up to the cursor, what is proposed for its last word, and whether that is all.
+/// A line up to the cursor, and the proposals for its last word.
 const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init exp", &["explain"]),
     ("sidecar-init cni ", &["install", "uninstall", "repair"]),

@@ -7,7 +7,7 @@ use crate::support::folder::Folder;
 use mesh::settings::{self, SettingRow};
 
 const WRONG: &str = "--log_output_level=wrong";
-/// What is wrong with examples that name something which only their author's machine has.
+/// Complaints about examples that name something which only their author's machine has.
 const NOT_HERE: [&str; 2] = ["can't be entered", "can't be opened"];
 
 #[test]
@@ -41,7 +41,6 @@ fn values(help: &str, flag: &str) -> &'static [&'static str] {
     if row.values.is_empty() { row.example.as_slice() } else { row.values }
 }
 
-/// The words, however they are broken into lines.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -32,7 +32,6 @@ pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
     crate::support::flags::listed(&help)
 }
 
-/// What the program prints, which must succeed.
 pub(crate) fn stdout(arguments: &[&str]) -> String {
     output(arguments, Path::new(".")).with(0, &arguments.join(" ")).stdout
 }

@@ -16,7 +16,7 @@ fn huge(path: &Path) {
     File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of 1 GiB");
 }
 
-/// What may lie in the folder, and how it is told.
+/// Entries of the folder, and what is told of each.
 const FORMS: [(&str, Form, &str); 6] = [
     ("a pipe", fifo, "is not a regular file"),
     ("a huge file", huge, "has more than 1048576 bytes"),
@@ -99,9 +99,8 @@ fn a_configuration_does_not_outgrow_what_is_read() {
     assert_eq!(node.read("10-a.conflist"), padded(most - 1000));
 }
 
-/// The runtime goes on with the first file, so an entry in the second one would have no effect. Other texts are in the tests of
-/// `conflist`. The wait is longer than that for
-/// a half-written file.
+/// The runtime goes on with the first file, so an entry in the second one would have no effect. The wait is longer than
+/// that for a half-written file.
 #[test]
 fn a_file_that_the_plugin_can_not_serve_is_reported_and_kept_and_none_after_it_is_used() {
     let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";

@@ -12,7 +12,6 @@ use std::{
 };
 use testkit::monitoring::{Exporter, check};
 
-/// Sends bytes to an address of a namespace, and returns all that comes back.
 pub(crate) fn send(namespace: &Namespace, address: &str, request: &[u8]) -> io::Result<String> {
     namespace.run(|| {
         let mut stream = TcpStream::connect(address)?;
@@ -54,7 +53,7 @@ impl Scene {
         send(&self.namespace, &self.address, request).expect("it listens")
     }
 
-    /// Calls the plugin with these variables besides: whether it succeeds.
+    /// Calls the plugin with these variables besides.
     fn call(&self, verb: &str, variables: &[(&str, &str)]) -> bool {
         let configuration = format!(
             concat!(

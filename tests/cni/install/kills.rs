@@ -16,7 +16,6 @@ fn strace(options: &[&str], node: &Node, verb: &str) -> Outcome {
     command.outcome()
 }
 
-/// Kills runs of `verb`, which leads from one state to another, at each of their calls.
 fn check(name: &str, text: &str, verb: &str) {
     let prepare = |node: &Node| {
         for file in fs::read_dir(node.configurations()).expect("the folder") {

@@ -17,7 +17,6 @@ fn manifest(name: &str) -> String {
     fs::read_to_string(path).expect("the manifest")
 }
 
-/// The arguments of the container.
 fn arguments() -> Vec<String> {
     let text = manifest("base/daemonset.yaml");
     let list = text.split("          args:\n").nth(1).expect("arguments");
@@ -25,7 +24,7 @@ fn arguments() -> Vec<String> {
     items.map(str::to_owned).collect()
 }
 
-/// What a patch adds to them.
+/// Arguments that a patch adds.
 fn added(overlay: &str) -> Vec<String> {
     let text = manifest(&format!("{overlay}/kustomization.yaml"));
     let values = text.lines().filter_map(|line| line.trim().strip_prefix("value: --"));

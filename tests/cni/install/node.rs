@@ -15,7 +15,6 @@ use std::{
 };
 use testkit::seccomp;
 
-/// A network configuration of one plugin.
 pub(crate) const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
 /// The program without its debug information: it is copied often, and that would be most of it.
@@ -55,7 +54,6 @@ impl Node {
         self.programs().join("sidecar-cni")
     }
 
-    /// A path beside the two folders.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -71,7 +69,6 @@ impl Node {
         fs::read_to_string(self.configurations().join(name)).unwrap_or_default()
     }
 
-    /// All network configurations, by name.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.configurations()).expect("the folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
@@ -85,7 +82,6 @@ impl Node {
         all
     }
 
-    /// The arguments of a command of `cni` for this node.
     pub(crate) fn arguments(&self, verb: &str, more: &[&str]) -> Vec<String> {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let folders = ["cni".into(), verb.into(), "--conf-dir".into(), text(self.configurations())];
@@ -116,7 +112,6 @@ impl Node {
     }
 }
 
-/// A program that ends with the test, if not before.
 pub(crate) struct Running {
     child: testkit::running::Running,
     log: PathBuf,
@@ -154,7 +149,6 @@ impl Running {
     }
 }
 
-/// The plugins of a list, by their types.
 #[track_caller]
 pub(crate) fn types(text: &str) -> Vec<String> {
     let list: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"));
@@ -162,7 +156,7 @@ pub(crate) fn types(text: &str) -> Vec<String> {
     list["plugins"].as_array().map(|plugins| plugins.iter().map(name).collect()).unwrap_or_default()
 }
 
-/// What tells a file from one that was written anew.
+/// Differs for a file that was written anew.
 pub(crate) fn identity(path: &Path) -> (u64, i64, i64) {
     let metadata = fs::metadata(path).expect("the file");
     (metadata.ino(), metadata.mtime(), metadata.mtime_nsec())

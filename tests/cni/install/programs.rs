@@ -109,7 +109,6 @@ fn a_kubeconfig_without_sidecar_node_is_warned_of() {
     assert!(!warned(&copy.succeed("install", &["--entry", KUBECONFIG])), "it is in place");
 }
 
-/// What `cni repair` says with these arguments, and with this PATH.
 fn repair(copy: &Copy, path: &Path, arguments: &[&str]) -> Outcome {
     Command::new(&copy.program).args(["cni", "repair"]).args(arguments).env("PATH", path).outcome()
 }

@@ -16,7 +16,7 @@ use std::{
 
 const FILE: &str = "10-a.conflist";
 
-/// What an agent writes in a round; long, so that writing takes its time.
+/// An agent's text of a round; long, so that writing takes its time.
 fn text(round: u32) -> String {
     let filling = "x".repeat(20_000);
     format!(

@@ -21,7 +21,6 @@ const SINGLE: &str = r#"{"name":"n","cniVersion":"1.0.0","type":"a"}"#;
 const READY: &str = "127.0.0.1:15071";
 const METRICS: &str = "127.0.0.1:15072";
 
-/// Whether a page is answered well, in this namespace.
 fn is_served(namespace: &Namespace, address: &str, page: &str) -> bool {
     let request = format!("GET {page} HTTP/1.1\r\nHost: node\r\n\r\n");
     send(namespace, address, request.as_bytes()).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))

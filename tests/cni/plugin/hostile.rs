@@ -19,10 +19,9 @@ pub(crate) fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
 }
 
-/// Puts something at a path.
 pub(crate) type Form = fn(&Path);
 
-/// What may stand where a record was.
+/// Entries in the place of a record.
 const FORMS: [(&str, Form); 8] = [
     ("a folder", |path| fs::create_dir(path).expect("a folder")),
     ("a folder that is not empty", |path| {

@@ -30,7 +30,6 @@ impl Installed {
         fs::read_to_string(self.node.folder.join("asked")).unwrap_or_default()
     }
 
-    /// ADD, with annotations from the runtime if there are any.
     fn add(&self, annotations: &Value, namespace: &str) -> Outcome {
         let configuration = self.node.configuration(&json!({
             "kubeconfig": "/etc/cni/kubeconfig", "timeout": "8s",

@@ -16,7 +16,6 @@ use std::{
 
 const AT_A_TIME: usize = 16;
 
-/// Does `work` for each number, as many at a time as allowed.
 fn for_each(count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let (next, work) = (&next, &work);

@@ -10,12 +10,11 @@ use crate::support::setting::backends;
 use serde_json::json;
 use std::fs;
 
-/// A pod of a mesh.
 struct Kind {
     mesh: &'static str,
-    /// What stands in messages for it.
+    /// As messages say it.
     name: &'static str,
-    /// How it speaks.
+    /// Annotations.
     says: &'static [(&'static str, &'static str)],
     /// The flags that mean the same.
     flags: &'static [&'static str],
@@ -108,13 +107,11 @@ fn everything(pod: &Namespace) -> String {
     rules(pod) + &read.join("\n")
 }
 
-/// A call for a pod of these words, with whatever its network configuration says.
 fn call(node: &Node, verb: &str, backend: &str, given: &[(&str, &str)], pod: &Namespace) -> Outcome {
     let configuration = annotated(node, given, &json!({ "backend": backend }));
     node.call_with_programs(verb, &configuration, &pod.path())
 }
 
-/// Sets the rules that these flags make.
 fn apply(kind: &Kind, backend: &str, pod: &Namespace) {
     pod.stdout(BINARY, &[&["apply", "--mesh", kind.mesh, "--backend", backend], kind.flags].concat());
 }

@@ -15,14 +15,12 @@ pub(crate) fn annotated(node: &Node, annotations: &[(&str, &str)], more: &Value)
     configuration
 }
 
-/// A container with addresses of both families.
 pub(crate) fn both_families() -> Namespace {
     let pod = container();
     pod.ip("link set lo up\naddr add fd00::3/128 dev lo nodad");
     pod
 }
 
-/// What `sidecar-init apply` makes with flags.
 fn made_by(flags: &[&str]) -> String {
     let pod = both_families();
     pod.stdout(crate::support::program::BINARY, &[&["apply", "--backend", "nftables"], flags].concat());

@@ -94,7 +94,7 @@ fn namespace(object: &ManifestObject) -> Namespace {
     namespace
 }
 
-/// Whether the plugin leaves it alone, which it does wherever annotations are enough to know.
+/// The plugin leaves it alone wherever annotations are enough to know.
 fn is_left_alone(object: &ManifestObject, what: &str) -> bool {
     let Pod { name, namespace, annotations, .. } = &object.pod;
     let known = Pod::annotated(name, namespace, annotations.clone());

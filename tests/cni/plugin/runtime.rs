@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What is captured where a test does not care.
+/// For tests that do not care.
 pub(crate) const CAPTURE: &str = r#"{"istio-inbound-ports":"*","istio-service-cidr":"*"}"#;
 
 /// A node: a folder for what the plugin leaves there.
@@ -43,7 +43,6 @@ impl Node {
         self.folder.join("log")
     }
 
-    /// The files of attachments.
     pub(crate) fn attachments(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.state().join("attachments")).into_iter().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -65,7 +64,6 @@ impl Node {
         configuration
     }
 
-    /// One that captures all of every container.
     pub(crate) fn capturing(&self) -> Value {
         self.configuration(&json!({"capture": serde_json::from_str::<Value>(CAPTURE).expect("JSON")}))
     }
@@ -92,7 +90,6 @@ impl Node {
         self.call(verb, configuration, namespace).well()
     }
 
-    /// The lines of the log.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -127,14 +124,12 @@ pub(crate) fn run(verb: &str, variables: &[(&str, &str)], input: &str) -> Outcom
     finish(start(verb, variables), input)
 }
 
-/// What a call says to a runtime.
 pub(crate) trait Answer {
     fn well(self) -> String;
     fn refused(&self, code: u16) -> Value;
 }
 
 impl Answer for Outcome {
-    /// What it answered, if it ended well.
     #[track_caller]
     fn well(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -142,7 +137,6 @@ impl Answer for Outcome {
         self.stdout
     }
 
-    /// The error that it ended with, which has this number.
     #[track_caller]
     fn refused(&self, code: u16) -> Value {
         assert_eq!(self.code, Some(1), "{self:?}");
@@ -154,7 +148,7 @@ impl Answer for Outcome {
     }
 }
 
-/// Whether a text of an error, message and details, says all of this.
+/// The text is message and details.
 #[track_caller]
 pub(crate) fn says(error: &Value, words: &[&str]) {
     let text =
@@ -164,7 +158,6 @@ pub(crate) fn says(error: &Value, words: &[&str]) {
     }
 }
 
-/// A name for what has none in a namespace of files.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }

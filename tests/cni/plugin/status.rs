@@ -35,7 +35,6 @@ fn a_state_directory_that_can_not_be_written_is_told() {
     says(&error, &["state directory", "state_dir"]);
 }
 
-/// Calls by a user without this capability.
 fn without(capability: &str, node: &Node) -> Outcome {
     let set = format!("--bounding-set=-{capability}");
     let mut command = Command::new("setpriv");

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Calls ADD with a shell's redirection of standard output.
 fn add(redirection: &str, stdout: Stdio, input: &str, path: &str) -> Outcome {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("exec \"$0\" {redirection}"), BINARY]).env_clear();
@@ -18,7 +17,6 @@ fn add(redirection: &str, stdout: Stdio, input: &str, path: &str) -> Outcome {
     finish(child.expect("sh"), input)
 }
 
-/// A pipe whose reader is gone.
 fn broken_pipe() -> Stdio {
     let (_, writer) = std::io::pipe().expect("a pipe");
     writer.into()

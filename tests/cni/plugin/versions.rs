@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
-/// The verbs, the first version that has each, and what else it needs.
+/// Each with the index of the first version that has it.
 const VERBS: [(&str, usize); 5] = [("ADD", 0), ("CHECK", 2), ("DEL", 0), ("GC", 4), ("STATUS", 4)];
 
 #[test]

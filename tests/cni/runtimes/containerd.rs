@@ -88,7 +88,6 @@ impl Containerd {
         Ok(answer.id)
     }
 
-    /// A sandbox with these annotations.
     pub(crate) fn sandbox(&self, name: &str, annotations: &[(&str, &str)]) -> Sandbox<'_> {
         let config = self.pod(name, annotations);
         let id = self.run(&config).unwrap_or_else(|error| panic!("{error}\n{}", self.stage.logs()));
@@ -129,7 +128,6 @@ fn settings(folder: &Path) -> String {
     )
 }
 
-/// A pod sandbox that runs.
 pub(crate) struct Sandbox<'a> {
     containerd: &'a Containerd,
     id: String,
@@ -139,7 +137,7 @@ pub(crate) struct Sandbox<'a> {
 }
 
 impl Sandbox<'_> {
-    /// Starts a container without capabilities in it; tells its id.
+    /// Without capabilities; tells its id.
     pub(crate) fn start(&self) -> String {
         let capabilities = Capability { drop: vec!["ALL".to_owned()], ..Capability::default() };
         let security_context = LinuxContainerSecurityContext {
@@ -154,7 +152,7 @@ impl Sandbox<'_> {
         })
     }
 
-    /// Starts a container in it; tells its id.
+    /// Tells its id.
     pub(crate) fn run(&self, config: ContainerConfig) -> String {
         let request = CreateContainerRequest {
             pod_sandbox_id: self.id.clone(),

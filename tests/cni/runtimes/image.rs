@@ -16,7 +16,6 @@ pub(crate) const NAME: &str = "localhost/pod:1";
 pub(crate) const TOOL: &str = "localhost/sidecar-init:1";
 pub(crate) const PROXY_INIT: &str = "localhost/proxy-init:1";
 
-/// Writes the image into this folder.
 pub(crate) fn pack(folder: &Path) -> PathBuf {
     let root = folder.join("rootfs");
     fs::create_dir_all(root.join("bin")).expect("a folder of our own");
@@ -59,7 +58,6 @@ pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
     packed(folder, "tool", &root, &images)
 }
 
-/// Packs images of one layer, each by its name and what it runs.
 fn packed(folder: &Path, name: &str, root: &Path, images: &[(&str, Value)]) -> PathBuf {
     let parts = folder.join(format!("{name}-parts"));
     fs::create_dir(&parts).expect("a folder of our own");

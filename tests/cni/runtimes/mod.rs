@@ -20,7 +20,6 @@ mod podman;
 
 use std::{env, path::Path};
 
-/// Sees to it that these programs are there.
 fn need(programs: &[&str]) {
     let path = env::var_os("PATH").unwrap_or_default();
     for program in programs {

@@ -9,16 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where Debian has its plugins.
+/// Debian's folder.
 const PLUGINS: &str = "/usr/lib/cni";
 const THEIRS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "tuning"];
-/// The network that every container gets.
 pub(crate) const NAME: &str = "pods";
-/// What runtimes call a container's device.
 const INTERFACE: &str = "eth0";
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
-/// What containers have addresses of, and what they reach by it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     subnet: &'static str,
@@ -28,7 +25,6 @@ pub(crate) struct Addresses {
 pub(crate) const V4: Addresses = Addresses { subnet: "10.89.0.0/24", reach: "0.0.0.0/0" };
 pub(crate) const V6: Addresses = Addresses { subnet: "fd89::/64", reach: "::/0" };
 
-/// Where the plugins are, in a stage's folder, and where their configuration is.
 pub(crate) fn plugins(folder: &Path) -> PathBuf {
     folder.join("plugins")
 }
@@ -84,7 +80,7 @@ fn list(addresses: Addresses, last: &Value) -> Value {
     })
 }
 
-/// What a runtime has told our plugin of a container, by what `libcni` keeps of it for CHECK and DEL.
+/// A runtime's words to our plugin about a container, by what `libcni` keeps of it for CHECK and DEL.
 pub(crate) struct Attachment {
     input: Map<String, Value>,
     container: String,
@@ -123,21 +119,17 @@ impl Attachment {
         }
     }
 
-    /// The address that the container has.
     pub(crate) fn address(&self) -> String {
         let network = self.input["prevResult"]["ips"][0]["address"].as_str().expect("an address");
         network.split('/').next().unwrap_or_default().to_owned()
     }
 
-    /// An annotation, if the runtime handed it over.
+    /// `None` if the runtime did not hand it over.
     pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
         self.input.get("runtimeConfig")?[ANNOTATIONS][name].as_str()
     }
 
-    /// Calls our plugin about this container.
-    ///
-    /// # Errors
-    /// What it answers where it fails.
+    /// `Err`: the plugin's answer where it fails.
     pub(crate) fn call(&self, stage: &Stage, verb: &str) -> Result<String, Value> {
         let folder = plugins(&stage.folder);
         let plugin = folder.join(self.input["type"].as_str().expect("a text"));
@@ -158,7 +150,6 @@ impl Attachment {
         Err(error.unwrap_or_else(|_| panic!("{verb} failed without an error in JSON: {output:?}")))
     }
 
-    /// Whether our plugin keeps something for this container.
     pub(crate) fn is_remembered(&self, stage: &Stage) -> bool {
         let mut open = vec![stage.folder.join("state")];
         while let Some(folder) = open.pop() {

@@ -53,7 +53,7 @@ impl Podman {
         self.stage.stdout(&call.concat(), &[("CONTAINERS_CONF", &self.configuration)])
     }
 
-    /// Starts a container without capabilities; tells its id.
+    /// Without capabilities; tells its id.
     fn start(&self, name: &str) -> String {
         let parent = format!("/{}", self.stage.name);
         let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
@@ -81,7 +81,6 @@ fn settings(folder: &Path) -> String {
 const CASES: [Case; 4] =
     [(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)];
 
-/// Sees where connections land, which the container `one` makes and gets at this attachment.
 fn check(podman: &Podman, attachment: &Attachment, inside: &Namespace, cases: &[Case]) {
     let container = Container {
         stage: &podman.stage,

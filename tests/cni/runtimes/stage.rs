@@ -23,10 +23,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a stage may stand, and how long a program on it may take: limits for what hangs, in seconds.
+/// Limits for what hangs, in seconds: of a stage, and of a program on it.
 const LIFE: &str = "300";
 const TIMEOUT: &str = "60";
-/// How long to wait for what is not a program's end.
+/// For what is not a program's end.
 const WAIT: Duration = Duration::from_secs(30);
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -78,14 +78,13 @@ impl Stage {
         fed(&mut command, input)
     }
 
-    /// What a program prints that must succeed.
     pub(crate) fn stdout(&self, call: &[&str], variables: &[(&str, &str)]) -> String {
         let output = self.output(call, variables, "");
         assert!(output.succeeded(), "`{}` failed: {output:?}\n{}", call.join(" "), self.logs());
         output.stdout.trim().to_owned()
     }
 
-    /// Where we find a path of the stage. `/var/run` is a link that would lead to our own `/run` from there.
+    /// A path of the stage for us. `/var/run` is a link that would lead to our own `/run` from there.
     pub(crate) fn seen(&self, path: &str) -> PathBuf {
         let path = path.strip_prefix("/var").filter(|path| path.starts_with("/run/")).unwrap_or(path);
         PathBuf::from(format!("/proc/{}/root{path}", self.first))
@@ -96,12 +95,10 @@ impl Stage {
         open(Path::new(&format!("/proc/{}/ns/net", self.first)))
     }
 
-    /// The network namespace at a path of the stage.
     pub(crate) fn namespace(&self, path: &str) -> Namespace {
         open(&self.seen(path))
     }
 
-    /// All that was written down, for whoever looks for a failure's cause.
     pub(crate) fn logs(&self) -> String {
         let logs = ["first.log", "cni.log"].map(|name| {
             let text = fs::read_to_string(self.folder.join(name)).unwrap_or_default();

@@ -21,7 +21,6 @@ use std::{
 const SERVICES: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(10, 99, 0, 1), Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1));
 
-/// A mesh's proxy: who it is, and where it listens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proxy {
     pub(crate) uid: u32,
@@ -45,7 +44,6 @@ pub(crate) use CapturedBy::{In, Out};
 /// Which way, the port called, and who must answer.
 pub(crate) type Case = (CapturedBy, u16, Answerer);
 
-/// A container, seen from the test.
 pub(crate) struct Container<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) inside: &'a Namespace,
@@ -56,7 +54,7 @@ pub(crate) struct Container<'a> {
 }
 
 impl Container<'_> {
-    /// Makes each call and sees where it lands. The container's programs have no capability while they call.
+    /// The container's programs have no capability while they call.
     pub(crate) fn check(&self, cases: &[Case]) {
         self.has_no_capability();
         let outside = self.stage.outside();
@@ -124,7 +122,7 @@ impl Container<'_> {
     }
 }
 
-/// Whether the call arrived where it should; the proxy knows where it was going.
+/// The proxy knows where a call was going.
 fn lands(&(_, _, expected): &Case, to: SocketAddr, arrival: &Arrival<Answerer>) -> bool {
     arrival.listener == expected && (expected == Answerer::Destination || arrival.original == Some(to))
 }

@@ -8,7 +8,6 @@ use crate::{
     support::namespace::Namespace,
 };
 
-/// CHECK finds what ADD made, and finds it changed when it is; another ADD mends it.
 pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
     let whole = rules(inside);
     assert_eq!(attachment.call(stage, "CHECK"), Ok(String::new()), "{whole}");

@@ -15,7 +15,6 @@ const QUESTION: [&str; 3] = ["--uid", "1000", "10.0.0.5:443"];
 const CAPTURED: &str = "captured: goes to the proxy's outbound port 15001";
 const WAKE: &str = "add table ip nat";
 
-/// A command about a pod.
 fn ended(pod: &Namespace, arguments: &[&str]) -> Outcome {
     binary(&[arguments, &["--network-namespace", &pod.path()]].concat()).outcome()
 }

@@ -15,7 +15,6 @@ use std::{
 const USER: u32 = 1000;
 const DESTINATION: &str = "10.0.0.5:443";
 
-/// A form of the list, and whether its effect must be known.
 struct Form {
     text: &'static str,
     is_known: bool,
@@ -90,7 +89,7 @@ fn check(forms: Vec<&Form>, objects: &[&str], table: &str, chain: &str, hook: &s
     assert!(wrong.is_empty(), "{table}: {}", wrong.join("\n"));
 }
 
-/// What packets of the call meet at the end of their way.
+/// Counters at the end of the way of the call's packets.
 const COUNTERS: &str = "table inet seen {\n\
     counter out { }\n counter loop { }\n counter proxy { }\n counter other { }\n counter same { }\n\
     chain post { type filter hook postrouting priority 2147483646;\n\

@@ -10,7 +10,6 @@ mod printed;
 use namespace::Namespace;
 use serde_json::Value;
 
-/// A pod with an interface.
 fn bare() -> Namespace {
     let pod = Namespace::new();
     pod.eth0("10.77.0.2/24");
@@ -18,7 +17,6 @@ fn bare() -> Namespace {
     pod
 }
 
-/// A pod with an interface and rules by a backend.
 fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
     let pod = bare();
     let path = pod.path();
@@ -27,7 +25,6 @@ fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
     pod
 }
 
-/// What `explain --live` says there.
 fn explained_live(pod: &Namespace, question: &[&str]) -> String {
     let inside = pod.path();
     let call = [&["explain", "--live", "--network-namespace", &inside], question].concat();
@@ -44,7 +41,6 @@ fn behind_its_basis(text: &str, pod: &Namespace) -> String {
     text.strip_prefix(&basis).unwrap_or_else(|| panic!("{basis}{text}")).to_owned()
 }
 
-/// All traffic is the same by the flags and by the rules that they make, whichever backend has those.
 #[test]
 fn all_traffic_is_the_same_by_flags_and_by_their_rules() {
     let istio =

@@ -42,7 +42,6 @@ fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
     }
 }
 
-/// What iptables itself has written keeps its words.
 #[test]
 fn rules_of_iptables_keep_its_words() {
     let rules = [

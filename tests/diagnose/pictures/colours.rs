@@ -2,14 +2,12 @@
 
 use crate::support::program::stdout_of;
 
-/// Light or dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theme {
     Light,
     Dark,
 }
 
-/// What the picture's style sheet says of a class.
 fn style(svg: &str, class: &str, property: &str, theme: Theme) -> String {
     let sheet =
         svg.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>")).expect("a sheet").0;
@@ -38,7 +36,7 @@ fn contrast(one: &str, other: &str) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// What of light reaches eyes that miss a kind of cones (Machado, Oliveira and Fernandes 2009, severity 1).
+/// The light that reaches eyes that miss a kind of cones (Machado, Oliveira and Fernandes 2009, severity 1).
 const EYES: [(&str, [[f64; 3]; 3]); 4] = [
     ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (

@@ -49,7 +49,7 @@ fn all_traffic_by_rules_of_others_is_drawn() {
     }
 }
 
-/// Whether the text says this, wherever its lines break.
+/// Wherever its lines break.
 fn contains(text: &str, expected: &str) -> bool {
     text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected)
 }

@@ -5,7 +5,6 @@ use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Each picture's file and the command that prints it.
 fn rows() -> Vec<(String, String)> {
     let readme = fs::read_to_string(Path::new(ROOT).join("docs/pictures/README.md")).expect("README.md");
     let rows = readme.lines().filter(|line| line.starts_with("| ["));

@@ -95,7 +95,6 @@ fn listen(pod: &Namespace, uid: u32, port: u16) -> TcpListener {
     })
 }
 
-/// A process of some user's in a namespace.
 fn sleeper(namespace: &Namespace, uid: &str) -> Running {
     let mut command = Command::new("setpriv");
     command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);

@@ -29,7 +29,6 @@ const FLAGS: [&str; 13] = [
     "--drop-invalid",
 ];
 
-/// A pod with an interface of both families.
 fn pod() -> Namespace {
     let pod = Namespace::new();
     pod.eth0("10.77.0.2/24");
@@ -37,13 +36,11 @@ fn pod() -> Namespace {
     pod
 }
 
-/// The status as programs read it.
 pub(crate) fn json(pod: &Namespace) -> Value {
     let text = run(pod, &["status", "--format", "json"]).stdout;
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Fails unless there is a finding of this code that says this.
 #[track_caller]
 pub(crate) fn with_finding(status: &Value, code: &str, text: &str) {
     let findings = status["findings"].as_array().expect("a list");
@@ -60,7 +57,6 @@ fn rows(status: &Value, reason: &str) -> Vec<String> {
     rows.map(|row| ["part", "verdict", "text"].map(|key| word(&row[key])).join(" ")).collect()
 }
 
-/// The packets that rules of this reason have counted.
 fn packets(status: &Value, reason: &str) -> u64 {
     let hits = status["hits"].as_array().expect("a list").iter().filter(|hit| hit["rule"] == reason);
     hits.map(|hit| hit["packets"].as_u64().expect("a number")).sum()

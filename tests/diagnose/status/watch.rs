@@ -18,7 +18,6 @@ fn pod() -> Namespace {
     pod
 }
 
-/// Asks a process to end, and waits for that.
 fn end(child: Child, signal: Signal) -> ExitStatus {
     let mut child = Running(child);
     kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");

@@ -6,13 +6,12 @@ use crate::diagnose::verify::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
 use crate::support::{rows::rows, scope};
 use diagnose::probe::Call;
 
-/// A listing of rules with one of them broken.
 struct Mutation {
     what: String,
     text: String,
 }
 
-/// What makes a rule another one: the first of these that fits.
+/// The first that fits makes a rule another one.
 const CHANGES: [(&str, &str); 9] = [
     ("--to-ports 15", "--to-ports 16"),
     ("--on-port 15", "--on-port 16"),
@@ -25,7 +24,6 @@ const CHANGES: [(&str, &str); 9] = [
     ("127.0.0.6", "127.0.0.7"),
 ];
 
-/// Whether a line of a listing is a rule.
 fn is_rule(line: &str) -> bool {
     let native = line.starts_with("\t\t")
         && !["type ", "flags ", "elements ", "auto-merge"].iter().any(|word| line.trim().starts_with(word))
@@ -69,7 +67,7 @@ fn mutations(listing: &str, removed_only: bool) -> Vec<Mutation> {
     made
 }
 
-/// How a backend lists its rules and takes them back, a program for each family.
+/// A backend's programs that list its rules and take them back, for each family.
 fn programs(backend: &str) -> Vec<[String; 2]> {
     match backend.strip_prefix("iptables-") {
         Some(variant) => ["iptables", "ip6tables"]
@@ -84,7 +82,6 @@ fn list(pod: &Pod, [save, _]: &[String; 2]) -> String {
     pod.inside.stdout(save, arguments)
 }
 
-/// Exchanges all rules for others.
 fn restore(pod: &Pod, [_, restore]: &[String; 2], text: &str) {
     match restore.as_str() {
         "nft" => pod.inside.load(&format!("flush ruleset\n{text}")),

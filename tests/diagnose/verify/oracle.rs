@@ -35,7 +35,7 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
     })
 }
 
-/// Of which calls the rules that are there say otherwise than the scenario's, and what.
+/// Calls of which the rules that are there say otherwise than the scenario's.
 pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
     let scenes = pod.inside.run(|| {
         let mut kernel = kernel(OWNERSHIP);

@@ -6,7 +6,6 @@ use crate::support::program::{BINARY, Outcome};
 use mesh::Setting;
 use serde_json::Value;
 
-/// What is captured: settings and their values.
 pub(crate) type Scenario = &'static [(Setting, &'static str)];
 
 pub(crate) const DEFAULT: Scenario = &[
@@ -44,7 +43,6 @@ pub(crate) fn flags(scenario: Scenario) -> Vec<String> {
     scenario.iter().map(|(setting, value)| format!("--{}={value}", setting.row().long)).collect()
 }
 
-/// A pod, and what is outside of it.
 pub(crate) struct Pod {
     pub(crate) inside: Namespace,
     pub(crate) outside: Namespace,
@@ -58,7 +56,6 @@ impl Pod {
         Self { inside, outside, scenario }
     }
 
-    /// With rules set by a backend.
     pub(crate) fn with(scenario: Scenario, backend: &str) -> Self {
         let pod = Self::new(scenario);
         pod.apply(backend);
@@ -69,7 +66,6 @@ impl Pod {
         self.run("apply", &["--backend", backend]).with(0, backend);
     }
 
-    /// A command with the scenario's flags.
     pub(crate) fn run(&self, command: &str, more: &[&str]) -> Outcome {
         let flags = flags(self.scenario);
         let flags = flags.iter().map(String::as_str);
@@ -77,13 +73,11 @@ impl Pod {
         self.inside.output(BINARY, &call, "")
     }
 
-    /// What a probe finds.
     pub(crate) fn probe(&self, more: &[&str]) -> Found {
         Found::of(&self.run("verify", &[&["--format", "json"], more].concat()))
     }
 }
 
-/// The answer of a probe.
 pub(crate) struct Found {
     pub(crate) code: Option<i32>,
     pub(crate) calls: Vec<Value>,
@@ -103,7 +97,6 @@ impl Found {
         self.calls.iter().filter(|call| call["outcome"] == outcome).collect()
     }
 
-    /// The calls that ended otherwise than expected, a line each.
     pub(crate) fn wrong(&self) -> String {
         let line = |call: &&Value| {
             let (caller, seen) = (&call["caller"], &call["seen"]);
@@ -113,7 +106,6 @@ impl Found {
         self.with_outcome("wrong").iter().map(line).collect()
     }
 
-    /// All calls ended as expected.
     #[track_caller]
     pub(crate) fn all_right(&self, what: &str) {
         assert_eq!((self.code, self.wrong()), (Some(0), String::new()), "{what}: {}", self.stderr);

@@ -4,7 +4,6 @@
 use crate::support::random::Random;
 use crate::support::setting::Family;
 
-/// What a pod and the agent's environment may say.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) ingress: bool,
@@ -40,7 +39,6 @@ impl Options {
         self
     }
 
-    /// What says it to us.
     pub(crate) fn flags(&self) -> Vec<String> {
         vec![
             format!("--ingress={}", self.ingress),
@@ -65,7 +63,6 @@ impl Options {
     }
 }
 
-/// The text for one family's `iptables-restore`.
 pub(crate) fn for_iptables(given: &Options, family: Family) -> String {
     let (probe, local) = given.addresses(family);
     let mut text = String::from(

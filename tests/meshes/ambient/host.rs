@@ -11,7 +11,6 @@ use crate::support::traffic::{Call, Listener, Protocol, Socket};
 use std::net::IpAddr;
 use std::sync::mpsc::channel;
 
-/// Runs `ambient-host` in a namespace.
 fn run(host: &Namespace, flags: &[&str]) -> Outcome {
     let path = host.path();
     let words = ["ambient-host", "--network-namespace", &path];
@@ -23,7 +22,6 @@ fn done(host: &Namespace, flags: &[&str]) -> serde_json::Value {
     serde_json::from_str(&output.stdout).expect("JSON")
 }
 
-/// Whether anything was written, and the pods there are.
 fn check(host: &Namespace, flags: &[&str], changed: bool, pods: &[&str]) {
     let printed = done(host, flags);
     assert_eq!(

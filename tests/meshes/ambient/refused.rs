@@ -8,7 +8,6 @@ use mesh::settings::{self, Topic};
 
 const BOOLEAN: &str = "is not a boolean; expected true or false";
 
-/// What each command of `ambient-host` refuses.
 const ON_HOSTS: [(&str, &str, &str); 14] = [
     ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is not an IP address"),
     ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is not an IP address"),
@@ -30,7 +29,7 @@ const ON_HOSTS: [(&str, &str, &str); 14] = [
     ("format", "xml", "is not a format"),
 ];
 
-/// Runs a command with flags, and with variables, which are told by their capitals.
+/// Variables are told by their capitals.
 fn call(namespace: &Namespace, command: &[&str], given: &[(&str, &str)]) -> Outcome {
     let path = namespace.path();
     let mut program = binary(&[]);
@@ -48,7 +47,6 @@ fn is_variable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// A call that is refused; what it says.
 fn refused(namespace: &Namespace, command: &[&str], given: &[(&str, &str)]) -> String {
     let output = call(namespace, command, given);
     let Outcome { stdout, stderr, .. } = output.with(2, &format!("{command:?} {given:?}"));
@@ -56,7 +54,6 @@ fn refused(namespace: &Namespace, command: &[&str], given: &[(&str, &str)]) -> S
     stderr
 }
 
-/// How a problem names what was given.
 fn named(name: &str) -> String {
     if is_variable(name) { format!("{name}: ") } else { format!("--{name}: ") }
 }

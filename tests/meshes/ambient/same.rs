@@ -16,7 +16,6 @@ use std::net::{IpAddr, SocketAddr};
 /// Packets tried in each family of each configuration.
 const PACKETS: usize = 60;
 
-/// A packet that may meet any of the rules.
 fn packet(random: &mut Random, given: &Options, family: Family) -> Packet {
     let own = ["10.77.0.2", "fd77::2"][family as usize];
     let others: &[&str] = match family {
@@ -53,7 +52,6 @@ fn packet(random: &mut Random, given: &Options, family: Family) -> Packet {
     }
 }
 
-/// Tries packets of a family, and counts how often each end was met.
 fn compare(random: &mut Random, given: &Options, family: Family, views: &[(&str, &View)], met: &mut Ends) {
     let routing = Routing {
         local_marks: vec![mesh::ambient::defaults::CONNECTION_MARK],
@@ -75,7 +73,7 @@ fn compare(random: &mut Random, given: &Options, family: Family, views: &[(&str,
     }
 }
 
-/// How often packets ended where: a test that meets but one end has compared nothing.
+/// Packets by their ends: a test that meets but one end has compared nothing.
 #[derive(Default)]
 struct Ends([usize; 4]);
 
@@ -94,7 +92,6 @@ impl Ends {
         self.0[at] += 1;
     }
 
-    /// Each of them is met by a share of all packets.
     fn are_all_met(&self) {
         let all: usize = self.0.iter().sum();
         assert!(self.0.iter().all(|count| *count > all / 200), "{:?} of {all}", self.0);
@@ -113,7 +110,6 @@ fn tables(at: usize, given: &Options, capture: &Capture) -> String {
     for_nft(given).replace("istio-ambient-", &format!("theirs-{at}-")) + &render::nft::script(&ours)
 }
 
-/// Those of all tables that have such a name, to be walked through.
 fn view(all: &[LiveTable], name: &str, family: Family) -> View {
     let mut view = View::empty(family);
     for table in all.iter().filter(|table| table.name.starts_with(&format!("inet {name}"))) {

@@ -27,7 +27,6 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A pod with these flags given, ztunnel listening.
     pub(crate) fn new(variant: Variant, family: Family, flags: &[&str]) -> Scene {
         let (pod, outside) = joined();
         stand_for(&outside, &[Place::Service, Place::Resolver, Place::Probe]);
@@ -41,14 +40,12 @@ impl Scene {
         scene
     }
 
-    /// Runs the binary for the pod.
     pub(crate) fn run(&self, words: &[&str]) -> Outcome {
         let path = self.pod.path();
         let place = ["--network-namespace", &path, "--mesh", "ambient", "--backend", self.variant.backend()];
         binary(words).args(place).outcome()
     }
 
-    /// Sees to it that somebody answers there.
     pub(crate) fn listen(&mut self, protocol: Protocol, place: Place, port: u16) {
         let address = place.at(self.family, port);
         let host = if place.is_in_pod() { &self.pod } else { &self.outside };
@@ -56,7 +53,6 @@ impl Scene {
         self.listeners.push(Listener::start(host, socket, address, self.arrivals.0.clone()));
     }
 
-    /// A call, not yet made.
     pub(crate) fn call(&self, protocol: Protocol, to: Place, port: u16) -> Call {
         Call { protocol, identity: APP, from: None, mark: None, to: to.at(self.family, port) }
     }
@@ -69,7 +65,7 @@ impl Scene {
     }
 }
 
-/// What flags of the mesh say, each as `--FLAG=VALUE`.
+/// Each flag as `--FLAG=VALUE`.
 pub(crate) fn config(flags: &[String]) -> Capture {
     let given = flags.iter().map(|flag| {
         let (name, value) = flag.trim_start_matches('-').split_once('=').expect("a flag with its value");
@@ -86,7 +82,6 @@ pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<LiveTable>; 2] {
     tables.map(|(_, tables)| tables)
 }
 
-/// Plays a scene with each backend in each family.
 pub(crate) fn everywhere(play: impl Fn(Variant, Family)) {
     for variant in Variant::tried() {
         for family in Family::BOTH {

@@ -5,14 +5,13 @@ use crate::support::namespace::Namespace;
 use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
 
-/// Runs the binary in a pod; it has to end with this code. All that it says.
 fn run(pod: &Namespace, words: &[&str], code: i32) -> String {
     let path = pod.path();
     let output = binary(words).args(["--mesh", "ambient", "--network-namespace", &path]).outcome();
     output.with(code, &words.join(" ")).text()
 }
 
-/// The rules of a family, of both families where one table holds both.
+/// Of both families where one table holds both.
 fn rules(pod: &Namespace, variant: Variant, family: Family) -> String {
     match variant {
         Variant::Native => pod.stdout("nft", &["--stateless", "list", "ruleset"]),
@@ -20,7 +19,6 @@ fn rules(pod: &Namespace, variant: Variant, family: Family) -> String {
     }
 }
 
-/// The policy rules and routes of a family.
 fn routing(pod: &Namespace, family: Family) -> String {
     let ip = if family == Family::V4 { "-4" } else { "-6" };
     pod.stdout("ip", &[ip, "rule"]) + &pod.stdout("ip", &[ip, "route", "show", "table", "all"])

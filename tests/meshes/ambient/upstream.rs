@@ -11,8 +11,7 @@ use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 use sidecar_init::backend::CommitStep;
 
-/// What stands in the tables of a family, table by table in the order of their names; tables without chains of anybody are
-/// left out.
+/// The tables of a family that name ISTIO, in the order of their names.
 fn saved(namespace: &Namespace, variant: Variant, family: Family) -> Vec<String> {
     let text = namespace.stdout(&variant.program(family, "-save"), &[]);
     let lines: String =

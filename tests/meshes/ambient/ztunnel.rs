@@ -22,7 +22,6 @@ pub(crate) const MARK: u32 = 0x539;
 /// Of the thread that calls.
 const ROOT: Identity = Identity { uid: 0, gid: 0 };
 
-/// One of its listeners.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum At {
     Outbound = 15001,
@@ -31,12 +30,11 @@ pub(crate) enum At {
     Dns = 15053,
 }
 
-/// A connection or a query that it was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Given {
     pub(crate) at: At,
     pub(crate) from: IpAddr,
-    /// Where it was meant to go: none for queries by UDP.
+    /// `None` for queries by UDP.
     pub(crate) to: Option<SocketAddr>,
 }
 
@@ -150,7 +148,6 @@ fn answer_queries(socket: &UdpSocket, given: &Sender<Given>) {
     }
 }
 
-/// Where a connection was meant to go.
 fn original(stream: &TcpStream, peer: SocketAddr) -> Option<SocketAddr> {
     match peer {
         SocketAddr::V4(_) => {

@@ -14,14 +14,12 @@ use support::program::{Run, binary};
 const IPS: [&str; 2] = ["--pod-ips", "10.1.2.3,fd00::3"];
 const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
-/// What a command says of a mesh, without any network namespace.
 fn output_of(mesh: Mesh, words: &[&str]) -> String {
     let mut call = binary(words);
     call.args(["--mesh", mesh.name()]).args(IPS);
     call.outcome().with(0, &format!("{mesh}: {words:?}")).text()
 }
 
-/// The words by which everything is captured that the mesh can capture.
 fn whole(mesh: Mesh) -> Vec<&'static str> {
     match mesh {
         Mesh::Istio => vec!["-b", "*", "-i", "*", "--dual-stack", "--redirect-dns", "--capture-all-dns"],
@@ -30,7 +28,6 @@ fn whole(mesh: Mesh) -> Vec<&'static str> {
     }
 }
 
-/// What it says within one.
 fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> String {
     run(namespace, words).with(code, &format!("{mesh}: {words:?}")).text()
 }

@@ -6,7 +6,6 @@ use crate::support::namespace::{Namespace, run};
 use mesh::Mesh;
 use serde_json::Value;
 
-/// What a command answers for programs, and how it ends.
 fn json(pod: &Namespace, words: &[&str], code: i32) -> Value {
     let output = run(pod, &[words, &["--format", "json"]].concat()).with(code, &words.join(" "));
     serde_json::from_str(&output.stdout).expect("JSON")

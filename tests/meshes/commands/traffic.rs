@@ -17,11 +17,9 @@ use std::sync::mpsc::{Receiver, channel};
 
 const APPLICATION: Identity = Identity { uid: 1000, gid: 1000 };
 const IPS: [&str; 2] = ["--pod-ips", "10.77.0.2,fd77::2"];
-/// The pod and somebody outside, over both families.
 const POD: [&str; 2] = ["10.77.0.2", "[fd77::2]"];
 const WORLD: [&str; 2] = ["10.77.0.3", "[fd77::3]"];
 
-/// Who gets a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Party {
     Outbound,
@@ -32,7 +30,6 @@ enum Party {
     Names,
 }
 
-/// The configuration that the flags describe, for what its policy says of the proxy.
 fn capture(mesh: Mesh) -> Capture {
     let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("mesh") };
     let mut raw = vec![(Setting::Mesh, given(mesh.name()))];
@@ -50,7 +47,6 @@ fn capture(mesh: Mesh) -> Capture {
     mesh::resolve(&Raw::of(raw), &NullHost, Vec::new()).expect("the flags are right").capture
 }
 
-/// A pod of a mesh with its proxy, its application, and somebody outside.
 struct Scene {
     mesh: Mesh,
     backend: &'static str,
@@ -61,7 +57,6 @@ struct Scene {
     _listeners: Vec<Listener>,
 }
 
-/// A call, and how one asks about it.
 struct Case {
     is_inbound: bool,
     call: Call,
@@ -112,7 +107,6 @@ impl Scene {
         format!("{} by {}", self.mesh, self.backend)
     }
 
-    /// Runs a command in the pod, with the mesh's flags or without any.
     fn run(&self, words: &[&str], with_flags: bool) -> Outcome {
         let mut call = binary(words);
         if with_flags {
@@ -121,12 +115,10 @@ impl Scene {
         self.pod.outcome(&mut call)
     }
 
-    /// What it says, which must succeed.
     fn say(&self, words: &[&str], with_flags: bool) -> String {
         self.run(words, with_flags).with(0, &format!("{}: {words:?}", self.about())).text()
     }
 
-    /// Its answer for programs.
     fn json(&self, words: &[&str], with_flags: bool) -> Value {
         let output = self.run(&[words, &["--format", "json"]].concat(), with_flags);
         serde_json::from_str(&output.stdout)
@@ -165,14 +157,12 @@ impl Scene {
         ]
     }
 
-    /// Makes a call; tells who has got it.
     fn place(&self, case: &Case) -> Party {
         let from = if case.is_inbound { &self.outside } else { &self.pod };
         case.call.place(from).unwrap_or_else(|error| panic!("{}: {:?}: {error}", self.about(), case.call));
         self.arrivals.try_recv().expect("who answers has noted it before").listener
     }
 
-    /// Who gets a call by what `explain` answers.
     fn expected(&self, answer: &Value, case: &Case) -> Party {
         let listeners = &self.proxy.listeners;
         let starts = |ports: Option<rules::PortRange>| ports.map(|ports| Value::from(ports.first().number()));

@@ -11,7 +11,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// What reached the application: who called by what it sees, and who by what the caller says.
+/// A caller by what the application sees, and by what the caller says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
@@ -46,7 +46,6 @@ impl Application {
         Self { socket, worker: Some(worker), seen }
     }
 
-    /// All requests that have reached it.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.seen.lock().expect("nobody failed with it").clone()
     }
@@ -75,7 +74,6 @@ fn serve(stream: &TcpStream, peer: SocketAddr, seen: &Seen) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection to an application.
 pub(crate) struct Caller {
     pub(crate) local: SocketAddr,
     stream: BufReader<TcpStream>,

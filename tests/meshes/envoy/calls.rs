@@ -20,7 +20,6 @@ on_every_stage! {
 
 const PORT: u16 = 8080;
 
-/// Who calls whom.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     FromOutside,

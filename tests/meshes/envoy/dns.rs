@@ -24,7 +24,7 @@ on_every_stage! {
 }
 
 const PORT: u16 = 53;
-/// What the server answers with: an address that no other part of the tests knows.
+/// An address that no other part of the tests knows.
 const ANSWER: [u8; 4] = [192, 0, 2, 53];
 
 fn queries_reach_the_server(stage: &Stage) {

@@ -62,7 +62,6 @@ fn files(mode: Mode) -> Folder {
     files
 }
 
-/// The pod that the injector makes of the manifest.
 fn injected(files: &Folder, mode: Mode) -> Value {
     let output = Command::new(program_beside(BINARY, "sidecar-injector"))
         .args(["inject", "-f", "-"])
@@ -91,7 +90,7 @@ fn number(container: &Value, field: &str) -> u32 {
     u32::try_from(number.unwrap_or_else(|| panic!("{field}: {container:#}"))).expect("an id")
 }
 
-/// What root's power is left, as `setpriv` says it.
+/// The rest of root's power, as `setpriv` says it.
 fn capabilities(container: &Value) -> String {
     let printed = &container["securityContext"]["capabilities"];
     assert_eq!(texts(&printed["drop"]), ["ALL"], "{container:#}");
@@ -126,7 +125,7 @@ fn run(inside: &Namespace, init: &Value) {
     output.with(0, &format!("{:?}", texts(&init["args"])));
 }
 
-/// How a kubelet would start Envoy, but for where its configuration lies.
+/// A kubelet's start of Envoy, but for where its configuration lies.
 fn launch(envoy: &Value, files: &Folder) -> Launch {
     assert_eq!(envoy["command"], serde_json::json!(["envoy"]), "{envoy:#}");
     let mut arguments = texts(&envoy["args"]);

@@ -17,17 +17,15 @@ use std::{
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// As whom Envoy is started, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) identity: Identity,
-    /// What of root's power it may have, as `setpriv` says it.
+    /// Of root's power, as `setpriv` says it.
     pub(crate) capabilities: String,
     pub(crate) arguments: Vec<String>,
 }
 
 impl Launch {
-    /// With the configuration of this mode.
     pub(crate) fn of(mode: Mode) -> Self {
         let capabilities = match mode {
             Mode::Redirect => "-all",
@@ -43,7 +41,6 @@ impl Launch {
     }
 }
 
-/// Where the configuration of a mode is.
 pub(crate) fn configuration(mode: Mode) -> PathBuf {
     let name = match mode {
         Mode::Redirect => "docker/envoy.yaml",
@@ -76,7 +73,6 @@ impl Envoy {
         process.wait().expect("it is our child");
     }
 
-    /// Starts it again.
     pub(crate) fn restart(&self, host: &Namespace) {
         *self.process.lock().expect("nobody failed with it") =
             spawn(&self.namespace, &self.launch, &self.log);
@@ -88,7 +84,6 @@ impl Envoy {
         until(|| self.log().iter().any(|line| line.starts_with(start)).then_some(())).is_some()
     }
 
-    /// All that it has said so far.
     pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -147,7 +142,6 @@ fn listen(stdout: Option<ChildStdout>, stderr: Option<ChildStderr>, log: &Arc<Mu
     }
 }
 
-/// Where Envoy is.
 fn program() -> &'static str {
     static FOUND: OnceLock<Outcome> = OnceLock::new();
     let found = FOUND.get_or_init(|| Command::new(Path::new(ROOT).join("scripts/envoy")).outcome());

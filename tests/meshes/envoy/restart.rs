@@ -26,14 +26,12 @@ const ENOUGH: usize = 5;
 /// TPROXY without a listener drops packets, so a caller has to lose patience.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// How a call ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Answered,
     Failed,
 }
 
-/// One who calls again and again.
 struct Traffic<'a> {
     from: &'a Namespace,
     to: SocketAddr,
@@ -115,7 +113,6 @@ fn nothing_passes_while_envoy_is_away(stage: &Stage) {
     }
 }
 
-/// Waits until each caller has counted some more.
 fn wait(stage: &Stage, traffic: &[Traffic<'_>], what: &str, end: End) {
     for one in traffic {
         let start = one.count(end).load(Ordering::SeqCst);
@@ -129,7 +126,6 @@ fn answered(traffic: &[Traffic<'_>]) -> usize {
     traffic.iter().map(|one| one.count(End::Answered).load(Ordering::SeqCst)).sum()
 }
 
-/// Says that it is over when it is dropped.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {

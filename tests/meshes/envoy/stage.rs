@@ -59,12 +59,10 @@ impl Stage {
         Self { mode, inside, outside, envoy }
     }
 
-    /// Connects as somebody in the pod.
     pub(crate) fn dial(&self, identity: Identity, to: SocketAddr) -> io::Result<TcpStream> {
         dial(&self.inside, identity, to, TIMEOUT)
     }
 
-    /// Connects from outside.
     pub(crate) fn dial_from_outside(&self, to: SocketAddr) -> io::Result<TcpStream> {
         dial(&self.outside, APP, to, TIMEOUT)
     }
@@ -74,7 +72,6 @@ impl Stage {
         crate::support::pod::proxy_identity(self.mode)
     }
 
-    /// The rules, for whoever looks for a failure's cause.
     pub(crate) fn rules(&self) -> String {
         let legacy = ["iptables-legacy-save", "ip6tables-legacy-save"].map(|save| {
             // Legacy tables would come to be by being listed.
@@ -85,7 +82,6 @@ impl Stage {
     }
 }
 
-/// Connects from a namespace, and has the connection's time limits set.
 pub(crate) fn dial(
     host: &Namespace,
     identity: Identity,
@@ -102,7 +98,7 @@ pub(crate) fn dial(
     Ok(stream)
 }
 
-/// What the heads of the two configurations tell to call.
+/// The call that the heads of the two configurations tell.
 fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
     let backend = variant.backend();
     let servers = format!("{RESOLVER},{RESOLVER_V6}");
@@ -117,7 +113,6 @@ fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
     output.with(0, &format!("{backend} {}", mode.name()));
 }
 
-/// The pod's address.
 pub(crate) fn pod(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(10, 77, 0, 2).into(),
@@ -125,7 +120,6 @@ pub(crate) fn pod(family: Family) -> IpAddr {
     }
 }
 
-/// A host outside.
 pub(crate) fn service(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(10, 99, 0, 1).into(),
@@ -133,7 +127,7 @@ pub(crate) fn service(family: Family) -> IpAddr {
     }
 }
 
-/// Where the proxy delivers from in the mode REDIRECT.
+/// The proxy's source of deliveries in the mode REDIRECT.
 pub(crate) fn six(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(127, 0, 0, 6).into(),
@@ -146,7 +140,7 @@ pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
     poll(TIMEOUT, ask)
 }
 
-/// Whether a connection was refused or cut off, and did not just take long.
+/// False for one that just took long.
 pub(crate) fn is_cut_off(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw);
     matches!(number, Some(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE))

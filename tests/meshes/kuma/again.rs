@@ -30,7 +30,6 @@ fn with_prose(text: &str) -> String {
     text.lines().map(|line| comment(line) + "\n").collect()
 }
 
-/// All rules of a family, comments included.
 fn text(namespace: &Namespace, variant: Variant, family: Family) -> String {
     let text = namespace.stdout(&variant.program(family, "-save"), &[]);
     text.lines().filter(|line| line.starts_with("-A")).map(|line| format!("{line}\n")).collect()

@@ -4,7 +4,7 @@ use crate::support::random::Random;
 use mesh::Setting;
 use mesh::kuma::Kuma;
 
-/// What to capture. Texts are as upstream writes them into rules.
+/// Texts are as upstream writes them into rules.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) uid: &'static str,
@@ -20,7 +20,6 @@ pub(crate) struct Case {
     pub(crate) drops_invalid: bool,
 }
 
-/// One direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     pub(crate) off: bool,
@@ -31,7 +30,6 @@ pub(crate) struct Flow {
     pub(crate) insert: bool,
 }
 
-/// Which DNS queries are captured.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Dns {
     #[default]
@@ -102,7 +100,6 @@ impl Case {
         }
     }
 
-    /// What says it to us.
     pub(crate) fn settings(&self) -> Vec<(Setting, String)> {
         let mut given = vec![
             (Setting::Mesh, "kuma".to_owned()),

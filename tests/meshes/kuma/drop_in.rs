@@ -22,13 +22,11 @@ pub(crate) fn call_as(
     namespace.output("env", &all, input)
 }
 
-/// `kuma-init` with these words.
 pub(crate) fn call(namespace: &Namespace, words: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let words = [&["kuma-init"][..], words].concat();
     call_as(BINARY, namespace, &words, variables, "")
 }
 
-/// What a dry run prints, without comments.
 fn dry_run(words: &[&str], variables: &[(&str, &str)], input: &str) -> String {
     let words = [&["kuma-init", "install", "transparent-proxy", "--dry-run"][..], words].concat();
     let namespace = Namespace::new();
@@ -47,7 +45,6 @@ fn without_comments(text: &str) -> String {
     kept + rest
 }
 
-/// Whether the dry run has all these lines.
 fn check(words: &[&str], variables: &[(&str, &str)], input: &str, lines: &[&str]) {
     let text = dry_run(words, variables, input);
     for line in lines {

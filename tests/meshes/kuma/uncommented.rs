@@ -29,7 +29,6 @@ fn cases() -> [Case; 2] {
     [found(|dns| matches!(dns, Dns::All)), found(both)]
 }
 
-/// A namespace with rules of others, and perhaps upstream's.
 fn namespace(case: Option<&Case>, variant: Variant) -> Namespace {
     let namespace = Namespace::new();
     for (family, foreign) in [(Family::V4, FOREIGN), (Family::V6, FOREIGN_V6)] {

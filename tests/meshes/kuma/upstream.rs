@@ -30,7 +30,6 @@ impl Chain {
     }
 }
 
-/// The text for a family.
 pub(crate) fn restore(case: &Case, family: Family) -> String {
     let v6 = family == Family::V6;
     let own = |network: &&&str| network.contains(':') == v6;

@@ -16,7 +16,6 @@ mod upstream;
 use namespace::Namespace;
 use std::process::Command;
 
-/// Calls the binary, as the user who tests, in a namespace or in that of the test.
 fn call(pod: Option<&Namespace>, words: &[&str]) -> Outcome {
     let mut command = Command::new(BINARY);
     command.args(words);

@@ -30,7 +30,6 @@ fn by_upstream(configuration: &Configuration, variant: &str) -> Namespace {
     pod
 }
 
-/// Tries its share of the configurations.
 fn check(variant: &str) {
     let seed: u64 = number("LINKERD_SEED", 1);
     for turn in scope::of((0..number("LINKERD_PAIRS", 300) / 2).collect(), 10) {

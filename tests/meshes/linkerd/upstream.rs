@@ -2,7 +2,6 @@
 
 use crate::support::random::Random;
 
-/// What a call says.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
     pub(crate) uid: Option<u32>,
@@ -46,7 +45,6 @@ impl Configuration {
         }
     }
 
-    /// The flags that say it.
     pub(crate) fn flags(&self) -> Vec<String> {
         let mut flags: Vec<String> = ["-p", "4143", "-o", "4140"].map(str::to_owned).into();
         flags.push(format!("--ipv6={}", self.v6));

@@ -6,7 +6,6 @@ use testkit::command_line::Ended;
 
 const REASON: &str = "-b '*' captures all other inbound ports";
 
-/// Text as it is with long lines.
 fn plain(ran: &Ended) -> String {
     ran.stdout.replace("\n  ", " ")
 }

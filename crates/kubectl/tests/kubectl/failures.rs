@@ -3,7 +3,6 @@
 use crate::fake::Fake;
 use std::time::{Duration, Instant};
 
-/// The error of a call that fails so.
 fn failed(pattern: &str, stderr: &str) -> String {
     let mut fake = Fake::new();
     fake.fails(pattern, stderr);

@@ -27,7 +27,6 @@ echo "Error from server (NotFound): nothing answers $*" >&2
 exit 1
 "#;
 
-/// A folder with a kubectl, which goes with it.
 pub(crate) struct Fake {
     folder: Folder,
     count: usize,
@@ -43,7 +42,6 @@ impl Fake {
         Self { folder, count: 0 }
     }
 
-    /// One with this pod and these agents.
     pub(crate) fn with(pod: &Value, agents: &[Value]) -> Self {
         let mut fake = Self::new();
         fake.object("get pod web-0*", pod);
@@ -56,7 +54,6 @@ impl Fake {
         Self::with(&pod("web-0"), &[agent()])
     }
 
-    /// One with the pod, and no agent.
     pub(crate) fn without_agent() -> Self {
         Self::with(&pod("web-0"), &[])
     }
@@ -85,7 +82,6 @@ impl Fake {
         self.answer(pattern, "", stderr, 1);
     }
 
-    /// The plugin with this kubectl on its PATH.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
         let path = format!("{}:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
@@ -105,7 +101,6 @@ impl Fake {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// What a call read from standard input.
     pub(crate) fn input(&self) -> String {
         fs::read_to_string(self.folder.join("stdin")).expect("it was read")
     }

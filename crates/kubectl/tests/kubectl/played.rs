@@ -11,7 +11,6 @@ use testkit::cluster::Cluster;
 use testkit::command_line::{Ended, ended};
 use testkit::word;
 
-/// The plugin with this kubeconfig.
 pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
     // kubectl keeps what it has discovered below the home folder.
@@ -39,7 +38,6 @@ pub(crate) fn scene() -> Cluster {
     cluster
 }
 
-/// The node agent runs on this node.
 pub(crate) fn put_agent(cluster: &Cluster, node: &str) {
     let mut agent = agent();
     agent["apiVersion"] = json!("v1");
@@ -49,7 +47,6 @@ pub(crate) fn put_agent(cluster: &Cluster, node: &str) {
     cluster.put(&agent);
 }
 
-/// A service account with the roles of the manifest.
 pub(crate) fn account(cluster: &Cluster) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker/kubectl/clusterrole.yaml");
     let documents: Vec<Value> =

@@ -7,7 +7,6 @@ fn service(spec: &Value) -> Value {
     json!({ "kind": "Service", "metadata": { "name": "reviews", "namespace": "shop" }, "spec": spec })
 }
 
-/// The address that the packet to a name has.
 fn resolved(fake: &Fake, name: &str) -> String {
     let document = fake.run(&["explain", "web-0", name, "-o", "json"]).with(0).json();
     document["answers"][0]["address"].as_str().expect("an address").to_owned()

@@ -14,7 +14,6 @@ use std::{
 };
 use testkit::{command, command_line::Ended, pod_namespace::PodNamespace, program_beside, word};
 
-/// The real program, next to the plugin.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| program_beside(env!("CARGO_BIN_EXE_kubectl-capture"), "sidecar-init"))

@@ -12,7 +12,6 @@ fn look(scene: &Scene, name: &str, milliseconds: u32) -> Ended {
     PROGRAM.run(&[&words[..], &["--timeout", &time]].concat())
 }
 
-/// The reason why it does not know, with this exit code.
 fn refused(scene: &Scene, name: &str, milliseconds: u32, code: i32) -> String {
     let ended = look(scene, name, milliseconds).with(code);
     assert_eq!(ended.stdout, "");

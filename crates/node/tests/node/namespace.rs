@@ -16,7 +16,6 @@ fn rules(namespace: &PodNamespace) -> String {
     crate::note::without_note(&namespace.command(&["nft", "list", "ruleset"]))
 }
 
-/// Whether a connection to somewhere else arrives at the proxy's port.
 fn captures(namespace: &PodNamespace) -> bool {
     let connect = || {
         let proxy = TcpListener::bind("127.0.0.1:15001").expect("a port");

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use testkit::cluster::{self, Fault, Rule};
 use testkit::{until, word};
 
-/// What the ClusterRoles of a manifest allow.
 pub(crate) fn allowed(file: &str) -> BTreeSet<Rule> {
     cluster::granted(&format!("cni/{file}")).into_iter().map(|(_, rule)| rule).collect()
 }

@@ -35,7 +35,6 @@ impl Scene {
         Logged::start(command.env_remove("NODE_NAME"))
     }
 
-    /// Runs it to its end.
     pub(crate) fn run(&self, flags: &[&str]) -> (Option<i32>, String) {
         let mut program = self.start(flags);
         let status = program.wait();

@@ -1,4 +1,4 @@
-//! Conditions: what comparisons and look-ups ask of the register.
+//! Conditions: comparisons and look-ups of the register.
 
 use super::{BitwiseOperands, Lifter, RegisterValue};
 use crate::backend::nftables::bytecode::{Element, EncodedSet};
@@ -258,7 +258,6 @@ impl Lifter<'_> {
         self.put_unknown(text);
     }
 
-    /// Adds a condition whose answer is not known.
     pub(super) fn put_unknown(&mut self, text: String) {
         self.words.push(text.clone());
         self.put(ListedCondition::Unknown(text));

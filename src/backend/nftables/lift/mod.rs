@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 /// The offset of the flags in TCP's header (RFC 9293).
 const TCP_FLAGS: u32 = 13;
 
-/// What a rule is read with.
 pub(super) struct Context<'a> {
     /// The family of the table; `None` if it sees packets of both.
     pub(super) family: Option<Family>,
@@ -22,7 +21,6 @@ pub(super) struct Context<'a> {
     pub(super) interfaces: &'a Interfaces,
 }
 
-/// A rule as it is listed.
 pub(super) fn rule(rule: &bytecode::EncodedRule, context: &Context<'_>) -> LiveRule {
     let mut lifter = Lifter::new(context);
     rule.expressions.iter().for_each(|expression| lifter.step(expression));
@@ -36,7 +34,7 @@ struct BitwiseOperands {
     xor: Vec<u8>,
 }
 
-/// What the first register holds.
+/// Content of the first register.
 #[derive(Clone, Debug)]
 enum RegisterValue {
     /// The first `length` bytes of a field, after `(value & mask) ^ xor`.
@@ -64,7 +62,7 @@ struct Lifter<'a> {
     context: &'a Context<'a>,
     content: RegisterValue,
     second: Option<Vec<u8>>,
-    /// What the 32-bit registers after the first hold, by their numbers: parts of a longer key.
+    /// Content of the 32-bit registers after the first, by their numbers: parts of a longer key.
     further_registers: BTreeMap<u32, RegisterValue>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
@@ -74,7 +72,6 @@ struct Lifter<'a> {
     actions: Vec<Action>,
     /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
-    /// Whether a condition is after an action.
     is_condition_after_action: bool,
     /// The comment of iptables.
     comment: Option<String>,
@@ -246,7 +243,6 @@ impl<'a> Lifter<'a> {
         Port::new(u16::from_be_bytes(bytes))
     }
 
-    /// What becomes of the packet's mark.
     fn mark(&self) -> Action {
         let target = match &self.content {
             RegisterValue::Field { field: Field::Connmark(_), bitwise: None, .. } => {
@@ -301,7 +297,7 @@ fn verdict_action(verdict: &EncodedVerdict) -> Action {
     }
 }
 
-/// Whether the rest of the rule is looked at once this is done.
+/// True if the rest of the rule is looked at once this is done.
 fn goes_on(action: &Action) -> bool {
     match action {
         Action::Continue(_)

@@ -11,7 +11,6 @@ const SECOND_WORD: u32 = NFT_REG32_00 + 1;
 const LAST_WORD: u32 = NFT_REG32_00 + 3;
 
 impl Lifter<'_> {
-    /// An expression that we never write.
     pub(super) fn other(&mut self, name: &str, data: &[u8]) {
         if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = load_elsewhere(name, data) {
             return self.load_part(register - NFT_REG32_00, &expression);
@@ -150,7 +149,7 @@ impl Lifter<'_> {
         self.lose("map");
     }
 
-    /// Where `dnat` leads: to one address, one range of ports, or both.
+    /// Destination of `dnat`: one address, one range of ports, or both.
     fn destination(&self, data: &[u8]) -> Action {
         let register = |kind| number(data, kind);
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));

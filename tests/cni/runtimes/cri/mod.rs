@@ -14,15 +14,10 @@ use std::{error::Error, path::Path, time::Duration};
 use tokio::{net::UnixStream, runtime, time::timeout};
 
 const SERVICE: &str = "http://localhost/runtime.v1.RuntimeService";
-/// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Whether the message is compressed, in one byte, and its length in four.
+/// One byte for compression, four for the length.
 const PREFIX: usize = 5;
 
-/// Calls a method.
-///
-/// # Errors
-/// Whatever the runtime complains of, and whatever keeps it from answering.
 pub(crate) fn call<Q: Message, A: Message + Default>(
     socket: &Path,
     method: &str,
@@ -73,7 +68,6 @@ fn prefixed(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
     Ok(bytes.freeze())
 }
 
-/// The status, if it is not that of a success.
 fn complaint(headers: &HeaderMap) -> Result<(), Box<dyn Error>> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match text("grpc-status") {
