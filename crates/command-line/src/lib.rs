@@ -8,7 +8,7 @@
 pub mod columns;
 pub mod complete;
 pub mod errors;
+pub mod manual;
 pub mod program;
-pub mod roff;
 pub mod sections;
 pub mod shell;

@@ -43,12 +43,6 @@ fn continued(call: &str, width: usize) -> String {
     text + &line
 }
 
-/// The description alone, of a text by [`described`].
-pub fn undescribed(text: &str) -> &str {
-    let end = [EXAMPLES, EXIT_STATUS].iter().filter_map(|heading| text.find(heading)).min();
-    &text[..end.unwrap_or(text.len())]
-}
-
 /// Exit statuses, one a line, each after a line break.
 pub fn exits(exits: &Exits, width: usize) -> String {
     let column = exits.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
@@ -76,10 +70,5 @@ mod tests {
             described("Does it.", &["prog do --one 1 --two 2 >file", quoted], &[], 20),
             "Does it.\n\nExamples:\n  prog do --one 1 \\\n      --two 2 >file\n  prog --one 1 \\\n      --two 'a b c d e f g'"
         );
-        for (examples, exits) in
-            [(&["prog do"][..], &exits[..]), (&[], &exits), (&["prog do"], &[]), (&[], &[])]
-        {
-            assert_eq!(undescribed(&described("Does it.", examples, exits, 80)), "Does it.");
-        }
     }
 }

@@ -15,12 +15,12 @@ fn pages_tell_what_help_tells() {
         let (name, shown) = pages.iter().find(|(page, _)| *page == name(command)).expect("a page");
         for (flag, value) in flags(command) {
             let form = match value {
-                Some(value) => format!("--{flag} {value}\n"),
-                None => format!("--{flag}[=BOOL]\n"),
+                Some(value) => format!("--{flag} <{value}>\n"),
+                None => format!("--{flag}[=<BOOL>]\n"),
             };
             assert!(shown.contains(&form), "{name} lacks {form:?}:\n{shown}");
         }
-        for section in ["\nSYNOPSIS\n", "\nEXIT STATUS\n", "\nEXAMPLES\n", "\nSEE ALSO\n"] {
+        for section in ["\nSYNOPSIS\n", "\nEXIT STATUS\n", "\nEXAMPLES\n", "\nOPTIONS\n"] {
             assert!(shown.contains(section), "{name} lacks {section:?}:\n{shown}");
         }
     }

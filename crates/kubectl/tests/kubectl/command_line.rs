@@ -26,7 +26,7 @@ fn refusals_have_the_style_of_all_programs() {
 fn the_manual_has_a_page_for_each_command() {
     let pages = PROGRAM.manual();
     assert_eq!((pages.len(), &*pages[2].0), (8, "kubectl-capture-explain.1"));
-    assert!(pages[2].1.contains("Variable: KUBECTL"), "{}", pages[2].1);
+    assert!(pages[2].1.contains("[env: KUBECTL"), "{}", pages[2].1);
 }
 
 #[test]

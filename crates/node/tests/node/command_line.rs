@@ -18,5 +18,5 @@ fn refusals_have_the_style_of_all_programs() {
 fn the_manual_has_a_page_for_each_command() {
     let pages = PROGRAM.manual();
     assert_eq!((pages.len(), &*pages[3].0), (5, "sidecar-node-repair.1"));
-    assert!(pages[3].1.contains("Variable: NODE_NAME"), "{}", pages[3].1);
+    assert!(pages[3].1.contains("[env: NODE_NAME"), "{}", pages[3].1);
 }
