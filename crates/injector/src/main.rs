@@ -13,8 +13,6 @@ mod lint;
 mod logging;
 mod manifests;
 mod output;
-#[cfg(test)]
-mod reference;
 mod serve;
 mod sources;
 mod uninstall;

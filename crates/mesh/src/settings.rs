@@ -2,7 +2,7 @@
 //!
 //! Each mesh has a table of what to capture, and of the flags that only the program has that it replaces; all other
 //! settings are in one table that the meshes share. From these tables come the command line, the variables that are
-//! read, the names in errors, and docs/reference.md, which a test writes.
+//! read, and the names in errors.
 //! Meanings and defaults are upstream's unless the help differs.
 
 pub mod levels;

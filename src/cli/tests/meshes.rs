@@ -1,8 +1,5 @@
-//! `docs/meshes.md`: the settings of each mesh, made from the tables of settings.
+//! `docs/meshes.md`: the features of each mesh, made from the tables of settings.
 
-use super::reference;
-use crate::cli::tree;
-use mesh::settings::{SettingRow, Topic};
 use mesh::{Feature, Mesh};
 use std::fmt::Write;
 
@@ -46,27 +43,8 @@ fn page() -> String {
         });
         let _ = writeln!(text, "| {} |{}", feature.title(), cells.collect::<String>());
     }
-    text.push_str("\nThe [reference](reference.md) lists Istio's settings.\n");
-    for mesh in Mesh::ALL.iter().filter(|mesh| **mesh != Mesh::default()) {
-        let _ = writeln!(text, "\n## Settings of {mesh}\n");
-        let capture = mesh.settings().iter().filter(|row| row.topic == Topic::Capture);
-        capture.for_each(|row| text.push_str(&setting(row)));
-        let own = mesh.settings().iter().filter(|row| row.topic == Topic::DropIn);
-        let own: Vec<String> = own.map(SettingRow::option).collect();
-        if !own.is_empty() {
-            let _ = writeln!(text, "\nThe drop-in also takes {}; see its `--help`.", reference::code(&own));
-        }
-    }
+    text.push_str("\n`sidecar-init apply --mesh NAME --help` lists the settings of a mesh.\n");
     text
-}
-
-/// The line of one setting, with the annotation of a pod that sets the same.
-fn setting(row: &SettingRow) -> String {
-    let line = reference::setting(row);
-    match tree::pod_source(row) {
-        Some(pod) => format!("{} Pod: {pod}.\n", line.trim_end()),
-        None => line,
-    }
 }
 
 #[test]

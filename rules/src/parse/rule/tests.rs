@@ -1,3 +1,5 @@
+//! Words of rules, and the conditions and actions that they are read as.
+
 use super::*;
 use crate::Target;
 
