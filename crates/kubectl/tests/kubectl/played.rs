@@ -1,6 +1,5 @@
 //! A played API server with the pod `shop/web-0` on `worker-1`, and the plugin with the real kubectl.
 
-use crate::fake::{agent, pod};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -9,7 +8,19 @@ use std::{
 };
 use testkit::cluster::Cluster;
 use testkit::command_line::{Ended, ended};
-use testkit::word;
+use testkit::{sections, word};
+
+/// An object of the cluster in `sessions/pods.txt`.
+fn object(name: &str) -> Value {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/sessions/pods.txt");
+    let (_, text) = sections::read(file).into_iter().find(|(found, _)| found == name).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// The pod `shop/web-0` as Istio injects it, which runs.
+pub(crate) fn pod() -> Value {
+    object("pod.json")
+}
 
 pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
@@ -25,7 +36,7 @@ pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended
 
 pub(crate) fn scene() -> Cluster {
     let cluster = Cluster::start();
-    cluster.put(&pod("web-0"));
+    cluster.put(&pod());
     put_agent(&cluster, "worker-2");
     cluster.put(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "shop" },
@@ -39,7 +50,7 @@ pub(crate) fn scene() -> Cluster {
 }
 
 pub(crate) fn put_agent(cluster: &Cluster, node: &str) {
-    let mut agent = agent();
+    let mut agent = object("agents.json")["items"][0].take();
     agent["apiVersion"] = json!("v1");
     agent["kind"] = json!("Pod");
     agent["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "sidecar-node" });

@@ -1,13 +1,10 @@
 //! Answers of a real kernel: what runs in containers is the real `sidecar-init`, in a network namespace.
 
-#[expect(dead_code, reason = "a module of the other test program, of which this needs a part")]
-#[path = "../kubectl/fake.rs"]
-mod fake;
 #[path = "../kubectl/played.rs"]
 mod played;
 mod websocket;
 
-use fake::pod;
+use played::pod;
 use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -21,7 +18,7 @@ fn program() -> &'static Path {
 
 /// The rules of the manifest are set, as the plugin does when the pod starts.
 fn apply(namespace: &PodNamespace) {
-    let pod = pod("web-0").to_string();
+    let pod = pod().to_string();
     let words = ["apply", "-f", &pod, "--backend", "nftables", "--network-namespace", &namespace.path()];
     command(word(program()), &words);
 }

@@ -1,8 +1,7 @@
 //! Sessions of the real kubectl over WebSocket, as kubelets serve them, for a user who may do what `docker/kubectl` grants.
 //! Needs kubectl 1.31: older ones open none. scripts/test leaves these tests out beside such a one, and says so.
 
-use crate::fake::CONTAINER;
-use crate::played::{account, put_agent, run, scene};
+use crate::played::{account, pod, put_agent, run, scene};
 use crate::{apply, check_equality, program};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -30,7 +29,7 @@ impl Session {
             match rest {
                 // The agent enters the namespace of a container, an ephemeral container is in it.
                 [flag, container, rest @ ..] if flag == "--network-namespace" => {
-                    assert_eq!(container, CONTAINER);
+                    assert_eq!(pod()["status"]["containerStatuses"][0]["containerID"], **container);
                     let mut agent = Command::new(program());
                     agent.args([command, flag, &net]).args(rest);
                     agent
