@@ -1,5 +1,6 @@
 //! A played API server with the pod `shop/web-0` on `worker-1`, and the plugin with the real kubectl.
 
+use crate::object::object;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -8,19 +9,7 @@ use std::{
 };
 use testkit::cluster::Cluster;
 use testkit::command_line::{Ended, ended};
-use testkit::{sections, word};
-
-/// An object of the cluster in `sessions/pods.txt`.
-fn object(name: &str) -> Value {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/sessions/pods.txt");
-    let (_, text) = sections::read(file).into_iter().find(|(found, _)| found == name).expect("a file");
-    serde_json::from_str(&text).expect("JSON")
-}
-
-/// The pod `shop/web-0` as Istio injects it, which runs.
-pub(crate) fn pod() -> Value {
-    object("pod.json")
-}
+use testkit::word;
 
 pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-capture"));
@@ -36,7 +25,7 @@ pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended
 
 pub(crate) fn scene() -> Cluster {
     let cluster = Cluster::start();
-    cluster.put(&pod());
+    cluster.put(&object("pod.json"));
     put_agent(&cluster, "worker-2");
     cluster.put(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "shop" },

@@ -1,12 +1,12 @@
 //! What users type and see. A kubectl that answers from files stands in the place of the real one.
 
-use crate::played::pod;
+use crate::object::object;
 use testkit::command_line::Program;
 
 const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), name: "kubectl-capture" };
 
 fn check(name: &str) {
-    let pod = pod();
+    let pod = object("pod.json");
     let container = pod["status"]["containerStatuses"][0]["containerID"].as_str().expect("a container");
     let file = format!("{}/tests/kubectl/sessions/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     PROGRAM.sessions(file, &[("CONTAINER", container)]);
