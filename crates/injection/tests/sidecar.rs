@@ -19,9 +19,11 @@ fn sidecar(case: &Value) -> Result<Sidecar, Problems> {
     Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh)
 }
 
-/// The fields of a sidecar, as they are printed.
+/// The fields of a sidecar, as they are printed, and the arguments of its init container.
 fn fields(sidecar: &Sidecar) -> Vec<String> {
-    let mut fields: Vec<String> = Vec::new();
+    let quoted = |word: &String| if word.is_empty() { "''".to_owned() } else { word.clone() };
+    let arguments: Vec<String> = sidecar.arguments().iter().map(quoted).collect();
+    let mut fields = vec![format!("    arguments: {}\n", arguments.join(" "))];
     for line in format!("{sidecar:#?}").lines().filter(|line| line.starts_with("    ")) {
         match fields.last_mut().filter(|_| line[4..].starts_with([' ', '}', ']', ')'])) {
             Some(field) => *field += &format!("{line}\n"),
@@ -35,7 +37,11 @@ fn answered(case: &str) -> String {
     let plain = fields(&sidecar(&json!({})).expect("a pod that says nothing"));
     match sidecar(&values("case", case).expect("YAML").remove(0)) {
         Err(problems) => format!("{problems}\n"),
-        Ok(found) => fields(&found).into_iter().filter(|field| !plain.contains(field)).collect(),
+        Ok(found) => {
+            // Arguments say what is captured.
+            let differs = |field: &String| !plain.contains(field) && !field.starts_with("    traffic: ");
+            fields(&found).into_iter().filter(differs).collect()
+        }
     }
 }
 

@@ -70,15 +70,6 @@ impl Scene {
         self.workload(service, value);
     }
 
-    pub(crate) fn service(&mut self, name: &str) -> &mut Value {
-        let is_it = |service: &&mut Value| service["metadata"]["name"] == name;
-        self.services.iter_mut().find(is_it).expect("a Service")
-    }
-
-    pub(crate) fn annotate(&mut self, service: &str, name: &str, value: &str) {
-        self.service(service)["metadata"]["annotations"][name] = json!(value);
-    }
-
     pub(crate) fn read(&self) -> VirtualEnvironment {
         VirtualEnvironment::read(&self.environment, "")
     }

@@ -4,20 +4,10 @@
 //! that its answer shows, which `UPDATE_GOLDENS=1` writes.
 
 use super::cases::Setup;
+use crate::support::find;
 use injection::InjectionOutcome;
 use mesh::pod::values;
 use serde_json::{Value, json};
-
-/// The value at a path of fields, and of items by their names or numbers; null where there is none.
-fn find<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split(" > ").fold(value, |value, step| match value {
-        Value::Array(items) => match step.parse::<usize>() {
-            Ok(at) => items.get(at).unwrap_or(&Value::Null),
-            Err(_) => items.iter().find(|item| item["name"] == step).unwrap_or(&Value::Null),
-        },
-        other => other.get(step).unwrap_or(&Value::Null),
-    })
-}
 
 fn pod(case: &Value) -> Value {
     let mut pod = json!({
