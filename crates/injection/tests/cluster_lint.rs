@@ -280,26 +280,6 @@ fn sarif_has_lines_and_fingerprints_that_stay_while_lines_move() {
 }
 
 #[test]
-fn a_file_that_holds_no_objects_is_refused() {
-    let expected = "expected manifests, or what kubectl get -o yaml prints";
-    for (text, problem) in [
-        ("", format!("input.yaml: holds no object; {expected}")),
-        ("---\n# nothing\n", format!("input.yaml: holds no object; {expected}")),
-        (
-            "kind: Pod\n---\n- a\n",
-            format!("input.yaml: has something at line 3 that is not an object: it has no kind; {expected}"),
-        ),
-        (
-            "a: 1\n",
-            format!("input.yaml: has something at line 1 that is not an object: it has no kind; {expected}"),
-        ),
-    ] {
-        let refused = ClusterObject::in_file("input.yaml", text).expect_err(text);
-        assert_eq!(refused.0.iter().map(ToString::to_string).collect::<Vec<_>>(), [problem], "{text:?}");
-    }
-}
-
-#[test]
 fn an_object_has_the_lines_up_to_the_next_one() {
     let text = "# first\nkind: Pod\n---\n\nkind: List\nitems:\n- kind: A\n  a: 1\n- kind: B\n---\n# nothing\n---\nkind: C\n";
     let found = objects(text);

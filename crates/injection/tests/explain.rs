@@ -65,49 +65,6 @@ fn explanations_are_as_written() {
 }
 
 #[test]
-fn namespaces_of_the_manifest_count_and_every_object_is_explained() {
-    let manifest = "\
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {istio-injection: enabled}}}
-- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {name: web, namespace: shop}
-  spec: {template: {spec: {containers: [{name: web}]}}}
-- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {name: bad, namespace: shop}
-  spec: {template: {metadata: {annotations: {sidecar.istio.io/interceptionMode: MAGIC}}, spec: {containers: [{name: web}]}}}
-- {apiVersion: v1, kind: Pod, metadata: {name: own}, spec: {containers: [{name: web}]}}
-";
-    let found = ask(manifest);
-    let shown: Vec<(&str, InjectionVerdict)> =
-        found.iter().map(|one| (one.title.as_str(), one.verdict)).collect();
-    let expected = [
-        ("Deployment shop/web", InjectionVerdict::Injected),
-        ("Deployment shop/bad", InjectionVerdict::Refused),
-        ("Pod default/own", InjectionVerdict::NotCalled),
-    ];
-    assert_eq!(shown, expected);
-    assert!(found[1].problems[0].contains("MAGIC"), "{:?}", found[1].problems);
-    assert!(
-        found[2].assumptions.iter().any(|shown| shown.contains("--namespace")),
-        "{:?}",
-        found[2].assumptions
-    );
-}
-
-#[test]
-fn names_move_no_cursor_and_begin_no_line() {
-    let manifest =
-        POD.replace("name: web, namespace: shop, LABELS", "name: \"a\\e[2J\\n::error::b\", namespace: shop");
-    let shown = text(&ask(&manifest));
-    assert!(shown.contains("Pod shop/a\\u{1b}[2J\\n::error::b"), "{shown}");
-    assert!(!shown.contains("\u{1b}[2J"), "{shown}");
-}
-
-#[test]
 fn what_is_injected_again_names_its_containers() {
     let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: 'true'}");
     let first = ask(&manifest).remove(0);

@@ -44,12 +44,8 @@ impl Request {
         of_name(&self.headers, name)
     }
 
-    pub fn parameters(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters(name).next()
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 

@@ -20,6 +20,7 @@ pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod seccomp;
 pub mod sections;
+pub mod session;
 pub mod wait;
 
 pub use wait::until;

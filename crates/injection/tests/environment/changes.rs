@@ -1,10 +1,12 @@
-//! The writes that lead from what there is to what is to be, tried on a namespace in memory.
+//! The writes that lead from what there is to what is to be, tried on a namespace in memory: changes of the shop by the cases of
+//! `changes.txt`, whose steps `UPDATE_GOLDENS=1` writes.
 
 use super::scene::{Scene, environment, shop};
 use injection::environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
 use injection::environment::conditions::{acting, conditions, idle, ranked, status};
 use injection::environment::existing::{Existing, MANAGER};
 use injection::environment::resource::VirtualEnvironment;
+use mesh::pod::values;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -15,6 +17,19 @@ struct Cluster(Vec<Value>);
 impl Cluster {
     fn find(&mut self, kind: &str, name: &str) -> Option<usize> {
         self.0.iter().position(|there| there["kind"] == kind && there["metadata"]["name"] == name)
+    }
+
+    /// Somebody else removes an object, puts one in its place, or sets a value of it.
+    fn change(&mut self, kind: &str, name: &str, change: &Value) {
+        let (name, pointer) = name.split_once(' ').unwrap_or((name, ""));
+        let at = self.find(kind, name);
+        if let Some((place, field)) = pointer.rsplit_once('/') {
+            let object = &mut self.0[at.expect("it is there")];
+            object.pointer_mut(place).expect("a value")[field] = change.clone();
+        } else {
+            at.map(|at| self.0.remove(at));
+            self.0.extend((!change.is_null()).then(|| change.clone()));
+        }
     }
 
     fn existing(&self) -> Vec<Existing> {
@@ -122,156 +137,49 @@ fn shown(step: &ChangeStep) -> String {
     format!("{verb} {kind} {name}")
 }
 
-#[test]
-fn subsets_come_before_routes_and_go_after_them() {
-    let (mut cluster, mut scene) = (Cluster::default(), shop());
-    let first = cluster.settle(&scene);
-    let expected =
-        ["DestinationRule cart", "VirtualService cart", "DestinationRule pay", "VirtualService pay"];
-    assert_eq!(first, expected.map(|step| format!("create {step}")));
-    // One more, one less, one in the place of another.
-    scene.workload("cart", "base.new");
-    assert_eq!(cluster.settle(&scene)[..2], ["apply DestinationRule cart", "apply VirtualService cart"]);
-    scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.new");
-    assert_eq!(cluster.settle(&scene)[..2], ["apply VirtualService cart", "apply DestinationRule cart"]);
-    scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.red");
-    scene.workload("cart", "base.green");
-    assert_eq!(
-        cluster.settle(&scene)[..3],
-        ["apply DestinationRule cart", "apply VirtualService cart", "apply DestinationRule cart"]
-    );
-}
-
-#[test]
-fn objects_no_longer_needed_are_deleted() {
-    let (mut cluster, mut scene) = (Cluster::default(), shop());
-    scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
-    assert_eq!(cluster.settle(&scene).last().map(String::as_str), Some("create EnvoyFilter demo"));
-    // The last workloads with an environment.
-    let mut bare = scene.clone();
-    bare.workloads.clear();
-    bare.environment["spec"]["envHeader"] = json!({});
-    let mut other = cluster.clone();
-    let gone = [
-        "VirtualService cart",
-        "VirtualService pay",
-        "DestinationRule cart",
-        "DestinationRule pay",
-        "EnvoyFilter demo",
-    ];
-    assert_eq!(other.settle(&bare), gone.map(|step| format!("delete {step}")));
-    // The Service.
-    scene.services.retain(|service| service["metadata"]["name"] != "cart");
-    assert_eq!(cluster.settle(&scene), ["delete VirtualService cart", "delete DestinationRule cart"]);
-    // A header's name.
-    scene.environment["spec"]["envHeader"] = json!({"autoInject": true, "name": "X-Env"});
-    let renamed = cluster.settle(&scene);
-    assert_eq!(renamed, ["apply VirtualService pay", "apply EnvoyFilter demo"]);
-}
-
-#[test]
-fn what_is_the_users_stays() {
-    for kind in ["VirtualService", "DestinationRule"] {
-        let own = json!({
-            "apiVersion": "networking.istio.io/v1", "kind": kind, "metadata": {"name": "cart", "namespace": "shop", "uid": "u"},
-            "spec": {"host": "cart"},
-        });
-        // Also where ours was there first.
-        for mut cluster in [Cluster::default(), {
-            let mut cluster = Cluster::default();
-            cluster.settle(&shop());
-            cluster
-        }] {
-            if let Some(at) = cluster.find(kind, "cart") {
-                cluster.0.remove(at);
-            }
-            cluster.0.push(own.clone());
-            let found = cluster.changes(&shop());
-            assert_eq!(found.foreign.len(), 1);
-            let message = conditions(&Ok(shop().plan()), &found, &[])[1].message.clone();
-            assert!(message.starts_with("1 of 3 Services have routes\n"), "{message}");
-            assert!(
-                found.foreign[0].contains("Service shop/cart") && found.foreign[0].contains(kind),
-                "{:?}",
-                found.foreign
-            );
-            for step in &found.steps {
-                cluster.take(step);
-            }
-            let left: Vec<&Value> =
-                cluster.0.iter().filter(|there| there["metadata"]["name"] == "cart").collect();
-            assert_eq!(left, [&own], "nothing of ours stands beside it");
+/// A step with what it names as its preconditions.
+fn pinned(step: &ChangeStep) -> String {
+    let pins = match step {
+        ChangeStep::Create(_) => String::new(),
+        ChangeStep::Apply { uid, version: None, .. } => format!(" ({uid})"),
+        ChangeStep::Apply { uid, version: Some(version), .. } | ChangeStep::Delete { uid, version, .. } => {
+            format!(" ({uid}, version {version})")
         }
+        ChangeStep::Adopt { version, .. } => format!(" (version {version})"),
+    };
+    format!("{}{pins}\n", shown(step))
+}
+
+/// The steps after each change of a case, and the condition that reports them. Names are those of `routes.txt`; KIND NAME is an
+/// object of Istio, and KIND NAME POINTER a value of one.
+fn answered(case: &str) -> String {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    let mut text = String::new();
+    for changes in values("case", case).expect("YAML") {
+        for (name, change) in changes.as_object().expect("a mapping") {
+            match name.split_once(' ') {
+                Some((kind, name)) => cluster.change(kind, name, change),
+                None => scene.change(name, change),
+            }
+        }
+        let found = cluster.changes(&scene);
+        for step in &found.steps {
+            text += &pinned(step);
+            cluster.take(step);
+            cluster.no_route_leads_nowhere();
+        }
+        assert_eq!(cluster.changes(&scene).steps, [], "a second run has nothing to do");
+        let complete = &conditions(&Ok(scene.plan()), &found, &[])[1];
+        assert_eq!(complete.kind, "Complete");
+        text += &format!("{}: {}\n{}\n", complete.holds, complete.reason, complete.message);
     }
-    let mut cluster = Cluster::default();
-    cluster.0.push(json!({
-        "apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter", "metadata": {"name": "demo", "namespace": "shop"}, "spec": {},
-    }));
-    let mut scene = shop();
-    scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
-    let found = cluster.changes(&scene);
-    assert!(found.foreign[0].contains("EnvoyFilter shop/demo") && found.steps.len() == 4, "{found:?}");
+    text
 }
 
 #[test]
-fn a_refused_service_keeps_what_it_has() {
-    let (mut cluster, mut scene) = (Cluster::default(), shop());
-    cluster.settle(&scene);
-    scene.workload("cart", "base_red");
-    assert_eq!(cluster.changes(&scene).steps, []);
-    let shown = conditions(&Ok(scene.plan()), &cluster.changes(&scene), &[]);
-    assert_eq!((shown[1].holds, shown[1].reason), (false, "ServicesLeftOut"));
-    assert!(shown[1].message.contains("base.red and base_red"), "{}", shown[1].message);
-}
-
-#[test]
-fn what_others_add_beside_ours_is_left() {
-    let (mut cluster, scene) = (Cluster::default(), shop());
-    cluster.settle(&scene);
-    cluster.0[1]["spec"]["exportTo"] = json!(["."]);
-    cluster.0[1]["metadata"]["labels"]["team"] = json!("a");
-    assert_eq!(cluster.changes(&scene).steps, []);
-    // But within a route all is ours.
-    cluster.0[1]["spec"]["http"][0]["timeout"] = json!("1s");
-    assert_eq!(cluster.settle(&scene), ["apply VirtualService cart"]);
-}
-
-/// A Service's rule may say 50.0 where the API server then says 50.
-#[test]
-fn a_number_in_another_form_is_no_change() {
-    let (mut cluster, mut scene) = (Cluster::default(), shop());
-    let rule =
-        |value: &str| format!(r#"{{"fault": {{"abort": {{"httpStatus": {value}}}}}, "timeout": "3s"}}"#);
-    scene.annotate("cart", "kt-virtual-environment/rule", &rule("500.0"));
-    cluster.settle(&scene);
-    let stored = &mut cluster.0[1]["spec"]["http"][0]["fault"]["abort"]["httpStatus"];
-    assert_eq!(*stored, json!(500.0));
-    *stored = json!(500);
-    assert_eq!(cluster.changes(&scene).steps, []);
-    for other in ["501.0", "\"500\"", "500.5"] {
-        scene.annotate("cart", "kt-virtual-environment/rule", &rule(other));
-        assert_eq!(cluster.changes(&scene).steps.len(), 1, "{other}");
-    }
-}
-
-/// What is read, planned and written is not one moment: each write names what it was planned for.
-#[test]
-fn only_what_was_looked_at_is_written() {
-    let (mut cluster, mut scene) = (Cluster::default(), shop());
-    let fresh = cluster.changes(&scene).steps;
-    assert!(fresh.iter().all(|step| matches!(step, ChangeStep::Create(_))), "{fresh:?}");
-    cluster.settle(&scene);
-    scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.red");
-    scene.workload("cart", "base.green");
-    let steps = cluster.changes(&scene).steps;
-    let pins = steps.iter().map(|step| match step {
-        ChangeStep::Apply { uid, version, .. } => (uid.clone(), version.clone()),
-        other => panic!("{other:?}"),
-    });
-    // The first write of an object names its version, later ones can't know it.
-    let (rule, route, one) = ("u-DestinationRule-cart", "u-VirtualService-cart", Some("1".to_owned()));
-    let expected = [(rule, one.clone()), (route, one), (rule, None)];
-    assert_eq!(pins.take(3).collect::<Vec<_>>(), expected.map(|(uid, version)| (uid.to_owned(), version)));
+fn changes_lead_to_what_is_to_be() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/environment/changes.txt");
+    testkit::sections::answers(file, ", changed", answered);
 }
 
 fn later(scene: &Scene, name: &str) -> VirtualEnvironment {
@@ -433,56 +341,16 @@ fn the_oldest_acts_and_the_first_by_name_of_those_as_old() {
 #[test]
 fn a_condition_says_what_is_done_and_what_is_not() {
     let foreign = Changes { foreign: vec!["cart: foreign".to_owned()], ..Changes::default() };
-    let (plain, mut odd, mut refused) = (shop(), shop(), shop());
-    odd.workloads[0]["spec"]["replicas"] = json!(0);
+    let mut refused = shop();
     refused.workload("cart", "base_red");
-    let unwritten = ["pay: unwritten".to_owned()];
-    let said =
-        "Deployment shop/cart-base.red: it is to have no pods; nothing is routed to base.red because of it";
+    let found = conditions(&Ok(refused.plan()), &foreign, &["pay: unwritten".to_owned()]);
     let double = "Service shop/cart, label virtual-env of its workloads: base.red and base_red would both be the subset \
                   base-red; rename one of them";
-    for (scene, changes, failed, holds, reason, lines) in [
-        (&plain, &Changes::default(), &[][..], true, "Routed", vec!["2 of 3 Services have routes"]),
-        (&odd, &Changes::default(), &[], true, "Warnings", vec!["1 of 3 Services have routes", said]),
-        (
-            &odd,
-            &foreign,
-            &[],
-            false,
-            "ServicesLeftOut",
-            vec!["1 of 3 Services have routes", "cart: foreign", said],
-        ),
-        (
-            &refused,
-            &Changes::default(),
-            &[],
-            false,
-            "ServicesLeftOut",
-            vec!["1 of 3 Services have routes", double],
-        ),
-        (
-            &refused,
-            &foreign,
-            &unwritten,
-            false,
-            "WriteRefused",
-            vec!["1 of 3 Services should have routes", "pay: unwritten", double, "cart: foreign"],
-        ),
-    ] {
-        let found = conditions(&Ok(scene.plan()), changes, failed);
-        let acts = &found[0];
-        assert_eq!(
-            (acts.kind, acts.holds, acts.reason, acts.message.as_str()),
-            ("Acting", true, "Oldest", "it is the oldest of the namespace")
-        );
-        let done = &found[1];
-        assert_eq!(
-            (done.kind, done.holds, done.reason, done.message.lines().collect::<Vec<_>>()),
-            ("Complete", holds, reason, lines)
-        );
-    }
-    let written =
-        status(&Value::Null, Some(3), &conditions(&Ok(plain.plan()), &Changes::default(), &[]), "t1");
+    let lines = ["1 of 3 Services should have routes", "pay: unwritten", double, "cart: foreign"];
+    assert_eq!((found[1].holds, found[1].reason), (false, "WriteRefused"));
+    assert_eq!(found[1].message.lines().collect::<Vec<_>>(), lines);
+    let plain = shop();
+    let found = conditions(&Ok(plain.plan()), &Changes::default(), &[]);
     let expected = json!({"conditions": [
         {
             "type": "Acting", "status": "True", "reason": "Oldest", "message": "it is the oldest of the namespace",
@@ -493,12 +361,10 @@ fn a_condition_says_what_is_done_and_what_is_not() {
             "lastTransitionTime": "t1", "observedGeneration": 3,
         },
     ]});
-    assert_eq!(written, Some(expected));
+    assert_eq!(status(&Value::Null, Some(3), &found, "t1"), Some(expected));
     let idle = status(&Value::Null, None, &idle(&plain.read().name), "t1").expect("a status");
-    assert_eq!(
-        (&idle["conditions"][0]["status"], idle["conditions"][0].get("observedGeneration")),
-        (&json!("False"), None)
-    );
+    let acting = &idle["conditions"][0];
+    assert_eq!((&acting["status"], acting.get("observedGeneration")), (&json!("False"), None));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Environments: tags, routes, and the writes that lead to them.
 
 mod changes;
-mod filter;
 mod laws;
 mod routes;
 mod scene;

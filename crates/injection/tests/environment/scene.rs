@@ -51,13 +51,23 @@ impl Scene {
         }));
     }
 
-    pub(crate) fn service(&mut self, name: &str) -> &mut Value {
-        let is_it = |service: &&mut Value| service["metadata"]["name"] == name;
-        self.services.iter_mut().find(is_it).expect("a Service")
-    }
-
-    pub(crate) fn annotate(&mut self, service: &str, name: &str, value: &str) {
-        self.service(service)["metadata"]["annotations"][name] = json!(value);
+    /// Applies a merge patch to an object of this name. Null removes it, and an unknown name is another workload, SERVICE-VALUE.
+    pub(crate) fn change(&mut self, name: &str, change: &Value) {
+        if name == "demo" {
+            return json_patch::merge(&mut self.environment, change);
+        }
+        let is_it = |object: &Value| object["metadata"]["name"] == name;
+        for list in [&mut self.services, &mut self.workloads] {
+            if let Some(at) = list.iter().position(is_it) {
+                match change {
+                    Value::Null => drop(list.remove(at)),
+                    change => json_patch::merge(&mut list[at], change),
+                }
+                return;
+            }
+        }
+        let (service, value) = name.split_once('-').expect("SERVICE-VALUE");
+        self.workload(service, value);
     }
 
     pub(crate) fn read(&self) -> VirtualEnvironment {
@@ -93,7 +103,7 @@ impl Scene {
         }
     }
 
-    /// The routes of a Service, short: `header=value:port>subset`, and without a header for the default.
+    /// The routes of a Service, short: `header=value:port>subset without header`, and without a header for the default.
     pub(crate) fn routes(&self, service: &str) -> Vec<String> {
         let Some((virtual_service, _)) = self.objects(service) else { return Vec::new() };
         let routes = virtual_service["spec"]["http"].as_array().cloned().expect("routes");
@@ -113,5 +123,7 @@ fn short(route: &Value) -> String {
         format!("{name}{sign}{}", value.as_str().expect("a text"))
     });
     let subset = destination["subset"].as_str().unwrap_or("any");
-    format!("{}:{}>{subset}", condition.unwrap_or_default(), matching["port"])
+    let without = matching["withoutHeaders"].as_object().into_iter().flatten();
+    let without: String = without.map(|(name, _)| format!(" without {name}")).collect();
+    format!("{}:{}>{subset}{without}", condition.unwrap_or_default(), matching["port"])
 }

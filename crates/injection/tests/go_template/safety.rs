@@ -111,15 +111,6 @@ fn no_text_of_a_pod_becomes_structure() {
 }
 
 #[test]
-fn a_template_that_needs_structure_of_a_pod_is_refused() {
-    let template = "a: 1\n{{ annotation .ObjectMeta `x` `` }}\n";
-    let shown = World::annotated("x", "privileged: true").render(template).expect_err("refused");
-    assert!(shown.contains("x: \"privileged: true\" would be read as YAML"), "{shown}");
-    let shown = World::annotated("x", "a b").render(template).expect_err("no YAML");
-    assert!(shown.contains("template: is not YAML or JSON: line 2, column 1"), "{shown}");
-}
-
-#[test]
 fn what_is_handed_to_a_writer_is_taken_whatever_it_says() {
     let template = "a: {{ annotation .ObjectMeta `x` `` | quote }}\nb: {{ toJson .ObjectMeta.Annotations }}\n\
                     c: {{- toYaml .ObjectMeta.Annotations | nindent 2 }}\nd: |-\n  {{ toJSON .ObjectMeta.Annotations }}\n\
@@ -141,74 +132,4 @@ fn what_is_handed_to_a_writer_is_taken_whatever_it_says() {
         assert_eq!(written, made["b"]);
         assert_eq!(made["e"], "same");
     }
-}
-
-#[test]
-fn what_a_template_reads_it_understands() {
-    let world = World::annotated("x", r#"{"a":{"emptyDir":{}},"b: c":{"hostPath":"d, e"}}"#);
-    let template = "{{ range $name, $volume := fromJSON (annotation .ObjectMeta `x` `{}`) }}\n\
-                    {{ $name | quote }}:\n  {{ toYaml $volume | indent 2 }}\n{{ end }}\n\
-                    is: {{ contains `emptyDir\":{` (annotation .ObjectMeta `x` ``) }}\n\
-                    has: {{ hasPrefix `{` (annotation .ObjectMeta `x` ``) }}\n\
-                    long: {{ len (annotation .ObjectMeta `x` ``) }}\n";
-    let expected = json!({
-        "a": {"emptyDir": {}}, "b: c": {"hostPath": "d, e"}, "is": true, "has": true, "long": 48,
-    });
-    assert_eq!(world.render(template), Ok(expected));
-}
-
-#[test]
-fn usual_texts_are_pasted_as_they_are() {
-    let texts = [
-        "10.0.0.0/8,192.168.0.0/16",
-        "80, 90",
-        "hub.example:5000/proxy:1.2@sha256:ab",
-        "*",
-        "default:info,ads:debug",
-        "-5",
-        "a b",
-    ];
-    for text in texts {
-        let world = World::annotated("x", text);
-        let made = world
-            .render("a: \"{{ annotation .ObjectMeta `x` `` }}\"\nb: '{{ annotation .ObjectMeta `x` `` }}'\n");
-        assert_eq!(made, Ok(json!({"a": text, "b": text})));
-    }
-}
-
-#[test]
-fn whoever_says_it_is_named() {
-    let mut world = World::annotated("x", "harmless: not, when quoted");
-    world.pod["metadata"]["annotations"]["bad"] = "v\"\nprivileged: \"true".into();
-    world.pod["spec"]["containers"][0]["args"] = json!(["--flag={\"a\": 1}"]);
-    let shown = world
-        .render("a: \"{{ annotation .ObjectMeta `bad` `` }}\"\nb: \"{{ annotation .ObjectMeta `x` `` }}\"\n")
-        .expect_err("refused");
-    assert!(shown.starts_with("1 problem in the input"), "{shown}");
-    assert!(
-        shown.contains(r#"bad: "v\"\nprivileged: \"true" would be read as YAML where template puts it"#),
-        "{shown}"
-    );
-    world.pod["metadata"]["annotations"]["bad"] = "fine".into();
-    world.pod["spec"]["containers"][0]["name"] = "a\nb: c".into();
-    let shown = world.render("a: {{ (index .Spec.Containers 0).Name }}\n").expect_err("refused");
-    assert!(shown.contains(r#"pod.spec.containers[0].name: "a\nb: c" would be read"#), "{shown}");
-}
-
-#[test]
-fn nothing_is_no_value() {
-    let world = World::new();
-    let shown =
-        world.render("a: 1\nb: {{ .Values.none }}\nc: {{ print .Values.none }}\n").expect_err("nothing");
-    assert!(
-        shown.starts_with("2 problems") && shown.contains("\"b: <no value>\" holds <no value>, in line 2"),
-        "{shown}"
-    );
-    assert_eq!(world.render("{{ if .Values.none.deeper }}a: 1{{ end }}"), Ok(json!({})));
-}
-
-/// As the engine prints what stands for variables that were not read.
-#[test]
-fn a_template_may_print_any_word() {
-    assert_eq!(World::new().render("a: Function"), Ok(json!({"a": "Function"})));
 }

@@ -26,34 +26,11 @@ fn shown(trials: &[TemplateTrial]) -> Vec<String> {
 }
 
 #[test]
-fn what_fails_for_a_plain_pod_is_known_when_it_is_loaded() {
-    let config = "policy: enabled\ndefaultTemplates: [both]\naliases: {both: [one, two]}\ntemplates:\n  one: '{{ nosuch 1 }}'\n  \
-                  two: 'a: {{ if .NativeSidecars }}{{ now }}{{ end }}1'\n  three: 'a: {{ .Nope }}'\n  good: 'a: {{ if false }}{{ now }}{{ end }}1'\n";
-    let expected = [
-        "one (default): config: templates.one: line 1: function nosuch is unknown",
-        "three: config: templates.three: line 1: no field `Nope` in a map",
-        "two (default): config: templates.two: line 1: function now is not offered: a pod's patch is the same each time, so \
-         there is no clock",
-    ];
-    assert_eq!(shown(&tried(config)), expected);
-}
-
-#[test]
-fn what_a_template_refuses_on_purpose_is_no_fault() {
-    let config = "policy: enabled\ntemplates:\n  sidecar: '{{ fail `only for pods of mine` }}'\n";
-    assert_eq!(tried(config), []);
-    assert_eq!(tried("policy: enabled\n"), []);
-}
-
-#[test]
-fn values_that_istios_functions_do_not_know_have_no_effect() {
-    let config = "policy: enabled\ntemplates:\n  sidecar: 'a: {{ valueOrDefault `` `x` `more` }}'\n  other: 'a: {{ upper `a` `b` }}'\n";
-    let expected = [
-        "other: config: templates.other: line 1: upper takes 1 value, and is given 2",
-        "sidecar (default): config: templates.sidecar: valueOrDefault takes 2 values here, and is given 3; the last ones have \
-         no effect",
-    ];
-    assert_eq!(shown(&tried(config)), expected);
+fn templates_are_tried_with_a_plain_pod() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go_template/trial.txt");
+    testkit::sections::answers(file, ", tried", |config| {
+        shown(&tried(config)).iter().map(|line| format!("{line}\n")).collect()
+    });
 }
 
 /// One that pods have to name refuses those pods alone.

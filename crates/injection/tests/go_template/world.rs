@@ -1,5 +1,6 @@
 //! A pod, what is known around it, and a template filled for it.
 
+use crate::support::read;
 use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
 use injection::template::{TemplateContext, go};
@@ -58,6 +59,27 @@ impl World {
     pub(crate) fn annotated(name: &str, value: &str) -> Self {
         let mut world = Self::new();
         world.pod["metadata"]["annotations"][name] = value.into();
+        world
+    }
+
+    /// One that differs by merge patches of its `pod`, `values`, `mesh` and `proxyConfig`, and by `annotations`. With `meshText`, the
+    /// configuration is Istio's, by that text of a mesh.
+    pub(crate) fn changed(changes: &Value) -> Self {
+        let mut world = Self::new();
+        if let Some(text) = changes["meshText"].as_str() {
+            world.configuration = read("", "", text).expect("a mesh");
+            world.sidecar.proxy_config = world.configuration.mesh.proxy_config().clone();
+        }
+        for (key, target) in [
+            ("pod", &mut world.pod),
+            ("values", &mut world.configuration.values.raw),
+            ("mesh", &mut world.configuration.mesh.raw),
+            ("proxyConfig", &mut world.sidecar.proxy_config),
+        ] {
+            json_patch::merge(target, changes.get(key).unwrap_or(&json!({})));
+        }
+        let annotations = changes["annotations"].as_object().into_iter().flatten();
+        annotations.for_each(|(name, text)| world.pod["metadata"]["annotations"][name] = text.clone());
         world
     }
 

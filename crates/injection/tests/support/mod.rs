@@ -33,3 +33,14 @@ pub(crate) fn keyed(items: Vec<Value>, key: &str) -> Value {
     }
     Value::Array(kept)
 }
+
+/// The value at a path of fields, and of items by their names or numbers; null where there is none.
+pub(crate) fn find<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.split(" > ").fold(value, |value, step| match value {
+        Value::Array(items) => match step.parse::<usize>() {
+            Ok(at) => items.get(at).unwrap_or(&Value::Null),
+            Err(_) => items.iter().find(|item| item["name"] == step).unwrap_or(&Value::Null),
+        },
+        other => other.get(step).unwrap_or(&Value::Null),
+    })
+}

@@ -4,26 +4,22 @@ mod authority;
 mod callers;
 mod chart;
 mod check;
-mod check_templates;
 mod client;
 mod command_line;
 mod environment;
-mod explain;
-mod explain_cluster;
 mod http2;
-mod inject;
 mod installation;
 #[expect(dead_code, reason = "shared with another package, of which this needs a part")]
 #[path = "../../../injection/tests/support/kubectl.rs"]
 mod kubectl;
+mod kubectl_reads;
 mod large;
-mod lint;
 mod load;
 mod manifests;
-mod manifests_report;
 mod monitoring;
 mod readme;
 mod serve;
+mod sessions;
 mod tls;
 mod upgrade;
 mod watch;

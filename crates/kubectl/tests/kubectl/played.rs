@@ -1,6 +1,6 @@
 //! A played API server with the pod `shop/web-0` on `worker-1`, and the plugin with the real kubectl.
 
-use crate::fake::{agent, pod};
+use crate::object::object;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -25,7 +25,7 @@ pub(crate) fn run(cluster: &Cluster, kubeconfig: &Path, words: &[&str]) -> Ended
 
 pub(crate) fn scene() -> Cluster {
     let cluster = Cluster::start();
-    cluster.put(&pod("web-0"));
+    cluster.put(&object("pod.json"));
     put_agent(&cluster, "worker-2");
     cluster.put(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "shop" },
@@ -39,7 +39,7 @@ pub(crate) fn scene() -> Cluster {
 }
 
 pub(crate) fn put_agent(cluster: &Cluster, node: &str) {
-    let mut agent = agent();
+    let mut agent = object("agents.json")["items"][0].take();
     agent["apiVersion"] = json!("v1");
     agent["kind"] = json!("Pod");
     agent["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "sidecar-node" });

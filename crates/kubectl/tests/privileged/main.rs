@@ -1,33 +1,27 @@
-//! Answers of a real kernel: what runs in containers is the real `sidecar-init`, in a network namespace.
+//! Answers of a real kernel: a session in which what runs in containers is the real `sidecar-init`, in a network namespace.
 
-#[expect(dead_code, reason = "a module of the other test program, of which this needs a part")]
-#[path = "../kubectl/fake.rs"]
-mod fake;
-#[path = "../kubectl/played.rs"]
-mod played;
-mod websocket;
+#[path = "../kubectl/object.rs"]
+mod object;
 
-use fake::pod;
-use std::{
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
-use testkit::{command, command_line::Ended, pod_namespace::PodNamespace, program_beside, word};
+use object::object;
+use testkit::{command_line::Program, pod_namespace::PodNamespace, program_beside};
 
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| program_beside(env!("CARGO_BIN_EXE_kubectl-capture"), "sidecar-init"))
-}
+const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), name: "kubectl-capture" };
 
-/// The rules of the manifest are set, as the plugin does when the pod starts.
-fn apply(namespace: &PodNamespace) {
-    let pod = pod("web-0").to_string();
-    let words = ["apply", "-f", &pod, "--backend", "nftables", "--network-namespace", &namespace.path()];
-    command(word(program()), &words);
-}
-
-#[track_caller]
-fn check_equality(diff: &Ended) {
-    let expected = "Rules are in place (nftables)\n";
-    assert!(diff.stdout.ends_with(expected), "{}", diff.stdout);
+#[test]
+fn a_pods_kernel_answers() {
+    // Next to the plugin, where the session finds it.
+    program_beside(PROGRAM.path, "sidecar-init");
+    let namespace = PodNamespace::new("10.1.2.3");
+    let (pod, agents) = (object("pod.json"), object("agents.json"));
+    let container = pod["status"]["containerStatuses"][0]["containerID"].as_str().expect("a container");
+    PROGRAM.sessions(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/privileged/kernel.txt"),
+        &[
+            ("POD", &pod.to_string()),
+            ("AGENTS", &agents.to_string()),
+            ("CONTAINER", container),
+            ("NAMESPACE", &namespace.path()),
+        ],
+    );
 }

@@ -31,9 +31,6 @@ pub struct Access {
 /// A right of a role: group, resource and verb.
 pub type Rule = (String, String, String);
 
-/// The parts of a pod that have a path of their own, beside its status: sessions in it, and its ephemeral containers.
-const POD_PARTS: [&str; 3] = ["attach", "ephemeralcontainers", "exec"];
-
 /// Plural, kind, true in namespaces, true with a status.
 type Row = (&'static str, &'static str, bool, bool);
 
@@ -162,7 +159,7 @@ impl Kinds {
             let is_served = match part {
                 "" => true,
                 "status" => kind.status,
-                part => plural == "pods" && POD_PARTS.contains(&part),
+                _ => false,
             };
             is_served.then(|| Target {
                 kind,
@@ -243,10 +240,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn is_session(&self) -> bool {
-        matches!(&*self.part, "attach" | "exec")
-    }
-
     /// The right that a request needs; `None` for a method that is not served.
     pub(crate) fn access(&self, request: &Request) -> Option<Access> {
         let verb = match (&*request.method, self.name.is_empty()) {
@@ -254,7 +247,6 @@ impl Target {
             ("GET", true) => "list",
             ("GET", false) => "get",
             ("POST", true) => "create",
-            ("POST", false) if self.is_session() => "create",
             ("PUT", false) => "update",
             ("PATCH", false) => "patch",
             ("DELETE", false) => "delete",

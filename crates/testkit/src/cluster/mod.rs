@@ -1,7 +1,7 @@
 //! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
 //! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
-//! as the real one does, and looks at what they make of them by Pod Security Standards. Sessions in containers are processes of
-//! the test, over WebSocket. It has a garbage collector, and grants service accounts what their roles do.
+//! as the real one does, and looks at what they make of them by Pod Security Standards. It has a garbage collector, and grants
+//! service accounts what their roles do.
 //!
 //! ```text
 //! let cluster = Cluster::start();
@@ -20,7 +20,6 @@ mod merge;
 mod refusal;
 pub mod security;
 mod serve;
-mod session;
 mod state;
 mod write;
 
@@ -236,11 +235,6 @@ impl Cluster {
     /// The address of a Service: webhooks that name it are called there.
     pub fn route(&self, namespace: &str, service: &str, address: SocketAddr) {
         self.state().services.insert((namespace.to_owned(), service.to_owned()), address);
-    }
-
-    /// The processes of sessions in containers (`exec`, `attach`), by the words that they are given.
-    pub fn runs(&self, runtime: impl Fn(&[String]) -> Command + Send + Sync + 'static) {
-        self.state().runtime = Some(Arc::new(runtime));
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

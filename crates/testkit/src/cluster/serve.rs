@@ -4,7 +4,6 @@ use super::{
     authorization::{self, User},
     kinds::{Kind, Target},
     refusal::Refusal,
-    session,
     state::{Fault, Happening, Shared, text},
     write,
 };
@@ -100,9 +99,6 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
         }
         Some(Fault::Lost) | None => {}
     }
-    if target.is_session() {
-        return session::serve(connection, request, &target, shared);
-    }
     let done = match verb {
         "list" => list(request, &target, shared),
         "watch" => return watch(connection, request, &target, shared),
@@ -134,7 +130,7 @@ fn user(connection: &Connection, request: &Request, shared: &Shared) -> Option<U
     }
 }
 
-pub(super) fn refuse(connection: &mut Connection, refusal: &Refusal) -> io::Result<()> {
+fn refuse(connection: &mut Connection, refusal: &Refusal) -> io::Result<()> {
     let Refusal { code, reason, message } = refusal;
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code });

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    process::Command,
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{Condvar, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -75,13 +74,9 @@ pub struct State {
     pub(crate) tokens: BTreeMap<String, (String, String)>,
     /// Requests with a token that is not known.
     pub unauthorized: usize,
-    pub(crate) runtime: Option<Runtime>,
     /// Calls of webhooks: the webhook's name, and the review that it was sent.
     pub reviews: Vec<(String, Value)>,
 }
-
-/// Makes a process of the words of a command in a container.
-pub(crate) type Runtime = Arc<dyn Fn(&[String]) -> Command + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct Shared {

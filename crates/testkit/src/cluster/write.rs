@@ -151,24 +151,11 @@ fn is_still(field: &str, desired: &Value, old: &Value, refused: (u16, &'static s
     Ok(())
 }
 
-/// The status is written by its own path alone, and that path writes nothing else. That of ephemeral containers starts
-/// them, too.
+/// The status is written by its own path alone, and that path writes nothing else.
 fn divided(mut new: Value, old: &Value, target: &Target) -> Value {
     if target.part == "status" {
         let mut object = old.clone();
         object["status"] = new["status"].take();
-        return object;
-    }
-    if target.part == "ephemeralcontainers" {
-        let mut object = old.clone();
-        let containers = new["spec"]["ephemeralContainers"].take();
-        let running = containers
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|container| json!({ "name": container["name"], "state": { "running": {} } }));
-        object["status"]["ephemeralContainerStatuses"] = running.collect();
-        object["spec"]["ephemeralContainers"] = containers;
         return object;
     }
     if target.kind.status && target.kind.plural != "customresourcedefinitions" {

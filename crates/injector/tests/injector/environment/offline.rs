@@ -3,7 +3,6 @@
 //! its place.
 
 use crate::PROGRAM;
-use serde_json::Value;
 use testkit::command_line::Ended;
 
 const MANIFEST: &str = "\
@@ -30,11 +29,6 @@ items:
   spec: {template: {metadata: {labels: {app: cart, virtual-env: base.red}}}}
 ";
 
-fn run(arguments: &str, input: &str) -> Ended {
-    let words: Vec<&str> = ["environment", "routes"].into_iter().chain(arguments.split(' ')).collect();
-    PROGRAM.run_with(&words, input)
-}
-
 /// The exit code, what is printed, and what is told.
 fn answered(case: &str) -> String {
     let (head, more) = case.split_once("---\n").unwrap_or((case, ""));
@@ -50,7 +44,8 @@ fn answered(case: &str) -> String {
             None => input.clear(),
         }
     }
-    let Ended { code, stdout, stderr } = run(arguments, &(input + more));
+    let words: Vec<&str> = ["environment", "routes"].into_iter().chain(arguments.split(' ')).collect();
+    let Ended { code, stdout, stderr } = PROGRAM.run_with(&words, &(input + more));
     format!("exit {}\n{stdout}{stderr}", code.expect("a code"))
 }
 
@@ -58,15 +53,4 @@ fn answered(case: &str) -> String {
 fn answers_are_as_written() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/injector/environment/offline.txt");
     testkit::sections::answers(file, ", answered", answered);
-}
-
-#[test]
-fn what_is_printed_may_lie_beside_what_is_read() {
-    let yaml = run("-f - -n shop", MANIFEST).with(0).stdout;
-    let list = run("-f - -n shop --format json", MANIFEST).with(0).json();
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&yaml).expect("YAML");
-    assert_eq!(list["items"], Value::Array(objects));
-    assert_eq!(run("-f - -n shop", &format!("{MANIFEST}---\n{yaml}")).with(0).stdout, yaml);
-    let empty = MANIFEST.replace("metadata: {name:", "metadata: {namespace: '', name:");
-    assert_eq!(run("-f - -n shop", &empty).with(0).stdout, yaml, "an empty namespace is none");
 }

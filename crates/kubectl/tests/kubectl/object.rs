@@ -1,0 +1,10 @@
+//! Objects of the cluster in `sessions/pods.txt`, in which the pod `shop/web-0` runs as Istio injects it.
+
+use serde_json::Value;
+use testkit::sections;
+
+pub(crate) fn object(name: &str) -> Value {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/sessions/pods.txt");
+    let (_, text) = sections::read(file).into_iter().find(|(found, _)| found == name).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}

@@ -1,0 +1,60 @@
+//! Sessions: what users type, and what they see. A file has sections: the files that lie in the user's folder, and sessions.
+//! A session is a section whose lines behind `$ ` are run by a shell; below each stands what it shows on both streams, and its
+//! exit code if that is not 0.
+
+use crate::{
+    command_line::{Program, ended},
+    folder::Folder,
+    sections,
+};
+use std::{env, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+impl Program {
+    /// Compares the sessions of a file with what is shown now, which `UPDATE_GOLDENS=1` writes first. Each begins in a new
+    /// folder with the files above it, whose scripts are found as programs are. What changes from run to run comes from
+    /// variables, whose values are shown as their names.
+    #[track_caller]
+    pub fn sessions(&self, file: impl AsRef<Path>, variables: &[(&str, &str)]) {
+        let mut files: Vec<(String, String)> = Vec::new();
+        let mut found: Vec<(String, String)> = Vec::new();
+        for (name, text) in sections::read(&file) {
+            let shown = if text.starts_with("$ ") { self.shown(&files, &text, variables) } else { text };
+            found.push((name, shown));
+            files.extend(found.last().filter(|(_, text)| !text.starts_with("$ ")).cloned());
+        }
+        sections::golden(file, found);
+    }
+
+    /// The commands of a session, each with what it shows.
+    fn shown(&self, files: &[(String, String)], session: &str, variables: &[(&str, &str)]) -> String {
+        let folder = Folder::new("session");
+        for (name, text) in files {
+            let path = folder.write(name, text);
+            let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+        }
+        let programs = Path::new(self.path).parent().expect("a folder").display();
+        let path = format!("{}:{programs}:{}", folder.display(), env::var("PATH").unwrap_or_default());
+        let mut text = String::new();
+        for line in session.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            let mut shell = Command::new("bash");
+            shell.args(["-o", "pipefail", "-c", &format!("exec 2>&1\n{line}")]).current_dir(&*folder);
+            for name in ["NODE_NAME", "NO_COLOR", "KUBECTL", "KUBECONFIG"] {
+                shell.env_remove(name);
+            }
+            shell.env("PATH", &path).env("HOME", &*folder).env("LC_ALL", "C.UTF-8");
+            let ended = ended(shell.envs(variables.iter().copied()));
+            text += &format!("$ {line}\n");
+            let shown = variables
+                .iter()
+                .fold(ended.stdout, |shown, (name, value)| shown.replace(value, &format!("${name}")));
+            text += &shown;
+            text += if shown.is_empty() || shown.ends_with('\n') { "" } else { "\n" };
+            match ended.code {
+                Some(0) => {}
+                code => text += &format!("[exit {}]\n", code.expect("no signal")),
+            }
+        }
+        text
+    }
+}
