@@ -1,13 +1,13 @@
 //! The functions of templates: those of Istio, and those of sprig that need no machine, no clock and no chance. Where both have a
 //! function, it is Istio's.
 
-mod addresses;
 mod call;
 pub(super) mod codings;
 mod collections;
 pub(super) mod durations;
 mod istio;
 mod numbers;
+mod paths;
 mod regular;
 mod texts;
 mod values;
@@ -25,12 +25,12 @@ use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, map_of,
 /// All functions beside the engine's own, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
     let kinds = [
-        addresses::ALL,
         codings::ALL,
         collections::ALL,
         durations::ALL,
         istio::ALL,
         numbers::ALL,
+        paths::ALL,
         regular::ALL,
         texts::ALL,
         values::ALL,
@@ -46,7 +46,7 @@ pub fn names() -> BTreeSet<&'static str> {
 }
 
 /// With what the names of sprig's functions begin that are left out on purpose, and why.
-const LEFT_OUT: [(&[&str], &str); 4] = [
+const LEFT_OUT: [(&[&str], &str); 8] = [
     (&["rand", "shuffle", "uuid"], "a pod's patch is the same each time, so nothing is left to chance"),
     (
         &["date", "now", "ago", "htmlDate", "unixEpoch", "toDate", "mustToDate", "mustDate", "must_date"],
@@ -57,6 +57,13 @@ const LEFT_OUT: [(&[&str], &str); 4] = [
         "there is no cryptography",
     ),
     (&["expandenv", "getHostByName"], "templates know nothing of the machine"),
+    (
+        &["abbrev", "camelcase", "initials", "kebabcase", "snakecase", "swapcase", "untitle", "wrap"],
+        "templates of pods don't reshape words; write the text as it has to be",
+    ),
+    (&["adler32sum"], "sha1sum and sha256sum are"),
+    (&["durationRound"], "formatDuration is"),
+    (&["urlJoin", "urlParse"], "URLs are texts; regexFind and regexReplaceAll take their parts"),
 ];
 
 /// The error of a call to a function that is not offered: why sprig's is left out, or that it is unknown. `None` for one that is.
