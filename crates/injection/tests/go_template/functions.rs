@@ -194,8 +194,6 @@ fn errors_name_the_line_and_the_function() {
         ("{{ regexMatch `a` }}", "regexMatch takes 2 values, and is given 1"),
         ("{{ eq 1 }}", "eq takes 2 or more values, and is given 1"),
         ("{{ until 10001 }}", "would count 10001 numbers, more than 10000"),
-        ("{{ semverCompare `>1` `x` }}", "takes a version such as 1.2.3, not \"x\""),
-        ("{{ semverCompare `>a` `1` }}", "takes a constraint"),
         ("{{ round 1 2 3 4 }}", "round takes 2 to 3 values, and is given 4"),
         ("{{ $_ := set .Values `a` 1 }}", "set changes \".Values\" in place"),
         ("{{ now }}", "there is no clock"),
@@ -203,6 +201,10 @@ fn errors_name_the_line_and_the_function() {
         ("{{ genCA `a` 1 }}", "cryptography"),
         ("{{ kebabcase `a b` }}", "function kebabcase is not offered: templates of pods don't reshape words"),
         ("{{ (urlParse `http://a`).host }}", "function urlParse is not offered: URLs are texts"),
+        (
+            "{{ semverCompare `>1` `2` }}",
+            "function semverCompare is not offered: a template knows one version",
+        ),
         ("{{ durationRound `90s` }}", "formatDuration is"),
         ("{{ adler32sum `a` }}", "sha256sum"),
         ("\n\n{{ if }}", "line 3: "),
@@ -238,18 +240,9 @@ fn errors_name_the_line_and_the_function() {
         ("{{ get `a` `b` }}", "get takes a map, and is given a text"),
         ("{{ get 1 `b` }}", "get takes a map, and is given a number"),
         ("{{ index (list 1) 1 }}", "finds no item 1 in 1 items"),
-        ("{{ semver `1.x` }}", "takes a version such as 1.2.3, not \"1.x\""),
     ];
-    let bad = |form: &str, value: &str| form.replace('?', value);
-    let versions = ["1.2.3-01", "1.2.3+", "1.2.3-", "1.2.3.4", "vv1", "1.2.3-a..b", "1.2.3-é", ""];
-    let versions = versions.map(|value| (bad("{{ semver `?` }}", value), "takes a version"));
-    let constraints =
-        [">=1.2.3-01", "1.2 - ", "", "|| 1", "1 ||", ">1,,<3", ">1,", ">1<3", ">=1 - 3", "1 - 2 - 3"];
-    let constraints =
-        constraints.map(|value| (bad("{{ semverCompare `?` `2` }}", value), "takes a constraint"));
-    let rows = rows.map(|(text, expected)| (text.to_owned(), expected));
-    for (text, expected) in rows.into_iter().chain(versions).chain(constraints) {
-        let shown = world.render(&text).expect_err(&text);
+    for (text, expected) in rows {
+        let shown = world.render(text).expect_err(text);
         assert!(shown.contains(expected), "{text}: {shown}");
         assert!(shown.len() < 600 && !shown.contains("map["), "{shown}");
     }

@@ -11,7 +11,6 @@ mod paths;
 mod regular;
 mod texts;
 mod values;
-mod versions;
 
 pub(crate) use call::refused;
 pub(super) use call::{MAX_OUTPUT, begin, remarks};
@@ -20,7 +19,7 @@ use call::{ANY, FunctionOwner, FunctionResult, FunctionTable, RENDERING, functio
 use gtmpl_ng::{Func, FuncError, Value, funcs};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
-use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, map_of, printed, text, whole};
+use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, printed, text, whole};
 
 /// All functions beside the engine's own, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
@@ -34,7 +33,6 @@ pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
         regular::ALL,
         texts::ALL,
         values::ALL,
-        versions::ALL,
     ];
     let each = kinds.into_iter().flatten();
     each.flat_map(|(names, function)| names.iter().map(|name| (*name, *function)))
@@ -46,7 +44,7 @@ pub fn names() -> BTreeSet<&'static str> {
 }
 
 /// With what the names of sprig's functions begin that are left out on purpose, and why.
-const LEFT_OUT: [(&[&str], &str); 8] = [
+const LEFT_OUT: [(&[&str], &str); 9] = [
     (&["rand", "shuffle", "uuid"], "a pod's patch is the same each time, so nothing is left to chance"),
     (
         &["date", "now", "ago", "htmlDate", "unixEpoch", "toDate", "mustToDate", "mustDate", "must_date"],
@@ -63,6 +61,7 @@ const LEFT_OUT: [(&[&str], &str); 8] = [
     ),
     (&["adler32sum"], "sha1sum and sha256sum are"),
     (&["durationRound"], "formatDuration is"),
+    (&["semver"], "a template knows one version, its own tag; regexMatch looks at texts"),
     (&["urlJoin", "urlParse"], "URLs are texts; regexFind and regexReplaceAll take their parts"),
 ];
 
