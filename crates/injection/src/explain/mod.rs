@@ -239,7 +239,7 @@ impl<'a> AdmissionSubject<'a> {
             because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
             webhooks: (all.iter().zip(&misses))
                 .map(|((_, webhook), misses)| WebhookMatch {
-                    name: webhook.name.clone().into_owned(),
+                    name: webhook.name.clone(),
                     called: misses.is_empty(),
                     misses: misses.iter().map(ToString::to_string).collect(),
                 })
