@@ -197,11 +197,7 @@ impl<'a> AdmissionSubject<'a> {
     }
 
     fn title(&self) -> String {
-        let name = match (&self.holder.name[..], &self.holder.generate_name[..]) {
-            ("", "") => "without a name".to_owned(),
-            ("", prefix) => format!("{prefix}*"),
-            (name, _) => name.to_owned(),
-        };
+        let name = self.holder.called("without a name");
         format!("{} {}/{name}", self.holder.kind, self.admission.namespace.name)
     }
 

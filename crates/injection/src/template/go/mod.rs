@@ -15,6 +15,7 @@ mod standin;
 mod text;
 
 pub(crate) use data::plain;
+pub(crate) use functions::codings::as_go_writes;
 pub use functions::names as functions;
 pub(crate) use functions::refused;
 

@@ -46,6 +46,11 @@ fn meant(text: &str, html: bool) -> String {
     text.chars().map(|c| Some(standin::original(c)).filter(|meant| is_escaped(*meant)).unwrap_or(c)).collect()
 }
 
+/// JSON as Go writes it into variables and annotations.
+pub(crate) fn as_go_writes(json: &str) -> String {
+    escaped(json, true)
+}
+
 /// JSON with the escapes that its own writer leaves out. Outside of texts it holds no such character but the ends of lines.
 fn escaped(json: &str, html: bool) -> String {
     let mut out = String::with_capacity(json.len());
