@@ -287,7 +287,8 @@ fn without_containers(pod: &Value) -> Option<String> {
         // What has another form is a problem already.
         Some(_) => return None,
     };
-    let near = spec.keys().find(|key| *key != "containers" && strsim::osa_distance(key, "containers") <= 2);
+    let is_near = |key: &&String| *key != "containers" && nearest_value(key, &["containers"]).is_some();
+    let near = spec.keys().find(is_near);
     let near = near.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }

@@ -261,26 +261,9 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-/// The path of the first difference between two trees.
+/// The path of the first difference between two trees, as a JSON pointer.
 fn difference(one: &Value, other: &Value) -> Option<String> {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let only = |a: &Map<String, Value>, b: &Map<String, Value>| {
-                a.keys().find(|key| !b.contains_key(*key)).cloned()
-            };
-            if let Some(key) = only(one, other).or_else(|| only(other, one)) {
-                return Some(format!(".{key}"));
-            }
-            one.iter().find_map(|(key, value)| Some(format!(".{key}{}", difference(value, other.get(key)?)?)))
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            let inner = one.iter().zip(other).enumerate().find_map(|(index, (one, other))| {
-                difference(one, other).map(|path| format!("[{index}]{path}"))
-            });
-            inner.or_else(|| (one.len() != other.len()).then(|| format!("[{}]", one.len().min(other.len()))))
-        }
-        _ => (one != other).then(String::new),
-    }
+    json_patch::diff(one, other).first().map(|operation| operation.path().to_string())
 }
 
 #[cfg(test)]
@@ -315,10 +298,10 @@ mod tests {
     #[test]
     fn the_first_difference_is_named() {
         let rows = [
-            (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some(".a[1].b")),
-            (json!({"a": 1}), json!({"a": 1, "b": null}), Some(".b")),
-            (json!([1]), json!([1, 2]), Some("[1]")),
-            (json!({"a": {}}), json!({"a": []}), Some(".a")),
+            (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some("/a/1/b")),
+            (json!({"a": 1}), json!({"a": 1, "b": null}), Some("/b")),
+            (json!([1]), json!([1, 2]), Some("/1")),
+            (json!({"a": {}}), json!({"a": []}), Some("/a")),
             (json!({"a": [null]}), json!({"a": [null]}), None),
         ];
         for (one, other, expected) in rows {
