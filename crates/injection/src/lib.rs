@@ -16,6 +16,7 @@
 
 pub mod admission;
 mod cancellation;
+mod chart;
 pub mod cluster_lint;
 pub mod compare;
 pub mod configuration;

@@ -2,7 +2,8 @@
 //! API's types give them.
 //!
 //! Two documents go in, one comes out, which has the order that `kubectl patch --type=strategic` gives it. The facts are
-//! those of `k8s.io/apimachinery/pkg/util/strategicpatch`; the tests ask `kubectl` for the same.
+//! those of `k8s.io/apimachinery/pkg/util/strategicpatch`; the tests ask `kubectl` for the same. Of directives, `$patch` is known: the
+//! others are what programs write that compare two versions of an object, and are refused.
 
 use crate::mount_path::identity;
 use serde_json::{Map, Value};
@@ -10,9 +11,6 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 const PATCH: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const SET_ORDER: &str = "$setElementOrder/";
-const DELETE_SCALARS: &str = "$deleteFromPrimitiveList/";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
@@ -59,35 +57,13 @@ fn object(
         }
         Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
     }
-    if let Some(kept) = patch.get(RETAIN_KEYS) {
-        let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is not a list")))?;
-        let is_kept = |field: &str| kept.iter().any(|name| name == field);
-        let sets = |(field, value): &(&String, &Value)| !field.starts_with('$') && !value.is_null();
-        if let Some((field, _)) = patch.iter().filter(sets).find(|(field, _)| !is_kept(field)) {
-            return Err(Unmergeable::new(format!("{RETAIN_KEYS} lacks {field}, which the patch sets")));
+    for (field, target) in patch.iter().filter(|(field, _)| *field != PATCH) {
+        if field.starts_with('$') {
+            return Err(Unmergeable::new(format!("{field} is not taken; expected {PATCH}, or none")));
         }
-        onto.retain(|field, _| is_kept(field));
-    }
-    for (field, target) in patch {
-        if let Some(list) = field.strip_prefix(DELETE_SCALARS) {
-            delete_scalars(&mut onto, list, target)?;
-        } else if !field.starts_with('$') {
-            let merged = onto.remove(field);
-            let merged = value(merged, field, target, kind).map_err(|error| error.within(field))?;
-            onto.extend(merged.map(|merged| (field.clone(), merged)));
-        }
-    }
-    for (field, order) in patch {
-        if let Some(list) = field.strip_prefix(SET_ORDER) {
-            let order = order.as_array().ok_or_else(|| Unmergeable::new(format!("{field} is not a list")))?;
-            if let Some(Value::Array(items)) = onto.get_mut(list) {
-                match kind.field(list).0 {
-                    Strategy::Keyed(key) => order_items(items, order, Some(key)),
-                    Strategy::Set => order_items(items, order, None),
-                    Strategy::Atomic => {}
-                }
-            }
-        }
+        let merged = onto.remove(field);
+        let merged = value(merged, field, target, kind).map_err(|error| error.within(field))?;
+        onto.extend(merged.map(|merged| (field.clone(), merged)));
     }
     Ok(onto)
 }
@@ -136,15 +112,6 @@ fn make_plain(value: &mut Value) {
     }
 }
 
-fn delete_scalars(onto: &mut Map<String, Value>, list: &str, gone: &Value) -> Result<(), Unmergeable> {
-    let gone =
-        gone.as_array().ok_or_else(|| Unmergeable::new(format!("{DELETE_SCALARS}{list} is not a list")))?;
-    if let Some(Value::Array(items)) = onto.get_mut(list) {
-        items.retain(|item| !gone.contains(item));
-    }
-    Ok(())
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaKind {
     /// `Pod`, and `PodTemplateSpec`, which has the same fields.
@@ -153,7 +120,6 @@ pub enum SchemaKind {
     Spec,
     /// `Container`, `EphemeralContainer`.
     Container,
-    Status,
     /// One without lists that merge.
     Other,
 }
@@ -171,11 +137,8 @@ pub enum Strategy {
 /// Fields whose lists merge, with what their items are.
 type StrategyTable = &'static [(&'static str, Strategy, SchemaKind)];
 
-const POD: StrategyTable = &[
-    ("metadata", Strategy::Atomic, SchemaKind::Meta),
-    ("spec", Strategy::Atomic, SchemaKind::Spec),
-    ("status", Strategy::Atomic, SchemaKind::Status),
-];
+const POD: StrategyTable =
+    &[("metadata", Strategy::Atomic, SchemaKind::Meta), ("spec", Strategy::Atomic, SchemaKind::Spec)];
 
 const META: StrategyTable = &[
     ("finalizers", Strategy::Set, SchemaKind::Other),
@@ -201,13 +164,6 @@ const CONTAINER: StrategyTable = &[
     ("volumeMounts", Strategy::Keyed("mountPath"), SchemaKind::Other),
 ];
 
-const STATUS: StrategyTable = &[
-    ("conditions", Strategy::Keyed("type"), SchemaKind::Other),
-    ("hostIPs", Strategy::Keyed("ip"), SchemaKind::Other),
-    ("podIPs", Strategy::Keyed("ip"), SchemaKind::Other),
-    ("resourceClaimStatuses", Strategy::Keyed("name"), SchemaKind::Other),
-];
-
 impl SchemaKind {
     /// How a field's list merges, and what its items are, or what the field itself is.
     pub fn field(self, name: &str) -> (Strategy, Self) {
@@ -216,7 +172,6 @@ impl SchemaKind {
             Self::Meta => META,
             Self::Spec => SPEC,
             Self::Container => CONTAINER,
-            Self::Status => STATUS,
             Self::Other => &[],
         };
         let row = table.iter().find(|(field, ..)| *field == name);
@@ -253,9 +208,9 @@ fn merge_items(
     if replaces {
         return Ok(rest.into_iter().cloned().collect());
     }
-    let before = keys(&onto, Some(key));
+    let before = keys(&onto, key);
     onto.retain(|item| !deleted.contains(&identity(item, key)));
-    let kept = keys(&onto, Some(key));
+    let kept = keys(&onto, key);
     let mut found = places(kept.into_iter());
     for item in &rest {
         match found.get(&identity(item, key)) {
@@ -273,14 +228,8 @@ fn merge_items(
 fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
     let mut seen: HashSet<&Value> = HashSet::new();
     let merged = onto.iter().chain(patch).filter(|item| seen.insert(*item)).cloned().collect();
-    ordered(merged, &places_in(patch, None), &places_in(onto, None), None)
-}
-
-/// Brings items into the order of a list of their keys, or scalars into that of a list of the same (`key` is `None`).
-fn order_items(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
-    let in_patch = places_in(order, key);
-    let before = keys(items, key);
-    *items = ordered(std::mem::take(items), &in_patch, &places(before.into_iter()), key);
+    let own = |item| key_of(item, None);
+    ordered(merged, &places(patch.iter().map(own)), &places(onto.iter().map(own)), None)
 }
 
 /// The identity of an item: its field `key`, or the scalar itself where there is no such field.
@@ -292,12 +241,8 @@ fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
 }
 
 /// The items' keys, which are still known when the items have moved.
-fn keys(items: &[Value], key: Option<&str>) -> Vec<Option<Cow<'static, Value>>> {
-    items.iter().map(|item| key_of(item, key).map(|key| Cow::Owned(key.into_owned()))).collect()
-}
-
-fn places_in<'a>(items: &'a [Value], key: Option<&str>) -> KeyPlaces<'a> {
-    places(items.iter().map(|item| key_of(item, key)))
+fn keys(items: &[Value], key: &str) -> Vec<Option<Cow<'static, Value>>> {
+    items.iter().map(|item| identity(item, key).map(|key| Cow::Owned(key.into_owned()))).collect()
 }
 
 fn places<'a>(keys: impl Iterator<Item = Option<Cow<'a, Value>>>) -> KeyPlaces<'a> {
@@ -356,9 +301,6 @@ mod tests {
         let mut reversed = numbers.clone();
         reversed.reverse();
         assert!(merge_scalars(&numbers, &reversed) == reversed);
-        let mut ordered = merged;
-        order_items(&mut ordered, &all(|number| json!({"name": number})), Some("name"));
-        assert!(ordered.iter().map(|item| &item["name"]).eq(&numbers));
     }
 
     #[test]

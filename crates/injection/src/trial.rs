@@ -56,7 +56,13 @@ fn filled(
     configuration: &Configuration,
     warnings: &mut Vec<String>,
 ) -> Vec<InputProblem> {
-    let (pod, admission) = plain(native_sidecars);
+    let [.., pod] = plain_pods(&json!({}));
+    let admission = AdmissionContext {
+        namespace: Namespace { name: "default".to_owned(), ..Namespace::default() },
+        workload: Some(Workload::of(&pod, "default")),
+        native_sidecars,
+        ..AdmissionContext::default()
+    };
     let Configuration { values, mesh, .. } = configuration;
     let sidecar = match Sidecar::of(&pod, &admission, values, mesh) {
         Ok(sidecar) => sidecar,
@@ -69,30 +75,41 @@ fn filled(
     }
 }
 
-fn plain(native_sidecars: bool) -> (Value, AdmissionContext) {
-    let pod = json!({
+/// A pod of a Deployment, one by itself with nothing but a container, and one with all that agents and proxies look at.
+pub(crate) fn plain_pods(annotations: &Value) -> [Value; 3] {
+    let container = json!({"name": "web", "image": "example.com/web:1.0"});
+    let bare = json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"generateName": "plain-0-", "namespace": "default", "labels": {"app": "plain"}},
-        "spec": {
-            "serviceAccountName": "default",
-            "containers": [{"name": "plain", "image": "plain:1", "ports": [{"containerPort": 80, "protocol": "TCP"}]}],
-        },
+        "metadata": {"name": "web", "namespace": "default", "annotations": annotations},
+        "spec": {"containers": [container]},
     });
-    let workload = Workload {
-        api_version: "apps/v1".to_owned(),
-        kind: "Deployment".to_owned(),
-        name: "plain".to_owned(),
-        namespace: "default".to_owned(),
-    };
-    let namespace = Namespace { name: "default".to_owned(), ..Namespace::default() };
-    (
-        pod,
-        AdmissionContext {
-            namespace,
-            workload: Some(workload),
-            native_sidecars,
-            ..AdmissionContext::default()
-        },
-    )
+    let mut owned = bare.clone();
+    owned["metadata"] = json!({
+        "generateName": "web-5d8f-",
+        "namespace": "default",
+        "annotations": annotations,
+        "labels": {"app": "web", "version": "v1", "pod-template-hash": "5d8f"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f", "uid": "1", "controller": true}],
+    });
+    let mut full = owned.clone();
+    let probe = json!({"httpGet": {"path": "/ready", "port": "http"}});
+    full["metadata"]["annotations"]["prometheus.io/port"] = "9090".into();
+    full["spec"] = json!({
+        "serviceAccountName": "web",
+        "initContainers": [{"name": "migrate", "image": "example.com/migrate:1.0"}],
+        "containers": [
+            {
+                "name": "web",
+                "image": "example.com/web:1.0",
+                "ports": [{"name": "http", "containerPort": 8080}, {"name": "dns", "containerPort": 53, "protocol": "UDP"}],
+                "readinessProbe": probe,
+                "livenessProbe": {"tcpSocket": {"port": 8080}},
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            },
+            {"name": "exporter", "image": "example.com/exporter@sha256:00"},
+        ],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+    });
+    [owned, bare, full]
 }

@@ -2,13 +2,11 @@
 //! behind them decide. Of Istio's four, at most one is called.
 
 use crate::admission::Namespace;
+use crate::chart::ChartTemplate;
 use crate::configuration::selector;
-use crate::decision::{
-    Decision, INJECT, InjectionRules, LabelRequirement, LabelSelector, Operator, SYSTEM_NAMESPACES, decide,
-};
+use crate::decision::{Decision, InjectionRules, LabelRequirement, LabelSelector, Operator, decide};
 use crate::namespaces::texts;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -21,7 +19,7 @@ pub const INJECTION: &str = "istio-injection";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// Its name in the configuration; `.sidecar-injector.istio.io` follows.
-    pub name: Cow<'static, str>,
+    pub name: String,
     pub namespace: LabelSelector,
     pub object: LabelSelector,
 }
@@ -255,7 +253,7 @@ pub fn read_others(configuration: &Value) -> Vec<Webhook> {
 fn of_value(configuration: &Value, webhook: &Value) -> Option<Webhook> {
     let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
     Some(Webhook {
-        name: format!("{} of {title}", short_name(webhook)).into(),
+        name: format!("{} of {title}", short_name(webhook)),
         namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
         object: selector::of_webhook(&webhook["objectSelector"])?,
     })
@@ -312,57 +310,26 @@ fn injects(webhook: &Value) -> bool {
     path == "/inject" || path.starts_with("/inject/")
 }
 
-/// The webhooks of a revision. The default one is called for namespaces and pods that name no revision too; with
-/// `everywhere`, for all that say nothing at all.
+/// The webhooks of a revision, as they are installed. The default one is called for namespaces and pods that name no revision too;
+/// with `everywhere`, for all that say nothing at all.
 pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
-    let text = str::to_owned;
-    let asks = |key: &str, operator| LabelRequirement { key: text(key), operator };
-    let none = |key: &str| asks(key, Operator::DoesNotExist);
-    let one = |key: &str, value: &str| asks(key, Operator::In(vec![text(value)]));
-    let not_false = || asks(INJECT, Operator::NotIn(vec![text("false")]));
-    let mut found = vec![
-        Webhook {
-            name: "rev.namespace".into(),
-            namespace: LabelSelector(vec![one(REVISION, revision), none(INJECTION)]),
-            object: LabelSelector(vec![not_false()]),
-        },
-        Webhook {
-            name: "rev.object".into(),
-            namespace: LabelSelector(vec![none(REVISION), none(INJECTION)]),
-            object: LabelSelector(vec![not_false(), one(REVISION, revision)]),
-        },
-    ];
-    if revision != "default" {
-        return found;
-    }
-    found.push(Webhook {
-        name: "namespace".into(),
-        namespace: LabelSelector(vec![one(INJECTION, "enabled")]),
-        object: LabelSelector(vec![not_false()]),
+    let configurations = ChartTemplate::Webhooks.objects("", |values| {
+        values["revision"] = revision.into();
+        values["auto"] = everywhere.into();
     });
-    found.push(Webhook {
-        name: "object".into(),
-        namespace: LabelSelector(vec![none(INJECTION), none(REVISION)]),
-        object: LabelSelector(vec![one(INJECT, "true"), none(REVISION)]),
+    let all = configurations.iter().flat_map(|configuration| {
+        let named = |webhook| {
+            Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(configuration, webhook)? })
+        };
+        injecting(configuration).filter_map(named)
     });
-    if everywhere {
-        let system = SYSTEM_NAMESPACES.map(text).to_vec();
-        found.push(Webhook {
-            name: "auto".into(),
-            namespace: LabelSelector(vec![
-                none(INJECTION),
-                none(REVISION),
-                asks(NAME, Operator::NotIn(system)),
-            ]),
-            object: LabelSelector(vec![none(INJECT), none(REVISION)]),
-        });
-    }
-    found
+    all.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::INJECT;
     use serde_json::json;
 
     /// Absent, the required value, another: for the revision and injection of the namespace, injection and

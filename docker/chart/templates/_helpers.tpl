@@ -83,7 +83,7 @@ topologySpreadConstraints:
 {{/* Where pods run, with what priority, and how their images are pulled; each of it only if it is set. */}}
 {{- define "sidecar-init.scheduling" -}}
 {{- with .component.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .component.nodeSelector }}
 nodeSelector: {{ toJson . }}
@@ -119,4 +119,22 @@ securityContext:
     - { protocol: UDP, port: 5353 }
     - { protocol: TCP, port: 53 }
     - { protocol: TCP, port: 5353 }
+{{- end }}
+
+{{/* What all webhooks have in common. The server sets caBundle. */}}
+{{- define "sidecar-init.webhook" -}}
+admissionReviewVersions: [v1]
+rules:
+  - { operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods], scope: "*" }
+failurePolicy: Fail
+sideEffects: None
+timeoutSeconds: 10
+{{- end }}
+
+{{/* Those that inject. At most one of them is called for a pod. */}}
+{{- define "sidecar-init.injecting" -}}
+{{ include "sidecar-init.webhook" . }}
+reinvocationPolicy: Never
+clientConfig:
+  service: { name: {{ include "sidecar-init.injector" . }}, namespace: {{ .Release.Namespace | quote }}, path: /inject, port: 443 }
 {{- end }}

@@ -1,7 +1,7 @@
 //! The input: objects of a cluster as values, with the place of those that are written in files.
 
 use crate::namespaces::Namespaces;
-use mesh::pod::located;
+use mesh::pod::{called, located};
 use mesh::{InputProblem, Problems};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -144,10 +144,7 @@ impl ClusterObject {
 
     /// Its name, in a namespace that is known already; empty for an object that is in none.
     pub(super) fn name_in(&self, namespace: &str) -> ObjectName {
-        let name = match (self.meta("name"), self.meta("generateName")) {
-            ("", prefix) => format!("{prefix}*"),
-            (name, _) => name.to_owned(),
-        };
+        let name = called(Some(self.meta("name")), Some(self.meta("generateName"))).unwrap_or_default();
         ObjectName { kind: self.kind().to_owned(), namespace: namespace.to_owned(), name }
     }
 

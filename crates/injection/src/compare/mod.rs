@@ -14,6 +14,7 @@ use crate::configuration::Configuration;
 use crate::decision::DecisionReason;
 use crate::pipeline::{InjectionOutcome, PROXY, STATUS, TEMPLATES, inject};
 use crate::template::InjectionTemplate;
+use crate::trial::plain_pods;
 use crate::{Namespaces, decision};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
@@ -111,7 +112,7 @@ pub fn try_templates(configuration: &Configuration) -> Vec<TriedTemplate> {
     };
     let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
         let mut problems: Vec<InputProblem> = Vec::new();
-        for pod in plain_pods(template) {
+        for pod in plain_pods(&json!({TEMPLATES: template})) {
             for native_sidecars in [false, true] {
                 let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };
                 let refused = inject(&pod, &admission, &configuration).err();
@@ -121,44 +122,4 @@ pub fn try_templates(configuration: &Configuration) -> Vec<TriedTemplate> {
         TriedTemplate { template: template.clone(), problems: Problems::first(problems) }
     });
     tried.collect()
-}
-
-/// A pod of a Deployment, one by itself with nothing but a container, and one with all that agents and proxies look at.
-fn plain_pods(template: &str) -> [Value; 3] {
-    let annotations = json!({TEMPLATES: template});
-    let container = json!({"name": "web", "image": "example.com/web:1.0"});
-    let bare = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web", "namespace": "default", "annotations": annotations},
-        "spec": {"containers": [container]},
-    });
-    let mut owned = bare.clone();
-    owned["metadata"] = json!({
-        "generateName": "web-5d8f-",
-        "namespace": "default",
-        "annotations": annotations,
-        "labels": {"app": "web", "version": "v1", "pod-template-hash": "5d8f"},
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f", "uid": "1", "controller": true}],
-    });
-    let mut full = owned.clone();
-    let probe = json!({"httpGet": {"path": "/ready", "port": "http"}});
-    full["metadata"]["annotations"]["prometheus.io/port"] = "9090".into();
-    full["spec"] = json!({
-        "serviceAccountName": "web",
-        "initContainers": [{"name": "migrate", "image": "example.com/migrate:1.0"}],
-        "containers": [
-            {
-                "name": "web",
-                "image": "example.com/web:1.0",
-                "ports": [{"name": "http", "containerPort": 8080}, {"name": "dns", "containerPort": 53, "protocol": "UDP"}],
-                "readinessProbe": probe,
-                "livenessProbe": {"tcpSocket": {"port": 8080}},
-                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-            },
-            {"name": "exporter", "image": "example.com/exporter@sha256:00"},
-        ],
-        "volumes": [{"name": "data", "emptyDir": {}}],
-    });
-    [owned, bare, full]
 }

@@ -141,13 +141,13 @@ fn of(text: &ConfigurationText) -> Result<Value, Problems> {
 /// Warnings about values; `name` is that of the text.
 fn of_values(name: &str, given: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    compare(name, "", given, &defaults::values(), &mut warnings);
+    compare(name, "", given, defaults::values(), &mut warnings);
     warnings
 }
 
 /// Warnings about a MeshConfig. Its ProxyConfig is not looked at: all of that is known.
 fn of_mesh(name: &str, given: &Value) -> Vec<String> {
-    let mut known = defaults::mesh();
+    let mut known = defaults::mesh().clone();
     known["defaultConfig"] = Value::Null;
     let mut warnings = Vec::new();
     compare(name, "", &camel(given), &known, &mut warnings);

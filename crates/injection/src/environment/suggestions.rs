@@ -5,6 +5,7 @@
 use super::inventory::{GATEWAYS, HOSTS, Labels};
 use super::resource::{GROUP, KIND, VERSION};
 use super::rule::RULE;
+use mesh::settings::nearest_value;
 use serde_json::Value;
 
 /// What a Service can say.
@@ -16,20 +17,14 @@ const PREFIX: &str = "kt-virtual-environment/";
 const KINDS: [(&str, &str); 4] =
     [(KIND, GROUP), ("Service", ""), ("Deployment", "apps"), ("StatefulSet", "apps")];
 
-/// The known word that a misspelt one resembles: at most two letters are wrong, missing, added or exchanged, and at most one
-/// in four; case does not count. Words that are alike by chance, such as `version` and `region`, are further apart.
-fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const MAX_DISTANCE: usize = 2;
-    let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), &known.to_lowercase());
-    let measured = known.into_iter().map(|known| (distance(known), known));
-    let like =
-        measured.filter(|(distance, known)| *distance <= MAX_DISTANCE.min(known.len() / 4) && *known != word);
-    like.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+/// The known word that another one resembles, which it is not itself.
+fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    nearest_value(word, known).filter(|known| *known != word)
 }
 
 /// The label of a workload that resembles the one that is looked for.
 pub(super) fn label<'a>(labels: &'a Labels, target: &str) -> Option<&'a str> {
-    labels.keys().map(String::as_str).find(|label| closest(label, [target]).is_some())
+    labels.keys().map(String::as_str).find(|label| closest(label, &[target]).is_some())
 }
 
 /// What to say of a Service's annotations that have no effect.
@@ -37,7 +32,7 @@ pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
     let fields = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     let unknown = fields.map(|(name, _)| name.as_str()).filter(|name| !ANNOTATIONS.contains(name));
     let notes = unknown.filter_map(|name| {
-        let remedy = match closest(name, ANNOTATIONS) {
+        let remedy = match closest(name, &ANNOTATIONS) {
             Some(known) => format!("did you mean {known}?"),
             None if name.starts_with(PREFIX) => format!("expected one of {}", ANNOTATIONS.join(", ")),
             None => return None,
@@ -50,7 +45,7 @@ pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
 /// What to say of an object that is passed over, but is like one that is read.
 pub fn passed_over(object: &Value) -> Option<String> {
     let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str().unwrap_or_default());
-    if let Some(known) = closest(kind, KINDS.map(|(known, _)| known)) {
+    if let Some(known) = closest(kind, &KINDS.map(|(known, _)| known)) {
         return Some(format!("the kind {kind} is not known and is passed over; did you mean {known}?"));
     }
     let (_, group) = KINDS.into_iter().find(|(known, _)| *known == kind)?;

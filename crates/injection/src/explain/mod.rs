@@ -197,11 +197,7 @@ impl<'a> AdmissionSubject<'a> {
     }
 
     fn title(&self) -> String {
-        let name = match (&self.holder.name[..], &self.holder.generate_name[..]) {
-            ("", "") => "without a name".to_owned(),
-            ("", prefix) => format!("{prefix}*"),
-            (name, _) => name.to_owned(),
-        };
+        let name = self.holder.called("without a name");
         format!("{} {}/{name}", self.holder.kind, self.admission.namespace.name)
     }
 
@@ -239,7 +235,7 @@ impl<'a> AdmissionSubject<'a> {
             because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
             webhooks: (all.iter().zip(&misses))
                 .map(|((_, webhook), misses)| WebhookMatch {
-                    name: webhook.name.clone().into_owned(),
+                    name: webhook.name.clone(),
                     called: misses.is_empty(),
                     misses: misses.iter().map(ToString::to_string).collect(),
                 })

@@ -62,9 +62,6 @@ impl Default for InstallOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub(super) options: InstallOptions,
-    pub(super) image: String,
-    pub(super) proxy_image: String,
-    pub(super) init_image: String,
     /// The labels that name a pod's environment; empty where that is not enabled.
     pub(super) environment_labels: Vec<String>,
 }
@@ -142,19 +139,27 @@ impl Installation {
         let labels =
             options.environment_labels.as_ref().map(|text| tag::labels("--environment-labels", text));
         let labels = labels.transpose().map_err(|Problems(others)| problems.extend(others));
-        let (Some(image), Some(proxy_image), []) =
-            (options.image.clone(), options.proxy_image.clone(), &problems[..])
-        else {
-            return Err(Problems(problems));
-        };
+        Problems::check(problems)?;
         options.names_namespace &= !is_of_every_cluster(&options.namespace);
-        Ok(Self {
-            image,
-            init_image: options.init_image.clone().unwrap_or_else(|| proxy_image.clone()),
-            proxy_image,
-            environment_labels: labels.ok().flatten().unwrap_or_default(),
-            options,
-        })
+        Ok(Self { environment_labels: labels.ok().flatten().unwrap_or_default(), options })
+    }
+
+    /// Sets what the chart's values say of the injector.
+    pub(super) fn set(&self, values: &mut Value) {
+        values["image"] = json!(self.image);
+        values["proxyImage"] = json!(self.proxy_image);
+        values["initImage"] = json!(self.init_image);
+        values["revision"] = json!(self.revision);
+        values["istioNames"] = json!(self.istio_names);
+        values["tags"] = json!(self.tags);
+        values["auto"] = json!(self.auto);
+        values["replicas"] = json!(self.replicas);
+        values["environmentLabels"] = json!(self.environment_labels);
+        values["operator"]["enabled"] = json!(self.operator);
+        let hosts = self.allow_hosts.iter().map(|host| &*host.0);
+        values["operator"]["allowHosts"] = hosts.collect();
+        values["networkPolicy"]["enabled"] = json!(self.network_policy);
+        values["priorityClassName"] = json!(self.priority_class);
     }
 
     /// The name of the Deployment, the Service and what else is one of each revision.
@@ -235,32 +240,6 @@ fn fault(image: &str, of_pods: bool) -> Option<&'static str> {
     }
 }
 
-/// A program of an installation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Component {
-    Webhook,
-    Operator,
-}
-
-/// The labels that select a program's pods.
-pub(super) fn selecting(target: &Installation, component: Component) -> Value {
-    let component = match component {
-        Component::Webhook => "webhook",
-        Component::Operator => "operator",
-    };
-    json!({ "app.kubernetes.io/name": "sidecar-injector", "app.kubernetes.io/instance": target.name(),
-        "app.kubernetes.io/component": component })
-}
-
-/// Metadata of an object in the namespace of the installation.
-pub(super) fn metadata(target: &Installation, name: &str, component: Component) -> Value {
-    json!({ "name": name, "namespace": target.namespace, "labels": selecting(target, component) })
-}
-
-pub(super) fn of_cluster(target: &Installation, name: &str, component: Component) -> Value {
-    json!({ "name": name, "labels": selecting(target, component) })
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -304,7 +283,7 @@ pub(super) mod tests {
         for text in expected {
             assert!(refused.contains(text), "{text}: {refused}");
         }
-        assert!(refused.starts_with("12 problems"), "{refused}");
+        assert!(refused.starts_with("11 problems"), "{refused}");
     }
 
     #[test]

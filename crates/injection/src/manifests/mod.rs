@@ -1,17 +1,20 @@
 //! What a cluster's owner applies to have pods injected, as objects of Kubernetes.
 //!
-//! Roles grant what the programs ask for and nothing else; tests hold both against each other.
+//! They are those of the Helm chart, whose templates are filled here. Roles grant what the programs ask for and nothing else; tests
+//! hold both against each other.
 
 mod installation;
-mod roles;
-mod server;
-mod webhooks;
 
 pub use installation::{InstallOptions, Installation, MAX_REVISION, NAMESPACE, label};
-pub use webhooks::ENVIRONMENT_TAG;
 
-use installation::{Component, metadata, of_cluster, selecting};
+use crate::chart::ChartTemplate;
+use crate::environment::crd;
 use serde_json::{Value, json};
+
+/// The configuration of the environment's tag. The API server calls configurations in the order of their names
+/// (`k8s.io/apiserver`, `mutating_webhook_manager.go`), and this one looks at what the others have injected: `istio-..`, and
+/// `sidecar-injector-..`, whatever follows, because a full stop comes after a hyphen.
+pub const ENVIRONMENT_TAG: &str = "sidecar-injector.environment-tag";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestFile {
@@ -22,19 +25,25 @@ pub struct ManifestFile {
 
 /// Everything, in the order in which it is applied: webhooks last, so that none is called before it can answer.
 pub fn files(target: &Installation) -> Vec<ManifestFile> {
+    let objects = |template: ChartTemplate| template.objects(&target.namespace, |values| target.set(values));
     let mut files = Vec::new();
     if target.names_namespace {
         files.push(ManifestFile { name: "namespace", objects: vec![namespace(target)] });
     }
+    let mut access = objects(ChartTemplate::Injector);
+    let roles = access.iter().take_while(|object| object["kind"] != "ConfigMap").count();
+    let mut configuration = access.split_off(roles);
+    let server = configuration.split_off(1);
     files.extend([
-        ManifestFile { name: "access", objects: roles::of_server(target) },
-        ManifestFile { name: "configuration", objects: vec![server::configuration(target)] },
-        ManifestFile { name: "server", objects: server::objects(target) },
+        ManifestFile { name: "access", objects: access },
+        ManifestFile { name: "configuration", objects: configuration },
+        ManifestFile { name: "server", objects: server },
     ]);
     if target.operator {
-        files.push(ManifestFile { name: "operator", objects: server::operator(target) });
+        let all = std::iter::once(crd::definition()).chain(objects(ChartTemplate::Operator)).collect();
+        files.push(ManifestFile { name: "operator", objects: all });
     }
-    files.push(ManifestFile { name: "webhooks", objects: webhooks::objects(target) });
+    files.push(ManifestFile { name: "webhooks", objects: objects(ChartTemplate::Webhooks) });
     files
 }
 

@@ -1,9 +1,10 @@
-//! Istio's defaults: the values of its chart and its MeshConfig, as far as templates ask for them.
+//! Istio's defaults, which `defaults.yaml` holds: the values of its chart and its MeshConfig, as far as templates ask for them.
 //!
-//! From `manifests/charts/istio-control/istio-discovery/values.yaml` and `pkg/config/mesh/mesh.go`. In one thing they differ:
-//! what only Istio's agent can answer, rewritten probes and merged metrics, is off until a text asks for it.
+//! In one thing they differ: what only Istio's agent can answer, rewritten probes and merged metrics, is off until a text asks for
+//! it.
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use std::sync::LazyLock;
 
 /// Mappings that are not merged with their default: they replace it.
 const WHOLE: [&str; 1] = ["resources"];
@@ -11,119 +12,27 @@ const WHOLE: [&str; 1] = ["resources"];
 /// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
 const NAMED: &str = "extensionProviders";
 
-pub(crate) fn values() -> Value {
-    json!({
-        "global": {
-            "caAddress": "",
-            "caName": "",
-            "hub": "istio",
-            "imagePullPolicy": "",
-            "imagePullSecrets": [],
-            "istioNamespace": "istio-system",
-            "logAsJson": false,
-            "logging": {"level": "default:info"},
-            "meshID": "",
-            "mountMtlsCerts": false,
-            "multiCluster": {"clusterName": ""},
-            "nativeNftables": false,
-            "network": "",
-            "pilotCertProvider": "istiod",
-            "priorityClassName": "",
-            "proxy": proxy(),
-            "proxy_init": {"forceApplyIptables": false, "image": "proxyv2"},
-            "sds": {"token": {"aud": "istio-ca"}},
-            "sts": {"servicePort": 0},
-            "tag": "latest",
-            "variant": "",
-        },
-        "gateways": {"seccompProfile": {}, "securityContext": {}},
-        "istio_cni": {"enabled": false},
-        "meshConfig": {},
-        "pilot": {"cni": {"enabled": false, "provider": "default"}, "env": {}},
-        "revision": "",
-        "sidecarInjectorWebhook": {"rewriteAppHTTPProbe": false},
-    })
-}
+/// The values, and the MeshConfig.
+static DEFAULTS: LazyLock<[Value; 2]> = LazyLock::new(|| {
+    let documents = mesh::pod::values("defaults.yaml", include_str!("defaults.yaml"));
+    documents.ok().and_then(|documents| documents.try_into().ok()).expect("two documents of YAML")
+});
 
-fn proxy() -> Value {
-    json!({
-        "capNetBindService": false,
-        "clusterDomain": "cluster.local",
-        "componentLogLevel": "misc:error",
-        "excludeIPRanges": "",
-        "excludeInboundPorts": "",
-        "excludeOutboundPorts": "",
-        "holdApplicationUntilProxyStarts": false,
-        "image": "proxyv2",
-        "includeIPRanges": "*",
-        "includeInboundPorts": "*",
-        "includeOutboundPorts": "",
-        "logLevel": "warning",
-        "outlierLogPath": "",
-        "privileged": false,
-        "readinessFailureThreshold": 4,
-        "readinessInitialDelaySeconds": 0,
-        "readinessPeriodSeconds": 15,
-        "resources": {
-            "limits": {"cpu": "2000m", "memory": "1024Mi"},
-            "requests": {"cpu": "100m", "memory": "128Mi"},
-        },
-        "startupProbe": {"enabled": true, "failureThreshold": 600},
-        "statusPort": 15020,
-        "tracer": "none",
-    })
+pub(crate) fn values() -> &'static Value {
+    &DEFAULTS[0]
 }
 
 /// MeshConfig, by the names of its JSON form.
-pub(crate) fn mesh() -> Value {
-    json!({
-        "connectTimeout": "10s",
-        "defaultConfig": {
-            "binaryPath": "/usr/local/bin/envoy",
-            "configPath": "./etc/istio/proxy",
-            "controlPlaneAuthPolicy": "MUTUAL_TLS",
-            "discoveryAddress": "istiod.istio-system.svc:15012",
-            "drainDuration": "45s",
-            "interceptionMode": "REDIRECT",
-            "proxyAdminPort": 15000,
-            "serviceCluster": "istio-proxy",
-            "statNameLength": 189,
-            "statusPort": 15020,
-            "terminationDrainDuration": "5s",
-        },
-        "defaultDestinationRuleExportTo": ["*"],
-        "defaultProviders": {},
-        "defaultServiceExportTo": ["*"],
-        "defaultVirtualServiceExportTo": ["*"],
-        "dnsRefreshRate": "60s",
-        "enableAutoMtls": true,
-        "enablePrometheusMerge": false,
-        "enableTracing": true,
-        "extensionProviders": [
-            {"name": "prometheus", "prometheus": {}},
-            {"name": "stackdriver", "stackdriver": {}},
-            {"name": "envoy", "envoyFileAccessLog": {"path": "/dev/stdout"}},
-        ],
-        "inboundTrafficPolicy": {"mode": "PASSTHROUGH"},
-        "ingressClass": "istio",
-        "ingressControllerMode": "STRICT",
-        "ingressService": "istio-ingressgateway",
-        "localityLbSetting": {"enabled": true},
-        "outboundTrafficPolicy": {"mode": "ALLOW_ANY"},
-        "protocolDetectionTimeout": "0s",
-        "proxyInboundListenPort": 15006,
-        "proxyListenPort": 15001,
-        "rootNamespace": "istio-system",
-        "trustDomain": "cluster.local",
-    })
+pub(crate) fn mesh() -> &'static Value {
+    &DEFAULTS[1]
 }
 
 /// Given values merged over the defaults, and the paths of values that are not a mapping though their defaults are. A null
 /// counts as an absent key, so that the default applies. A key of `WHOLE` has no default once it is given, so that its null
 /// leaves it unset.
-pub(crate) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {
+pub(crate) fn over(given: &Value, defaults: &Value) -> (Value, Vec<String>) {
     let mut wrong = Vec::new();
-    let merged = merged(given, defaults, "", &mut wrong);
+    let merged = merged(given, defaults.clone(), "", &mut wrong);
     (merged, wrong)
 }
 

@@ -82,12 +82,12 @@ fn with_line_ends_of(document: &str, text: String) -> String {
 }
 
 /// The mark of the byte order, which belongs to the file and to no document.
-pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The texts of the documents, which together are the file; `None` if they are not as many as expected.
 ///
 /// A document includes the comments and directives before its `---`.
-pub(super) fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
+fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
     let yaml = by_markers(text);
     if yaml.len() == expected {
         return Some(yaml);
@@ -96,7 +96,7 @@ pub(super) fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
 }
 
 /// True for a line that is this marker. At the start of a line, YAML allows it nowhere else, not even within a scalar.
-pub(super) fn is_marker(line: &str, marker: &str) -> bool {
+fn is_marker(line: &str, marker: &str) -> bool {
     let line = line.trim_start_matches(BYTE_ORDER_MARK);
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
@@ -141,7 +141,7 @@ fn by_objects(text: &str) -> Option<Vec<&str>> {
 }
 
 /// The text of a JSON object with a new value; `None` if the text is not a JSON object.
-pub(super) fn rewritten(text: &str, new: &Value) -> Option<String> {
+fn rewritten(text: &str, new: &Value) -> Option<String> {
     let begin = text.trim_start_matches(|c: char| c == BYTE_ORDER_MARK || c.is_ascii_whitespace());
     let body = begin.trim_end();
     let old: Tree = body.starts_with('{').then(|| serde_json::from_str(body).ok())??;
@@ -161,7 +161,7 @@ pub(super) fn rewritten(text: &str, new: &Value) -> Option<String> {
 }
 
 /// A value whose keys have the order of an old one. Where there is none, a name comes first: it is what a reader looks for.
-pub(super) fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
+fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
         Value::Array(items) => {
             let old = old.map(Tree::items).unwrap_or_default();

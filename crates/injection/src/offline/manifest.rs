@@ -1,12 +1,13 @@
 //! A manifest's pods, each injected by itself, and the text with all of them.
 
-use super::edit::{edit, split};
-use super::location::PodLocations;
+use super::edit::edit;
+use super::location;
 use crate::admission::{AdmissionContext, Workload};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, DecisionReason, InjectionPolicy};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{InjectionOutcome, inject};
+use mesh::data::Tree;
 use mesh::pod::{Document, ManifestObject, kinds};
 use mesh::settings::nearest_value;
 use mesh::{InputProblem, Problems, visible};
@@ -113,7 +114,6 @@ pub fn manifest(
     let mut configuration = configuration.clone();
     configuration.rules.policy = Some(InjectionPolicy::Enabled);
     let documents = mesh::pod::holders(name, text)?;
-    let texts = split(text, documents.len());
     let mut work = ManifestInjection {
         file: name,
         around,
@@ -122,13 +122,8 @@ pub fn manifest(
         notes: Vec::new(),
         problems: Vec::new(),
     };
-    let mut values = Vec::new();
-    let mut line = 1;
-    for (at, document) in documents.iter().enumerate() {
-        let text = texts.as_ref().map(|texts| texts[at]);
-        values.push(work.document(at, document, text.map(|text| (text, line))));
-        line += text.map_or(0, |text| text.matches('\n').count());
-    }
+    let values: Vec<Value> =
+        documents.iter().enumerate().map(|(at, document)| work.document(at, document)).collect();
     let ManifestInjection { injected, mut notes, problems, .. } = work;
     if documents.iter().all(|document| document.value.is_null()) {
         notes.push(Note::Warning {
@@ -155,8 +150,8 @@ struct ManifestInjection<'a> {
 }
 
 impl ManifestInjection<'_> {
-    /// The document's value with its pods injected. `text` is its text, with the number of its first line.
-    fn document(&mut self, number: usize, document: &Document, text: Option<(&str, usize)>) -> Value {
+    /// The document's value with its pods injected.
+    fn document(&mut self, number: usize, document: &Document) -> Value {
         let mut value = document.value.clone();
         let at = format!("{}: document {}", self.file, number + 1);
         self.warn(&at, no_object(&value).as_ref());
@@ -166,7 +161,7 @@ impl ManifestInjection<'_> {
         }
         for holder in &document.holders {
             let namespace = self.around.namespaces.of(&holder.namespace);
-            let full = format!("{}/{}", namespace.name, called(holder));
+            let full = format!("{}/{}", namespace.name, holder.called("(no name)"));
             let at = format!("{}: document {}, {} {full}", self.file, number + 1, holder.kind);
             let pod = document.value.pointer(&holder.template).unwrap_or(&Value::Null);
             let admission = AdmissionContext {
@@ -191,9 +186,8 @@ impl ManifestInjection<'_> {
                     self.warn(&at, &mesh::pod::unknown_among(texts(pod, "annotations").keys()));
                     let new =
                         problems.0.into_iter().filter(|problem| !is_reported(problem, &holder.problems));
-                    let locations = text
-                        .and_then(|(text, first)| Some((PodLocations::of(text, &holder.template)?, first)));
-                    self.problems.extend(new.map(|problem| located(problem, locations.as_ref(), &at)));
+                    let pod = location::at(&document.tree, &holder.template);
+                    self.problems.extend(new.map(|problem| located(problem, pod, &at)));
                 }
                 Ok(InjectionOutcome::Skipped(decision)) => {
                     self.warn(&at, &decision.warning("is"));
@@ -217,9 +211,9 @@ impl ManifestInjection<'_> {
     }
 }
 
-/// A problem of a pod with the line that it is about; the second of `locations` is the document's first line.
-fn located(problem: InputProblem, locations: Option<&(PodLocations<'_>, usize)>, at: &str) -> InputProblem {
-    let line = locations.and_then(|(locations, first)| Some(first + locations.line(&problem.name)?));
+/// A problem of a pod with the line that it is about.
+fn located(problem: InputProblem, pod: Option<&Tree>, at: &str) -> InputProblem {
+    let line = pod.and_then(|pod| location::line(pod, &problem.name));
     let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
     InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
 }
@@ -246,15 +240,6 @@ fn in_file(file: &str, problem: &InputProblem) -> InputProblem {
 pub(crate) fn is_reported(problem: &InputProblem, others: &[InputProblem]) -> bool {
     let field = |problem: &InputProblem| problem.name.rsplit(": ").next().map(str::to_owned);
     others.iter().any(|other| field(other) == field(problem))
-}
-
-/// An object's name, or how it will begin.
-fn called(holder: &ManifestObject) -> String {
-    match (holder.name.as_str(), holder.generate_name.as_str()) {
-        ("", "") => "(no name)".to_owned(),
-        ("", prefix) => format!("{prefix}*"),
-        (name, _) => name.to_owned(),
-    }
 }
 
 /// The workload that a holder of a pod's template is; `None` of a pod.
@@ -302,7 +287,8 @@ fn without_containers(pod: &Value) -> Option<String> {
         // What has another form is a problem already.
         Some(_) => return None,
     };
-    let near = spec.keys().find(|key| *key != "containers" && strsim::osa_distance(key, "containers") <= 2);
+    let is_near = |key: &&String| *key != "containers" && nearest_value(key, &["containers"]).is_some();
+    let near = spec.keys().find(is_near);
     let near = near.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }

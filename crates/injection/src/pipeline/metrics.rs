@@ -1,8 +1,9 @@
 //! One place to scrape: Istio's agent answers Prometheus for the application and the proxy, and learns by a variable where
 //! the application's own metrics are.
 
-use super::pod::{CheckedPod, PodSpecItem, as_go_writes};
+use super::pod::{CheckedPod, PodSpecItem};
 use crate::sidecar::PROXY;
+use crate::template::go;
 use mesh::istio::annotations::{SCRAPE_TARGETS, STATUS_PORT};
 use mesh::sources::boolean;
 use mesh::{InputProblem, Problems};
@@ -152,7 +153,7 @@ pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<Str
     let Some(proxy) = pod.container_mut(PROXY) else { return Ok(warning) };
     if given != Scrape::default() {
         let json = serde_json::to_string(&given).expect("texts are JSON");
-        proxy.set_variable(VARIABLE, &as_go_writes(&json));
+        proxy.set_variable(VARIABLE, &go::as_go_writes(&json));
     }
     let agent = Scrape {
         scrape: "true".to_owned(),

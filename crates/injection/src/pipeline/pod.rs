@@ -329,25 +329,6 @@ fn check_item(reader: &mut DocumentReader<'_>, list: PodSpecList, item: &Value, 
     }
 }
 
-/// JSON as Go writes it into variables and annotations: with characters escaped that mean something in HTML.
-pub(crate) fn as_go_writes(json: &str) -> String {
-    const ESCAPED: [(char, &str); 5] = [
-        ('&', "\\u0026"),
-        ('<', "\\u003c"),
-        ('>', "\\u003e"),
-        ('\u{2028}', "\\u2028"),
-        ('\u{2029}', "\\u2029"),
-    ];
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        match ESCAPED.iter().find(|(escaped, _)| *escaped == c) {
-            Some((_, text)) => out.push_str(text),
-            None => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

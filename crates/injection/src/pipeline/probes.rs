@@ -1,8 +1,9 @@
 //! Probes that go through Istio's agent: a kubelet speaks no mutual TLS, so it asks the agent over plain HTTP, which asks the
 //! application and knows how from a variable.
 
-use super::pod::{CheckedPod, PodSpecItem, PodSpecList, as_go_writes, object_in};
+use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::PROXY;
+use crate::template::go;
 use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +111,7 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     {
         let originals: Vec<String> =
             originals.into_iter().map(|(path, probe)| format!("{}:{probe}", json!(path))).collect();
-        proxy.set_variable(VARIABLE, &as_go_writes(&format!("{{{}}}", originals.join(","))));
+        proxy.set_variable(VARIABLE, &go::as_go_writes(&format!("{{{}}}", originals.join(","))));
     }
     warnings
 }

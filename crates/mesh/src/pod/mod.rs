@@ -56,8 +56,8 @@ pub use given::GivenSettings;
 pub use init::VALIDATION;
 pub use mesh::{MeshSign, signs};
 pub use objects::{
-    Document, ENFORCE, Located, ManifestObject, Standard, holders, kinds, located, objects, objects_in,
-    template_of,
+    Document, ENFORCE, Located, ManifestObject, Standard, called, holders, kinds, located, objects,
+    objects_in, template_of,
 };
 pub use reading::{Application, CaptureMethod, Id, Reading, read};
 pub use unread::{nearest_annotation, unknown, unknown_among};

@@ -86,6 +86,11 @@ pub struct ManifestObject {
 }
 
 impl ManifestObject {
+    /// Its name, or how it will begin, with what stands for one that has neither.
+    pub fn called(&self, unnamed: &str) -> String {
+        called(Some(&*self.name), Some(&*self.generate_name)).unwrap_or_else(|| unnamed.to_owned())
+    }
+
     /// Its name in problems.
     pub fn full_title(&self) -> String {
         format!("document {}, {}", self.document, self.title)
@@ -121,11 +126,7 @@ fn of_documents(name: &str, documents: &[Rc<Tree>]) -> Result<Vec<ManifestObject
             problems.push(InputProblem::of(&format!("document {}{place}", met.document), text));
             continue;
         };
-        let shown = match (met.meta("name"), met.meta("generateName")) {
-            (Some(name), _) => name.to_owned(),
-            (None, Some(prefix)) => format!("{prefix}*"),
-            (None, None) => String::new(),
-        };
+        let shown = called(met.meta("name"), met.meta("generateName")).unwrap_or_default();
         // Objects without a namespace are not in one without a name.
         if kind == "Namespace" && met.version == Some("v1") && !shown.is_empty() {
             let label = met.tree.at(&["metadata", "labels", ENFORCE]).and_then(Tree::text);
@@ -152,9 +153,11 @@ fn of_documents(name: &str, documents: &[Rc<Tree>]) -> Result<Vec<ManifestObject
 }
 
 /// A document of a manifest whose pods are to be changed in place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Document {
-    /// All of it; null where it is empty.
+    /// All of it, with the places in the text.
+    pub tree: Rc<Tree>,
+    /// The same as data; null where it is empty.
     pub value: Value,
     /// The objects in it that describe pods, in its order.
     pub holders: Vec<ManifestObject>,
@@ -168,8 +171,12 @@ pub struct Document {
 /// When the text is neither YAML nor JSON, or holds too many objects.
 pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
     let trees = documents(name, text, None)?;
-    let document =
-        |tree: &Rc<Tree>| Document { value: data(tree), holders: Vec::new(), strangers: Vec::new() };
+    let document = |tree: &Rc<Tree>| Document {
+        tree: Rc::clone(tree),
+        value: data(tree),
+        holders: Vec::new(),
+        strangers: Vec::new(),
+    };
     let mut found: Vec<Document> = trees.iter().map(document).collect();
     for met in MetObject::all(name, &trees)? {
         let (Some(kind), document) = (met.kind, &mut found[met.document - 1]) else { continue };
@@ -331,6 +338,13 @@ impl<'a> MetObject<'a> {
             enforced: None,
         }
     }
+}
+
+/// A name, or the beginning of one that is made when the object is created; `None` where both are empty.
+pub fn called(name: Option<&str>, prefix: Option<&str>) -> Option<String> {
+    let is_given = |text: &&str| !text.is_empty();
+    let prefix = || prefix.filter(is_given).map(|prefix| format!("{prefix}*"));
+    name.filter(is_given).map(str::to_owned).or_else(prefix)
 }
 
 /// The template in an object of any kind: Rollouts, services of Knative, and what else takes one where Deployments do.

@@ -4,30 +4,41 @@ use std::time::Duration;
 
 /// The duration, if the text is one and not negative.
 pub fn parse(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
+    nanoseconds(text)?.try_into().ok().map(Duration::from_nanos)
+}
+
+/// The nanoseconds of a duration, which Go counts in 63 bits and a sign.
+pub fn nanoseconds(text: &str) -> Option<i64> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
     }
-    let mut total = Duration::ZERO;
-    let mut rest = text;
+    let mut total = 0_i128;
     loop {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, tail) = rest.split_at(digits);
         let letters = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
             _ => return None,
         };
-        let number: f64 = number.parse().ok()?;
-        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        // Beyond nanoseconds nothing counts.
+        let part = &part[..part.len().min(18)];
+        let digits: i128 = format!("{whole}{part}").parse().ok()?;
+        let scale = 10_i128.pow(part.len().try_into().ok()?);
+        total = total.checked_add(digits.checked_mul(unit)? / scale)?;
         if tail.is_empty() {
-            // Go counts nanoseconds in 63 bits.
-            return (total <= Duration::from_nanos(i64::MAX.unsigned_abs())).then_some(total);
+            return i64::try_from(sign * total).ok();
         }
         rest = tail;
     }
@@ -49,9 +60,13 @@ mod tests {
         check("1.5s", Some(1500));
         check(".5s", Some(500));
         check("0", Some(0));
-        for text in ["", "5", "s", "-5s", "5 s", "1x", "1s2", ".s", "1..5s"] {
+        for text in ["", "5", "s", "5 s", "1x", "1s2", ".s", "1..5s"] {
             check(text, None);
         }
+        assert_eq!(
+            (nanoseconds("-5s"), parse("-5s"), parse("+5s")),
+            (Some(-5_000_000_000), None, parse("5s"))
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 
 /// A value of JSON as it is.
-pub(super) fn plain(value: &Json) -> Value {
+pub(crate) fn plain(value: &Json) -> Value {
     with(value, &str::to_owned)
 }
 

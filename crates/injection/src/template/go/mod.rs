@@ -14,14 +14,18 @@ mod functions;
 mod standin;
 mod text;
 
+pub(crate) use data::plain;
+pub(crate) use functions::codings::as_go_writes;
 pub use functions::names as functions;
 pub(crate) use functions::refused;
 
 use super::TemplateContext;
+use crate::cancellation::Cancellation;
 use crate::pipeline::unread;
-use gtmpl_ng::{Context, ExecError, Limits, ParseError};
+use gtmpl_ng::{Context, ExecError, Func, Limits, ParseError};
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,16 +58,7 @@ impl Template {
     /// # Errors
     /// A syntax error, with its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
-        let text = text::prepare(text, &functions::lacking);
-        let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
-        let hidden = [
-            (text::MEMBER, functions::durations::member as gtmpl_ng::Func),
-            (text::UNUSABLE, functions::unusable),
-        ];
-        let offered = functions::all().chain(hidden);
-        parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
-        parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;
-        Ok(Self { name: name.into(), parsed: Arc::new(parsed) })
+        Ok(Self { name: name.into(), parsed: Arc::new(parsed(name, text, &[])?) })
     }
 
     /// The patch of the pod, and `warnings` about it.
@@ -110,10 +105,9 @@ impl Template {
         context: &TemplateContext<'_>,
         text: &dyn Fn(&str) -> String,
     ) -> Result<String, Problems> {
-        let root = Context::from(data::root(context, text));
+        let root = data::root(context, text);
         functions::begin(context.values.environment(), context.admission.cancellation.clone());
-        let filled = self.parsed.render(&root);
-        let filled = filled.map_err(|error| Problems(vec![InputProblem::of(&*self.name, failed(&error))]))?;
+        let filled = rendered(&self.name, &self.parsed, root)?;
         // The engine prints `Function` for the value that stands for variables that were not read.
         if filled.contains("Function") && unread::is_in(context.pod) {
             return Err(unread::refusal(&self.name));
@@ -152,6 +146,44 @@ impl Template {
         }
         Problems(problems)
     }
+}
+
+/// A text as the engine has it, with functions beside those of all templates.
+pub(crate) fn parsed(
+    name: &str,
+    text: &str,
+    further: &[(&'static str, Func)],
+) -> Result<gtmpl_ng::Template, Problems> {
+    let is_further = |name: &str| further.iter().any(|(known, _)| *known == name);
+    let text = text::prepare(text, &|name| functions::lacking(name).filter(|_| !is_further(name)));
+    let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
+    let hidden =
+        [(text::MEMBER, functions::durations::member as Func), (text::UNUSABLE, functions::unusable)];
+    let offered = functions::all().chain(hidden).chain(further.iter().copied());
+    parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
+    parsed.parse(text).map_err(|error| Problems(vec![InputProblem::of(name, malformed(&error))]))?;
+    Ok(parsed)
+}
+
+/// What a text makes of data.
+pub(crate) fn rendered(
+    name: &str,
+    parsed: &gtmpl_ng::Template,
+    data: gtmpl_ng::Value,
+) -> Result<String, Problems> {
+    let filled = parsed.render(&Context::from(data));
+    filled.map_err(|error| Problems(vec![InputProblem::of(name, failed(&error))]))
+}
+
+/// What a text of ours makes of data.
+pub(crate) fn filled(
+    name: &str,
+    text: &str,
+    further: &[(&'static str, Func)],
+    data: &Value,
+) -> Result<String, Problems> {
+    functions::begin(BTreeMap::new(), Cancellation::default());
+    rendered(name, &parsed(name, text, further)?, plain(data))
 }
 
 /// What the engine says about a text that it can't parse.
@@ -229,26 +261,9 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-/// The path of the first difference between two trees.
+/// The path of the first difference between two trees, as a JSON pointer.
 fn difference(one: &Value, other: &Value) -> Option<String> {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let only = |a: &Map<String, Value>, b: &Map<String, Value>| {
-                a.keys().find(|key| !b.contains_key(*key)).cloned()
-            };
-            if let Some(key) = only(one, other).or_else(|| only(other, one)) {
-                return Some(format!(".{key}"));
-            }
-            one.iter().find_map(|(key, value)| Some(format!(".{key}{}", difference(value, other.get(key)?)?)))
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            let inner = one.iter().zip(other).enumerate().find_map(|(index, (one, other))| {
-                difference(one, other).map(|path| format!("[{index}]{path}"))
-            });
-            inner.or_else(|| (one.len() != other.len()).then(|| format!("[{}]", one.len().min(other.len()))))
-        }
-        _ => (one != other).then(String::new),
-    }
+    json_patch::diff(one, other).first().map(|operation| operation.path().to_string())
 }
 
 #[cfg(test)]
@@ -283,10 +298,10 @@ mod tests {
     #[test]
     fn the_first_difference_is_named() {
         let rows = [
-            (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some(".a[1].b")),
-            (json!({"a": 1}), json!({"a": 1, "b": null}), Some(".b")),
-            (json!([1]), json!([1, 2]), Some("[1]")),
-            (json!({"a": {}}), json!({"a": []}), Some(".a")),
+            (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some("/a/1/b")),
+            (json!({"a": 1}), json!({"a": 1, "b": null}), Some("/b")),
+            (json!([1]), json!([1, 2]), Some("/1")),
+            (json!({"a": {}}), json!({"a": []}), Some("/a")),
             (json!({"a": [null]}), json!({"a": [null]}), None),
         ];
         for (one, other, expected) in rows {

@@ -10,6 +10,7 @@ use crate::mesh_config::MeshConfig;
 use crate::template::go::{data, standin};
 use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
+use mesh::sources::duration::nanoseconds;
 
 functions! {
     of Istio;
@@ -43,8 +44,8 @@ fn is_unset(value: &Value) -> bool {
 /// A duration as Go writes it.
 fn duration(args: &[Value]) -> FunctionResult {
     let text = text(&args[0]);
-    let nanos = durations::read(&text)
-        .ok_or_else(|| format!("takes a duration such as 45s or 0.5s, not {text:?}"))?;
+    let nanos =
+        nanoseconds(&text).ok_or_else(|| format!("takes a duration such as 45s or 0.5s, not {text:?}"))?;
     Ok(durations::written(nanos).into())
 }
 

@@ -1,17 +1,16 @@
 //! The functions of templates: those of Istio, and those of sprig that need no machine, no clock and no chance. Where both have a
 //! function, it is Istio's.
 
-mod addresses;
 mod call;
 pub(super) mod codings;
 mod collections;
 pub(super) mod durations;
 mod istio;
 mod numbers;
+mod paths;
 mod regular;
 mod texts;
 mod values;
-mod versions;
 
 pub(crate) use call::refused;
 pub(super) use call::{MAX_OUTPUT, begin, remarks};
@@ -20,21 +19,20 @@ use call::{ANY, FunctionOwner, FunctionResult, FunctionTable, RENDERING, functio
 use gtmpl_ng::{Func, FuncError, Value, funcs};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
-use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, map_of, printed, text, whole};
+use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, printed, text, whole};
 
 /// All functions beside the engine's own, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
     let kinds = [
-        addresses::ALL,
         codings::ALL,
         collections::ALL,
         durations::ALL,
         istio::ALL,
         numbers::ALL,
+        paths::ALL,
         regular::ALL,
         texts::ALL,
         values::ALL,
-        versions::ALL,
     ];
     let each = kinds.into_iter().flatten();
     each.flat_map(|(names, function)| names.iter().map(|name| (*name, *function)))
@@ -46,7 +44,7 @@ pub fn names() -> BTreeSet<&'static str> {
 }
 
 /// With what the names of sprig's functions begin that are left out on purpose, and why.
-const LEFT_OUT: [(&[&str], &str); 4] = [
+const LEFT_OUT: [(&[&str], &str); 9] = [
     (&["rand", "shuffle", "uuid"], "a pod's patch is the same each time, so nothing is left to chance"),
     (
         &["date", "now", "ago", "htmlDate", "unixEpoch", "toDate", "mustToDate", "mustDate", "must_date"],
@@ -57,6 +55,14 @@ const LEFT_OUT: [(&[&str], &str); 4] = [
         "there is no cryptography",
     ),
     (&["expandenv", "getHostByName"], "templates know nothing of the machine"),
+    (
+        &["abbrev", "camelcase", "initials", "kebabcase", "snakecase", "swapcase", "untitle", "wrap"],
+        "templates of pods don't reshape words; write the text as it has to be",
+    ),
+    (&["adler32sum"], "sha1sum and sha256sum are"),
+    (&["durationRound"], "formatDuration is"),
+    (&["semver"], "a template knows one version, its own tag; regexMatch looks at texts"),
+    (&["urlJoin", "urlParse"], "URLs are texts; regexFind and regexReplaceAll take their parts"),
 ];
 
 /// The error of a call to a function that is not offered: why sprig's is left out, or that it is unknown. `None` for one that is.

@@ -108,10 +108,6 @@ pub(super) fn list_of(items: impl IntoIterator<Item: Into<Value>>) -> Value {
     Value::Array(items.into_iter().map(Into::into).collect())
 }
 
-pub(super) fn map_of<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    Value::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
 pub(super) fn list(value: &Value) -> Result<&[Value], String> {
     match value {
         Value::Array(items) => Ok(items),

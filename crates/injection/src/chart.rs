@@ -1,0 +1,65 @@
+//! The Helm chart as the one source of what is installed: its templates are filled here as Helm fills them, with the functions that
+//! Helm adds to sprig's.
+
+use crate::reader;
+use crate::template::go;
+use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
+use serde_json::{Value, json};
+
+const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
+const VALUES: &str = include_str!("../chart/values.yaml");
+
+/// A template of the chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChartTemplate {
+    Injector,
+    Webhooks,
+    Operator,
+    Crd,
+}
+
+impl ChartTemplate {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Injector => include_str!("../chart/templates/injector.yaml"),
+            Self::Webhooks => include_str!("../chart/templates/webhooks.yaml"),
+            Self::Operator => include_str!("../chart/templates/operator.yaml"),
+            Self::Crd => include_str!("../chart/templates/crd.yaml"),
+        }
+    }
+
+    /// Its objects in a namespace, by the chart's values with those of the injector that `set` sets.
+    ///
+    /// # Panics
+    /// When the chart is not one: its tests fill every template.
+    pub(crate) fn objects(self, namespace: &str, set: impl FnOnce(&mut Value)) -> Vec<Value> {
+        let mut values = reader::mapping("values.yaml", VALUES).expect("values of the chart are YAML");
+        set(&mut values["injector"]);
+        let data = json!({ "Values": values, "Release": { "Namespace": namespace } });
+        let filled = go::filled("chart", &[HELPERS, self.text()].concat(), &FUNCTIONS, &data);
+        let filled = filled.unwrap_or_else(|problems| panic!("{self:?}: {problems}"));
+        let mut objects = mesh::pod::values("chart", &filled).unwrap_or_else(|problems| panic!("{problems}"));
+        objects.retain(|object| !object.is_null());
+        objects
+    }
+}
+
+const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];
+
+/// The text of a helper, by its name and its data.
+fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
+    let [TemplateValue::String(name), data] = args else {
+        return Err(FuncError::Generic("include takes the name of a helper, and data".to_owned()));
+    };
+    // What separates the helpers of the file follows the text.
+    let text = format!("{{{{ template {name:?} . }}}}{HELPERS}");
+    let filled = go::parsed("helpers", &text, &FUNCTIONS)
+        .and_then(|helpers| go::rendered("helpers", &helpers, data.clone()));
+    filled.map(|text| text.trim_end().into()).map_err(|problems| FuncError::Generic(problems.joined()))
+}
+
+fn from_json_array(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
+    let text = args.first().map(ToString::to_string).unwrap_or_default();
+    let read: Value = serde_json::from_str(&text).map_err(|error| FuncError::Generic(error.to_string()))?;
+    Ok(go::plain(&read))
+}
