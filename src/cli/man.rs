@@ -130,7 +130,6 @@ fn option(command: &CommandEntry, row: &SettingRow) -> String {
     described(&format!("{letter}\\fB{}\\fP{value}", escaped(&row.option())), row, short)
 }
 
-/// A setting with its meaning and the details below it, one a line.
 fn described(term: &str, row: &SettingRow, short: Option<char>) -> String {
     let details = tree::details(row, short);
     entry(term, std::iter::once(row.help).chain(details.iter().map(String::as_str)))

@@ -60,7 +60,6 @@ fn page() -> String {
     text
 }
 
-/// The line of one setting, with the annotation of a pod that sets the same.
 fn setting(row: &SettingRow) -> String {
     let line = reference::setting(row);
     match tree::pod_source(row) {
