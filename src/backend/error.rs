@@ -7,7 +7,6 @@ use std::{error, io};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another run holds the namespace.
     #[error(transparent)]
     Locked(#[from] lock::LockError),
     #[error("{0}")]
@@ -39,7 +38,6 @@ pub enum Error {
         "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
     )]
     NoNftables,
-    /// A fault that a test injected.
     #[error("{0}")]
     Injected(String),
 }

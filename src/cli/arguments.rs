@@ -20,7 +20,6 @@ use std::{mem, path::Path};
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) command: Command,
-    /// The mesh whose flags were taken.
     pub(super) mesh: Mesh,
     /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
     pub(super) flags: Vec<(Setting, String)>,

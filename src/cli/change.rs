@@ -205,7 +205,6 @@ impl ChangeReport {
         }
     }
 
-    /// Prints what is left.
     fn exit(&self) -> Exit {
         if let Some(left) = self.left_behind() {
             return report::failure(&left, Exit::Failed);

@@ -37,12 +37,10 @@ pub(super) struct CommandEntry {
     pub(super) name: &'static str,
     /// One line for the list of commands.
     pub(super) about: &'static str,
-    /// The description that `--help` shows.
     pub(super) long_about: &'static str,
     pub(super) examples: &'static [&'static str],
     pub(super) exits: &'static Exits,
     pub(super) topics: &'static [&'static [Topic]],
-    /// Additional settings.
     pub(super) also: &'static [&'static [Setting]],
     /// Settings of those groups that it does not take.
     pub(super) without: &'static [Setting],

@@ -167,7 +167,6 @@ fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> 
     gone.chain(kept).collect()
 }
 
-/// A report without differences.
 fn unequal(from: Option<String>, to: Option<String>) -> DiffReport {
     DiffReport {
         from,

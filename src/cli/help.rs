@@ -13,7 +13,6 @@ use mesh::{InputProblem, Mesh, Problems};
 use rules::finding::Code;
 use std::{ffi::OsString, fmt::Write};
 
-/// The topic that lists all others.
 const ALL: &str = "topics";
 
 pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, extent: Extent) -> String {
@@ -125,7 +124,6 @@ fn list() -> String {
 }
 
 impl HelpTopic {
-    /// The topic in lines of at most `width` columns, where its words allow it.
     fn text(&self, width: usize) -> String {
         let body = match self.body {
             Body::ExitCodes => exit_codes(width),

@@ -14,7 +14,6 @@ use sidecar_init::sys::{
 use std::{fs, io, net::IpAddr};
 
 pub(super) struct KernelRoutes {
-    /// Every address, with its interface.
     addresses: Vec<(IpAddr, String)>,
     /// Packets of these marks are delivered here, as the walk knows.
     local_marks: Vec<(Family, Mark)>,

@@ -14,13 +14,11 @@ use mesh::{Mesh, quoted};
 pub(super) const VERSION: &str = "version";
 pub(super) const VERSION_ABOUT: &str = "Print the version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
-/// The meaning of the command `cni`, whose subcommands are the commands of two words.
 pub(super) const CNI_ABOUT: &str = "Serve a container runtime as a CNI plugin";
 pub(super) const HELP: &str = "help";
 const HELP_ABOUT: &str = "Show help on a command or a topic";
 /// The beginning of the meaning of flags without effect.
 const NO_EFFECT: &str = "No effect";
-/// The commands of every program.
 pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, VERSION_ABOUT)];
 
 pub(super) fn help_call(topic: &str) -> String {

@@ -190,7 +190,6 @@ pub(super) fn within(
 }
 
 pub(super) struct Done {
-    /// The text for standard output.
     pub(super) answer: Option<String>,
     pub(super) outcome: &'static str,
     pub(super) reason: String,

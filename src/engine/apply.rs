@@ -38,7 +38,6 @@ pub enum OnDrift {
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// It can't be read or locked.
     #[error(transparent)]
     Backend(#[from] backend::Error),
     #[error(

@@ -31,7 +31,6 @@ pub struct EngineStatus {
 /// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnRules {
-    /// The owner, one of those in question.
     pub owner: Ownership,
     /// Where they are: the name of a backend, or a table of the predecessor's, as `table inet NAME of nf_tables`.
     pub place: String,

@@ -20,7 +20,6 @@ fn ok(code: Code, text: impl Into<String>) -> Finding {
     Finding::plain(Level::Ok, code, text)
 }
 
-/// A warning about a part that can't be seen.
 fn unknown(text: String, remedy: impl Into<String>) -> Finding {
     Finding::warning(Code::Unreadable, "", text, remedy)
 }
@@ -91,7 +90,6 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
     findings
 }
 
-/// The matches and targets of our rules.
 const MATCHES: [&str; 8] = ["tcp", "udp", "owner", "conntrack", "multiport", "mark", "connmark", "comment"];
 const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFLOG"];
 

@@ -128,7 +128,6 @@ fn label(found: &FoundNamespace) -> NamespaceLabel {
     NamespaceLabel { name: name.clone(), pod, container: container.clone(), is_named: *is_named }
 }
 
-/// An error with its causes, in a line.
 fn with_causes(error: &dyn Error) -> String {
     let chain = iter::successors(Some(error), |&error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -105,7 +105,6 @@ fn answers(
     documents.into_iter().map(|document| answer(document).map_err(failed)).collect()
 }
 
-/// The kernel's answer about a packet, with all that its document has.
 struct KernelAnswer {
     document: Value,
     report: PacketReport,

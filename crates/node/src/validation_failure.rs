@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Marks that the injectors of meshes leave.
+    /// Traces of the meshes' injectors.
     const INJECTED: [(&str, &str); 3] = [
         ("sidecar.istio.io/status", "{}"),
         ("linkerd.io/proxy-version", "edge-26.8.1"),

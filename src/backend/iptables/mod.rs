@@ -47,7 +47,6 @@ pub struct LegacyTables {
     is_listed: bool,
 }
 
-/// The tables that capture packets.
 pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 
 /// The list in `/proc` names those that are there, so that asking for them creates none. Root alone may read it; for

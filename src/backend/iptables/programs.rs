@@ -96,7 +96,6 @@ impl Programs {
         self.variant
     }
 
-    /// The restore program can wait for a lock.
     pub fn waits(&self) -> bool {
         self.waits
     }
@@ -138,7 +137,7 @@ impl Programs {
         self.runner.call(&command, listed).map_err(|error| error.to_string())?
     }
 
-    /// Whether the lock can be another file than the machine's own. The nft variant has no lock.
+    /// The lock can be another file than the machine's own. The nft variant has no lock.
     pub fn moves_lock(&self, known: Option<Version>) -> bool {
         self.variant == Variant::Legacy && known.or_else(|| self.version()) >= Some(LOCK_FILE_SINCE)
     }

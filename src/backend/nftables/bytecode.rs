@@ -137,7 +137,7 @@ impl EncodedRule {
     }
 }
 
-/// The comment that the kernel keeps; empty if there is none.
+/// Empty if there is none.
 pub(super) fn comment_of(userdata: &[u8]) -> &str {
     match userdata {
         [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),

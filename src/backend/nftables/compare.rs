@@ -61,7 +61,6 @@ pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) 
     found
 }
 
-/// Every name of either side, with what each side has under it.
 fn pairs<'a, T>(live: &'a [T], desired: &'a [T], name: impl Fn(&T) -> &String) -> Vec<[Option<&'a T>; 2]> {
     let of = |side: &'a [T], desired: &T| side.iter().find(|other| name(other) == name(desired));
     let extra = live.iter().filter(|one| of(desired, one).is_none());
@@ -85,7 +84,6 @@ fn header_text(table: &str, flags: u32) -> String {
     }
 }
 
-/// The head of a set, and the elements that one side has.
 fn set_lines(live: Option<&EncodedSet>, desired: Option<&EncodedSet>) -> Vec<Compared<String>> {
     let mut lines = compare(&set_header(live), &set_header(desired));
     let elements = |set: Option<&EncodedSet>| -> BTreeSet<String> {

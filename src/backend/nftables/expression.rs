@@ -145,7 +145,6 @@ impl Expression {
         Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
     }
 
-    /// Adds the expression to the list that `messages` is at.
     pub(super) fn encode(&self, messages: &mut Messages) {
         messages.nest(NFTA_LIST_ELEM, |item| {
             item.text(NFTA_EXPR_NAME, self.name());

@@ -33,7 +33,6 @@ pub struct TableRecord {
     /// `None` where there was no room for them.
     pub settings: Option<String>,
     pub settings_digest: String,
-    /// A digest of the rules as they were written.
     pub rules_digest: String,
 }
 
@@ -93,7 +92,6 @@ impl TableRecord {
     }
 }
 
-/// A text as one word.
 fn word(text: &str) -> String {
     let word: String = text.chars().filter(char::is_ascii_graphic).filter(|c| *c != '"').collect();
     if word.is_empty() { "unknown".to_owned() } else { word }

@@ -24,7 +24,6 @@ const TCP_FLAGS: u32 = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// The packets to trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aim {
     /// By the number of the protocol; else TCP and UDP.

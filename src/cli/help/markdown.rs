@@ -21,7 +21,6 @@ pub(super) fn sections(page: &'static str) -> Vec<(&'static str, &'static str)> 
     found
 }
 
-/// The name of a heading in links.
 pub(super) fn anchor(title: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     title.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -461,7 +461,6 @@ mod tests {
         }
     }
 
-    /// A plugin, ours or another's, with space around it.
     fn plugin() -> impl Strategy<Value = String> {
         let body = prop_oneof![
             r#"\{"type" ?: ?"[a-z]{1,5}"(,"x":\[\{\},"\]\\\\"\])?\}"#,

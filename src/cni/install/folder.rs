@@ -148,7 +148,6 @@ fn delegate(
     Ok(delegate.filter(|_| is_usable))
 }
 
-/// True if a text is too long to be read again.
 fn is_long(text: &str) -> bool {
     u64::try_from(text.len()).is_ok_and(|length| length > MAX_BYTES)
 }

@@ -284,7 +284,6 @@ impl DirectoryWatcher {
         open().map(Self).map_err(|error| InstallError::Watch(error.into()))
     }
 
-    /// Reads all pending events.
     fn has_relevant_events(&self, folders: &Folders) -> Result<bool, InstallError> {
         let mut concerns = false;
         loop {

@@ -5,7 +5,6 @@ use rules::{PortRange, Protocol};
 use std::net::{IpAddr, SocketAddr};
 use std::{io, time::Duration};
 
-/// A connection or a datagram to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeTrial {
     pub protocol: Protocol,

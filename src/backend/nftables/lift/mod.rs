@@ -73,7 +73,6 @@ struct Lifter<'a> {
     /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
     is_condition_after_action: bool,
-    /// The comment of iptables.
     comment: Option<String>,
 }
 

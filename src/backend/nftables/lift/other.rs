@@ -120,7 +120,6 @@ impl Lifter<'_> {
         self.second = None;
     }
 
-    /// The registers have changed.
     fn lose(&mut self, name: &str) {
         self.content = RegisterValue::Other(name.to_owned());
         self.second = None;
