@@ -13,8 +13,9 @@ use crate::mesh::Mesh;
 use crate::reason::{Cause, Meaning};
 use crate::settings::Setting;
 use rules::field::{Condition, Field};
+use rules::predecessor::Proof;
 use rules::simulate::{At, View, ViewChain, ViewRule, loopback_interface};
-use rules::{Hook, ListedCondition, Origin};
+use rules::{Action, Hook, ListedCondition, Match, Origin, Rule, Table};
 use std::collections::{BTreeSet, HashSet};
 use summary::RuleSummary;
 
@@ -64,15 +65,6 @@ pub enum Role {
     Other,
 }
 
-/// Which table of iptables, or its equivalent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum TableKind {
-    Raw,
-    Mangle,
-    Nat,
-    Other,
-}
-
 /// A rule as recognition passes it to a mesh.
 pub struct RuleContext<'a> {
     /// The mesh that is to recognize it.
@@ -91,7 +83,8 @@ impl RuleContext<'_> {
         self.owned.view
     }
 
-    pub fn kind(&self) -> TableKind {
+    /// The table of iptables, or of what equals it.
+    pub fn table(&self) -> Option<Table> {
         // `nat`, `nat (iptables-nft)`, `inet istio-proxy-nat`; ours name their chains after tables.
         let is_ours = |name: &str| Mesh::ALL.iter().any(|mesh| mesh.ownership().table == name);
         let table = match self.chain.table.strip_prefix("inet ") {
@@ -99,12 +92,7 @@ impl RuleContext<'_> {
             Some(name) => name.rsplit('-').next().unwrap_or_default(),
             None => self.chain.table.split(' ').next().unwrap_or_default(),
         };
-        match table {
-            "raw" => TableKind::Raw,
-            "mangle" => TableKind::Mangle,
-            "nat" => TableKind::Nat,
-            _ => TableKind::Other,
-        }
+        Table::ALL.into_iter().find(|known| known.name() == table)
     }
 
     /// Whether the rule is the first of its chain that has an effect.
@@ -113,10 +101,36 @@ impl RuleContext<'_> {
         first.is_some_and(|first| std::ptr::eq(first, self.rule))
     }
 
-    /// Whether a chain that the kernel calls leads to chains of the mesh's; of the rule's table, or of any.
-    pub fn mesh_is_reached(&self, of_table: bool) -> bool {
-        let is_table = |table: &str| !of_table || table == self.chain.table;
-        self.owned.led_to.iter().any(|(mesh, table)| *mesh == self.mesh && is_table(table))
+    /// Whether a rule in a base chain has a form that the mesh's predecessor writes there, and rules beside it prove that it did.
+    fn is_of_predecessor(&self) -> bool {
+        let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == self.mesh);
+        let pattern = || {
+            let known = self.mesh.ownership().predecessor?;
+            known.pattern(self.table()?, self.chain.base?.hook, &self.words())
+        };
+        // The mesh is looked for first: most rules of others are in namespaces without it.
+        let Some(pattern) = led_to().next().and_then(|_| pattern()) else { return false };
+        match pattern.proof {
+            Proof::Form => true,
+            Proof::Table | Proof::Position => led_to().any(|led_to| led_to.table == self.chain.table),
+            Proof::NoComments => led_to().all(|led_to| !led_to.is_commented),
+        }
+    }
+
+    /// The rule without its comment, in the words of patterns.
+    fn words(&self) -> String {
+        let known = |condition: &ListedCondition| match condition {
+            ListedCondition::Known(known) => Some(known.clone()),
+            _ => None,
+        };
+        let matches: Option<Vec<Match>> = self.rule.conditions.iter().map(known).collect();
+        match (matches, &self.rule.action) {
+            (Some(mut matches), Action::Target(target)) => {
+                matches.retain(|one| !matches!(one, Match::Comment(_)));
+                Rule::new(matches, target.clone()).canonical().to_string()
+            }
+            _ => self.rule.text.clone().unwrap_or_default(),
+        }
     }
 
     /// Whether a rule in OUTPUT of the rule's table asks for these interfaces.
@@ -130,10 +144,18 @@ impl RuleContext<'_> {
 struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
-    /// The meshes to whose chains base chains lead, and in which tables.
-    led_to: BTreeSet<(Mesh, &'a str)>,
+    /// The meshes to whose chains base chains lead.
+    led_to: BTreeSet<LedTo<'a>>,
     /// The interfaces that rules in OUTPUT ask for, by table.
     left_by: BTreeSet<(&'a str, Condition)>,
+}
+
+/// A rule in a base chain that leads to a chain of a mesh's.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LedTo<'a> {
+    mesh: Mesh,
+    table: &'a str,
+    is_commented: bool,
 }
 
 impl<'a> OwnedView<'a> {
@@ -144,9 +166,14 @@ impl<'a> OwnedView<'a> {
         for chain in view.chains() {
             let Some(base) = chain.base else { continue };
             for rule in &chain.rules {
-                owned.led_to.extend(owned.led_to(rule).map(|mesh| (mesh, &*chain.table)));
-                let leaves = |condition: &ListedCondition| condition.field() == Some(Field::OutInterface);
-                if base.hook == Hook::Output && rule.conditions.iter().any(leaves) {
+                let asks = |field| rule.conditions.iter().any(|one| one.field() == Some(field));
+                if let Some(mesh) = owned.led_to(rule) {
+                    let is_comment =
+                        |one: &ListedCondition| matches!(one, ListedCondition::Known(Match::Comment(_)));
+                    let is_commented = rule.conditions.iter().any(is_comment);
+                    owned.led_to.insert(LedTo { mesh, table: &chain.table, is_commented });
+                }
+                if base.hook == Hook::Output && asks(Field::OutInterface) {
                     let interfaces = RuleSummary::of(&rule.conditions).out_interface;
                     owned.left_by.extend(interfaces.map(|interfaces| (&*chain.table, interfaces)));
                 }
@@ -219,11 +246,9 @@ impl<'a> OwnedView<'a> {
             Mesh::ALL.iter().copied().find(|mesh| mesh.ownership().owns_comment(comment))
         };
         let of_form = || {
-            let owns = |mesh: &Mesh| {
-                self.context(*mesh, at, summary)
-                    .is_some_and(|context| (mesh.entry().recognition.owns)(&context))
-            };
-            Mesh::ALL.iter().copied().find(owns)
+            let made =
+                |mesh: &Mesh| self.context(*mesh, at, summary).is_some_and(|one| one.is_of_predecessor());
+            Mesh::ALL.iter().copied().find(made)
         };
         let of_rule = || self.led_to(rule).or_else(of_comment).or_else(of_form);
         self.owners[at.chain].or_else(of_rule)

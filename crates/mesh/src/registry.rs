@@ -54,8 +54,6 @@ pub(crate) struct Recognition {
     pub(crate) reason: fn(&RuleContext<'_>) -> Option<RuleReason>,
     /// Of several settings that make such rules, the one that this rule shows.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
-    /// True for a rule of the mesh's in a base chain that leads to no chain of it and carries no comment of it.
-    pub(crate) owns: fn(&RuleContext<'_>) -> bool,
     /// Mends the reasons of rules by what all together show.
     pub(crate) refine: fn(&mut [RecognizedRule<'_>]),
 }
@@ -63,7 +61,7 @@ pub(crate) struct Recognition {
 impl Recognition {
     /// Recognition by the form of each rule alone.
     pub(crate) const fn by(reason: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
-        Self { reason, setting: |_, _| None, owns: |_| false, refine: |_| {} }
+        Self { reason, setting: |_, _| None, refine: |_| {} }
     }
 }
 

@@ -2,29 +2,29 @@
 //! and in nf_tables. None of them has a comment; the chain, the conditions and the target identify them.
 
 use super::reason::Reason;
-use crate::recognition::{Role, RuleContext, TableKind, is_loopback};
-use rules::Hook;
+use crate::recognition::{Role, RuleContext, is_loopback};
 use rules::field::Condition;
+use rules::{Hook, Table};
 
 pub(super) fn read(context: &RuleContext<'_>) -> Option<Reason> {
     let (summary, leads_on) = (context.summary, context.to.is_some());
     let is_one = |values: &Option<Condition>| values.as_ref().is_some_and(|values| !values.negated);
-    match (context.kind(), context.role) {
-        (TableKind::Mangle, _) => Some(Reason::ProxyToApplication),
-        (TableKind::Raw, _) => Some(Reason::DnsZone),
-        (TableKind::Nat, Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
-        (TableKind::Nat, Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
-        (TableKind::Nat, Role::Inbound) if summary.in_interface.is_some() => Some(Reason::Machine),
-        (TableKind::Nat, Role::Inbound) if context.rule.action.captures() => Some(Reason::Inbound),
-        (TableKind::Nat, Role::Inbound) if is_one(&summary.source) => Some(Reason::Probe),
-        (TableKind::Nat, Role::Outbound) if context.rule.action.captures() => {
+    match (context.table(), context.role) {
+        (Some(Table::Mangle), _) => Some(Reason::ProxyToApplication),
+        (Some(Table::Raw), _) => Some(Reason::DnsZone),
+        (Some(Table::Nat), Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
+        (Some(Table::Nat), Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
+        (Some(Table::Nat), Role::Inbound) if summary.in_interface.is_some() => Some(Reason::Machine),
+        (Some(Table::Nat), Role::Inbound) if context.rule.action.captures() => Some(Reason::Inbound),
+        (Some(Table::Nat), Role::Inbound) if is_one(&summary.source) => Some(Reason::Probe),
+        (Some(Table::Nat), Role::Outbound) if context.rule.action.captures() => {
             Some(if is_one(&summary.destination_port) { Reason::Dns } else { Reason::Outbound })
         }
-        (TableKind::Nat, Role::Outbound) if is_one(&summary.destination) => Some(Reason::Probe),
-        (TableKind::Nat, Role::Outbound) if is_loopback(summary.out_interface.as_ref()) => {
+        (Some(Table::Nat), Role::Outbound) if is_one(&summary.destination) => Some(Reason::Probe),
+        (Some(Table::Nat), Role::Outbound) if is_loopback(summary.out_interface.as_ref()) => {
             Some(Reason::OwnPod)
         }
-        (TableKind::Nat, Role::Outbound) if summary.mark.is_some() => Some(Reason::ProxyToApplication),
+        (Some(Table::Nat), Role::Outbound) if summary.mark.is_some() => Some(Reason::ProxyToApplication),
         _ => None,
     }
 }

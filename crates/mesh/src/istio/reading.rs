@@ -6,14 +6,13 @@
 use super::defaults::TUNNEL_PORT;
 use super::reason::Reason;
 use crate::RuleReason;
-use crate::facts::DNS_PORT;
 use crate::recognition::summary::{RuleSummary, items};
-use crate::recognition::{RecognizedRule, Role, RuleContext, TableKind, is_loopback};
+use crate::recognition::{RecognizedRule, Role, RuleContext, is_loopback};
 use crate::registry::Recognition;
 use crate::settings::Setting;
 use rules::field::{Condition, Intervals};
 use rules::simulate::ViewRule;
-use rules::{Action, Hook, PortRange, Target};
+use rules::{Action, Hook, Table, Target};
 
 pub(super) const RECOGNITION: Recognition = Recognition {
     reason: |context| read(context).map(Into::into),
@@ -21,56 +20,11 @@ pub(super) const RECOGNITION: Recognition = Recognition {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
         (reason.settings() == by_owner).then(|| by_owner[usize::from(context.summary.gid.is_some())])
     },
-    owns,
     refine: groups_of_the_proxy,
 };
 
-/// Whether a rule without a comment has a form that upstream writes, in a namespace where a base chain leads to its chains.
-fn owns(context: &RuleContext<'_>) -> bool {
-    let summary = context.summary;
-    let is_capturing = matches!(context.kind(), TableKind::Nat | TableKind::Mangle);
-    let is_one = |values: &Option<Condition>| values.as_ref().is_some_and(|values| !values.negated);
-    let is_interface = (is_one(&summary.in_interface) || is_one(&summary.out_interface))
-        && [&summary.source, &summary.destination, &summary.destination_port]
-            .iter()
-            .all(|values| values.is_none());
-    is_capturing
-        && match context.rule.action {
-            Action::Target(Target::Return) if is_interface => {
-                context.mesh_is_reached(true) || summary.more && context.mesh_is_reached(false)
-            }
-            Action::Target(Target::SaveMark | Target::RestoreMark) => {
-                summary.more && context.mesh_is_reached(false)
-            }
-            Action::Target(Target::SetMark(_)) => {
-                (summary.uid.is_some() || summary.gid.is_some()) && context.mesh_is_reached(false)
-            }
-            _ => is_base_dns(context) && context.mesh_is_reached(true),
-        }
-}
-
-/// Whether a rule has a form of those for UDP DNS that Istio wrote into base chains of `nat` before it gave them a chain.
-fn is_base_dns(context: &RuleContext<'_>) -> bool {
-    let RuleContext { rule, summary, .. } = context;
-    let is_to = |port: u16| {
-        let ports = summary.destination_port.as_ref();
-        ports.is_some_and(|ports| !ports.negated && ports.values == Intervals::one(port.into()))
-    };
-    let is_of_agent = |port: &u16| {
-        is_to(*port) && matches!(&rule.action, Action::Source(to) if to == "SNAT --to-source 127.0.0.1")
-    };
-    let is_agents = |ports: PortRange| DNS_LISTENERS.iter().any(|port| ports.contains(*port));
-    let is_proxys = summary.uid.is_some() || summary.gid.is_some();
-    let is_query = is_to(DNS_PORT.number())
-        && (is_proxys && rule.action.passes() || rule.action.redirects_to().is_some_and(is_agents));
-    context.kind() == TableKind::Nat && summary.udp && (is_query || DNS_LISTENERS.iter().any(is_of_agent))
-}
-
-/// The ports of the agent, and in Istio 1.7 of Envoy, for captured DNS queries.
-const DNS_LISTENERS: [u16; 2] = [15_053, 15_013];
-
 fn read(context: &RuleContext<'_>) -> Option<Reason> {
-    if context.kind() == TableKind::Raw {
+    if context.table() == Some(Table::Raw) {
         return Some(Reason::Dns);
     }
     match context.role {
@@ -102,7 +56,7 @@ fn inbound(context: &RuleContext<'_>) -> Option<Reason> {
         let of_proxy = |rule: &ViewRule| RuleSummary::of(&rule.conditions).destination_port;
         let mut of_proxy = context.view().chains().iter().flat_map(|chain| &chain.rules).filter_map(of_proxy);
         let is_alone =
-            context.kind() == TableKind::Nat && context.is_first() && ports.values.single().is_some();
+            context.table() == Some(Table::Nat) && context.is_first() && ports.values.single().is_some();
         let is_tunnels = ports.values == Intervals::one(TUNNEL_PORT.number().into())
             || of_proxy.any(|but| but.negated && ports.values.within(&but.values));
         return Some(match is_alone && is_tunnels {
@@ -159,12 +113,15 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
         (Some(Role::Outbound), _) => Some(Reason::Outbound),
         (Some(Role::ToOutboundListener), _) => Some(Reason::OutboundNetwork),
         (Some(Role::Dns), _) => Some(Reason::Dns),
-        (None, Action::Target(Target::Return)) if is_base_dns(context) && summary.uid.is_some() => {
-            Some(Reason::ProxyOutbound)
+        // Istio 1.7 to 1.9 had no chain for DNS.
+        (None, action) if summary.udp => {
+            Some(if action.passes() { Reason::ProxyOutbound } else { Reason::Dns })
         }
-        (None, _) if is_base_dns(context) => Some(Reason::Dns),
         (Some(Role::Drop), _) | (None, Action::Target(Target::Drop)) => Some(Reason::DropInvalid),
         (None, Action::Target(Target::SaveMark | Target::RestoreMark)) => Some(Reason::TproxyMark),
+        (None, Action::Target(Target::SetMark(_))) if summary.source.is_some() => {
+            Some(Reason::ProxyToApplication)
+        }
         (None, Action::Target(Target::SetMark(_))) => Some(Reason::ProxyCallsOwnPod),
         (None, Action::Target(Target::Return)) if summary.more => Some(Reason::TproxyMark),
         (None, Action::Target(Target::Return)) => {
@@ -229,11 +186,17 @@ mod tests {
         let owned = [
             ("nat", "-A OUTPUT -o net1 -j RETURN"),
             ("nat", "-A PREROUTING -i vm0 -j RETURN"),
-            ("mangle", "-A PREROUTING -i lo -m mark --mark 0x539 -j RETURN"),
+            ("mangle", "-A OUTPUT -o lo -p tcp -m mark --mark 0x539 -j RETURN"),
             ("mangle", "-A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark"),
             ("mangle", "-A PREROUTING -p tcp -m mark --mark 0x539 -j CONNMARK --save-mark"),
-            ("mangle", "-A OUTPUT -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a"),
-            ("mangle", "-A OUTPUT -o lo -p tcp -m owner --gid-owner 1337 -j MARK --set-xmark 0x53a"),
+            (
+                "mangle",
+                "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a",
+            ),
+            (
+                "mangle",
+                "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner --gid-owner 1337 -j MARK --set-xmark 0x53a",
+            ),
         ];
         for (table, rule) in owned {
             assert_eq!(owner(reached, table, rule), Some(Mesh::Istio), "{table}: {rule}");
@@ -249,6 +212,8 @@ mod tests {
             ("nat", "-A OUTPUT -d 10.0.0.0/8 -o net1 -j RETURN"),
             ("nat", "-A OUTPUT -s 10.0.0.0/8 -o net1 -j RETURN"),
             ("nat", "-A OUTPUT -o net1 -p tcp -m tcp --dport 22 -j RETURN"),
+            ("mangle", "-A PREROUTING -m conntrack --ctstate INVALID -j DROP"),
+            ("mangle", "-A PREROUTING -i lo -m mark --mark 0x539 -j RETURN"),
             ("mangle", "-A OUTPUT -p tcp -j CONNMARK --restore-mark"),
             ("mangle", "-A OUTPUT -o lo -p tcp -j MARK --set-xmark 0x53a"),
         ] {

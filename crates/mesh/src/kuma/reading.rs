@@ -6,9 +6,9 @@ use super::ownership::COMMENTS;
 use super::reason::Reason;
 use super::settings::Kuma;
 use crate::RuleReason;
-use crate::recognition::{Role, RuleContext, TableKind};
+use crate::recognition::{Role, RuleContext};
 use crate::registry::Recognition;
-use rules::{ListedCondition, Match};
+use rules::{ListedCondition, Match, Table};
 
 pub(super) const RECOGNITION: Recognition = Recognition {
     reason: |context| {
@@ -24,7 +24,6 @@ pub(super) const RECOGNITION: Recognition = Recognition {
         let setting = if of_servers { Kuma::RedirectDns } else { Kuma::CaptureAllDns };
         (context.summary.udp && context.rule.action.captures()).then_some(setting)
     },
-    owns: |_| false,
     // The rule that captures all ports comes from no list of ports, though it has the same reason.
     refine: |all| {
         let lists = [Reason::InboundPort, Reason::OutboundPort].map(RuleReason::from);
@@ -40,25 +39,25 @@ pub(super) const RECOGNITION: Recognition = Recognition {
 
 fn by_form(context: &RuleContext<'_>) -> Option<Reason> {
     let RuleContext { summary, rule, to, .. } = *context;
-    match (context.kind(), context.role) {
-        (TableKind::Raw, _) => Some(Reason::DnsZone),
-        (TableKind::Mangle, _) => Some(Reason::DropInvalid),
-        (TableKind::Nat, Role::Base(_)) => match to {
+    match (context.table(), context.role) {
+        (Some(Table::Raw), _) => Some(Reason::DnsZone),
+        (Some(Table::Mangle), _) => Some(Reason::DropInvalid),
+        (Some(Table::Nat), Role::Base(_)) => match to {
             Some(Role::Inbound) => Some(Reason::Inbound),
             Some(Role::Outbound) => Some(Reason::Outbound),
             _ => base(context),
         },
-        (TableKind::Nat, Role::ToInboundListener) => Some(Reason::ToInboundListener),
-        (TableKind::Nat, Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
-        (TableKind::Nat, Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
-        (TableKind::Nat, Role::Inbound) if rule.action.passes() => {
+        (Some(Table::Nat), Role::ToInboundListener) => Some(Reason::ToInboundListener),
+        (Some(Table::Nat), Role::ToOutboundListener) => Some(Reason::ToOutboundListener),
+        (Some(Table::Nat), Role::Inbound) if to == Some(Role::ToInboundListener) => Some(Reason::InboundPort),
+        (Some(Table::Nat), Role::Inbound) if rule.action.passes() => {
             Some(match (&summary.source, &summary.destination_port) {
                 (Some(_), _) => Reason::ExcludedSource,
                 (None, Some(_)) => Reason::ExcludedInboundPort,
                 (None, None) => Reason::InboundOff,
             })
         }
-        (TableKind::Nat, Role::Outbound) => outbound(context),
+        (Some(Table::Nat), Role::Outbound) => outbound(context),
         _ => None,
     }
 }
