@@ -8,7 +8,7 @@ mod made;
 
 pub use made::{made, parse_settings_text, quoted, settings_text};
 
-use crate::facts::ProxyProgram;
+use crate::facts::{ConfigKeys, ProxyProgram};
 use crate::limit::{Caution, Limit};
 use crate::mesh::{AnnotationGroup, Mesh, meshes};
 use crate::pod::mesh::Form;
@@ -39,9 +39,11 @@ pub struct MeshEntry {
     pub reasons: &'static [ReasonRow],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
+    /// The settings that change what every mesh has.
+    pub keys: ConfigKeys,
     /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
-    /// Cautions about settings that work as they are given.
+    /// Cautions about settings.
     pub cautions: &'static [Caution],
     /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
     pub remedy_of_gap: ByFamily<&'static str>,
@@ -83,15 +85,6 @@ macro_rules! folders {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Capture {
             $($(#[doc = $doc])* $mesh(crate::$module::CaptureConfig),)*
-        }
-
-        impl Capture {
-            /// Whose it is.
-            pub fn mesh(&self) -> Mesh {
-                match self {
-                    $(Self::$mesh(_) => Mesh::$mesh,)*
-                }
-            }
         }
 
         /// The policy.

@@ -21,7 +21,8 @@ pub use reason::Reason;
 pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
+use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
+use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
 use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry, Recognition};
@@ -65,6 +66,14 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_PREROUTING", Role::Inbound),
         ("ISTIO_OUTPUT", Role::Outbound),
     ],
+    // Ports and mark of ztunnel can't be chosen.
+    keys: ConfigKeys {
+        off: None,
+        on: NOTHING_LEFT,
+        ipv6: (Ambient::Ipv6, "give {--ipv6}"),
+        proxy: None,
+        listeners: None,
+    },
     limits: limits::LIMITS,
     cautions: &[],
     remedy_of_gap: ByFamily {
@@ -75,8 +84,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
 };
 
 impl CapturePolicy for CaptureConfig {
-    fn owner(&self) -> Ownership {
-        OWNERSHIP
+    fn mesh(&self) -> Mesh {
+        Mesh::Ambient
     }
 
     fn ipv6(&self) -> bool {
@@ -125,31 +134,17 @@ impl CapturePolicy for CaptureConfig {
         }
     }
 
-    /// Ports and mark of ztunnel can't be chosen.
-    fn keys(&self) -> ConfigKeys {
-        ConfigKeys {
-            off: None,
-            on: NOTHING_LEFT,
-            ipv6: (Ambient::Ipv6, "give {--ipv6}"),
-            proxy: None,
-            listeners: Vec::new(),
-        }
-    }
-
     fn lists(&self) -> Vec<ListItem> {
-        let machines = self.interfaces.iter().map(|name| ListItem {
-            setting: Ambient::RerouteInterfaces,
-            selector: Selector::VmInterface(name.clone()),
-            captured: true,
-        });
+        let mut lists = Lists::default();
+        let machines = self.interfaces.clone();
+        lists.add(Ambient::RerouteInterfaces, true, machines, Selector::VmInterface);
         let probes = Family::captured(self.ipv6).flat_map(|family| {
             let address = Cidr::host(self.probe_address(family));
             let calls_in = (!self.ingress).then_some(Selector::Source(address));
             calls_in.into_iter().chain([Selector::Destination(address)])
         });
-        let probes =
-            probes.map(|selector| ListItem { setting: Ambient::ProbeAddress, selector, captured: false });
-        machines.chain(probes).collect()
+        lists.add(Ambient::ProbeAddress, false, probes, |selector| selector);
+        lists.0
     }
 }
 

@@ -6,11 +6,12 @@ mod read_back;
 mod refused;
 mod scenarios;
 
-use mesh::limit::CautionContext;
+use mesh::limit::{Caution, CautionContext};
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw};
-use mesh::{Mesh, Problems, Resolved, kuma, resolve};
+use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, kuma, resolve};
+use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
 use std::io;
@@ -231,23 +232,30 @@ fn resolved_on(host: &dyn Host, mesh: Mesh, flags: Flags) -> Result<(Raw, Resolv
     resolve(&raw, host, Vec::new()).map(|resolved| (raw, resolved))
 }
 
+/// The cautions that apply; of those that a setting has no effect, where it is given.
+fn cautions(
+    raw: &Raw,
+    capture: &Capture,
+    captures_inbound: bool,
+    drops_invalid: bool,
+) -> Vec<&'static Caution> {
+    let (proxy, lists) = (&capture.proxy(), &capture.lists());
+    let facts = CautionContext { raw, proxy, lists, captures_inbound, drops_invalid };
+    let is_given = |caution: &&Caution| caution.code != Code::NoEffect || facts.has(caution.setting);
+    let all = capture.mesh().entry().cautions.iter();
+    all.filter(is_given).filter(|caution| (caution.applies)(&facts)).collect()
+}
+
 fn described(mesh: Mesh, flags: Flags) -> String {
     let (raw, Resolved { capture, warnings }) =
         resolved(mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
     let (proxy, lists) = (capture.proxy(), capture.lists());
-    let cautions = |captures_inbound, drops_invalid| {
-        let facts = CautionContext { proxy: &proxy, lists: &lists, captures_inbound, drops_invalid };
-        mesh.entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect::<Vec<_>>()
-    };
     let option = |setting: Setting| setting.row().option();
     assert_eq!(mesh::istio::of(&capture).is_some(), mesh == Mesh::Istio);
     let mut text = String::new();
     warnings.iter().for_each(|warning| text += &format!("warning: {warning}\n"));
-    for unused in capture.unused() {
-        text += &format!("unused: {}: {}; {}\n", option(unused.setting), unused.because, unused.remedy);
-    }
     for (captures_inbound, drops_invalid) in [(true, false), (true, true), (false, false)] {
-        for caution in cautions(captures_inbound, drops_invalid) {
+        for caution in cautions(&raw, &capture, captures_inbound, drops_invalid) {
             let level = if caution.is_warning { "warning" } else { "note" };
             let of =
                 format!("{level} {}, inbound: {captures_inbound}, dropped: {drops_invalid}", caution.code);
@@ -271,7 +279,7 @@ fn described(mesh: Mesh, flags: Flags) -> String {
         );
     }
     let passthrough = Family::BOTH.map(|family| proxy.passthrough(family));
-    text += &format!("captures nothing: {}\n{:?}\n", capture.captures_nothing(), capture.keys());
+    text += &format!("captures nothing: {}\n", capture.captures_nothing());
     text += &format!("{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
     text += &format!("{:?}\n{:?}\n", capture.without_ipv6(&raw, false), capture.without_ipv6(&raw, true));
     for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
@@ -354,11 +362,9 @@ fn limits_are_as_written() {
     let mut text = String::new();
     for mesh in Mesh::ALL {
         let [v4, v6] = Family::BOTH.map(|family| mesh.entry().remedy_of_gap.get(family));
-        text += &format!(
-            "---- {mesh}, answered by {}\n{v4}\n{v6}\n{}",
-            mesh.entry().proxy_program.resolver.unwrap_or("the proxy"),
-            limits(*mesh)
-        );
+        let MeshEntry { keys, proxy_program, .. } = mesh.entry();
+        let resolver = proxy_program.resolver.unwrap_or("the proxy");
+        text += &format!("---- {mesh}, answered by {resolver}\n{v4}\n{v6}\n{keys:?}\n{}", limits(*mesh));
     }
     check("limits", &text);
 }

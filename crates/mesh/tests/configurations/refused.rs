@@ -1,6 +1,6 @@
 //! Words that are refused, and words that are taken with a warning.
 
-use super::{Flags, Machine, check, resolved};
+use super::{Flags, Machine, cautions, check, resolved};
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Given, Raw, Source};
 use mesh::{Feature, Mesh, resolve};
@@ -190,12 +190,12 @@ fn refusals_are_as_written() {
 fn unusual_words_are_taken_with_warnings_as_written() {
     let mut text = String::new();
     for (mesh, flags) in WARNED {
-        let (_, resolved) =
+        let (raw, resolved) =
             resolved(*mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
         text += &format!("---- {mesh}\n");
         resolved.warnings.iter().for_each(|warning| text += &format!("{warning}\n"));
-        for unused in resolved.capture.unused() {
-            text += &format!("unused: {:?}: {}; {}\n", unused.setting, unused.because, unused.remedy);
+        for caution in cautions(&raw, &resolved.capture, false, false) {
+            text += &format!("caution: {:?}: {}; {}\n", caution.setting, caution.text, caution.remedy);
         }
     }
     check("warnings", &text);
