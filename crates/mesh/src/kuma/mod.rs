@@ -17,8 +17,6 @@ mod reason;
 mod resolve;
 mod rules;
 mod settings;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 pub use config::{CaptureConfig, Dns, Flow, OwnerPorts, Ports, VirtualNetwork};
