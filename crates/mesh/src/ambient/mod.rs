@@ -147,6 +147,3 @@ impl CapturePolicy for CaptureConfig {
         lists.0
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -125,6 +125,3 @@ impl CapturePolicy for CaptureConfig {
         lists.0
     }
 }
-
-#[cfg(test)]
-mod tests;

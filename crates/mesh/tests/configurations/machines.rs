@@ -4,7 +4,7 @@ use super::{Machine, check, raw};
 use mesh::kuma::{Kuma, unknown_user};
 use mesh::preview::{self, Preview};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
-use mesh::{Mesh, Setting, configure, resolve};
+use mesh::{Mesh, Setting, configure, linkerd, resolve};
 use rules::{Family, Gid, Uid};
 use std::{io, net::IpAddr};
 
@@ -143,13 +143,20 @@ fn outcome(machine: &SparseMachine, raw: &Raw, numbers_only: bool) -> String {
     let dns = capture.stale_flows().map(|flows| (flows.destinations, flows.families));
     let mut text =
         format!("  IPv6: {}, users {:?}, groups {:?}, DNS {dns:?}\n", capture.ipv6(), proxy.uids, proxy.gids);
-    if capture.mesh() == Mesh::Kuma {
-        let rules = preview::print(&*capture, Preview::Restore).text;
-        let count = |words: &str| rules.matches(words).count();
-        text += &format!("  rules for Docker {}, for zones {}\n", count("DOCKER_OUTPUT"), count("--zone"));
+    match capture.mesh() {
+        Mesh::Istio | Mesh::Ambient => {}
+        Mesh::Linkerd => {
+            text += &format!("  missing: {:?}\n", linkerd::missing(raw).collect::<Vec<_>>());
+        }
+        Mesh::Kuma => {
+            let rules = preview::print(&*capture, Preview::Restore).text;
+            let count = |words: &str| rules.matches(words).count();
+            text +=
+                &format!("  rules for Docker {}, for zones {}\n", count("DOCKER_OUTPUT"), count("--zone"));
+            text += &format!("  unknown: {:?}\n", unknown_user(raw, machine));
+        }
     }
-    let unknown_user = unknown_user(raw, machine).filter(|_| capture.mesh() == Mesh::Kuma);
-    warnings.into_iter().chain(unknown_user).for_each(|warning| text += &format!("  warning: {warning}\n"));
+    warnings.into_iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
     text
 }
 

@@ -10,7 +10,7 @@ use mesh::limit::{Caution, CautionContext};
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting, SettingRow};
 use mesh::sources::{Host, Raw};
-use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, kuma, resolve};
+use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, kuma, linkerd, resolve};
 use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
@@ -126,12 +126,21 @@ fn described(call: &str) -> String {
     assert_eq!(v4.rules(Family::V4), capture.rules(Family::V4));
     let without = capture.without_dns();
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
-    if capture.mesh() == Mesh::Kuma {
-        let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
-        for verbose in [false, true] {
-            text +=
-                &format!("---- of kumactl, verbose: {verbose}\n{}", kuma::preview::dry_run(&rules, verbose));
+    match &capture {
+        Capture::Kuma(_) => {
+            let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
+            for verbose in [false, true] {
+                let printed = kuma::preview::dry_run(&rules, verbose);
+                text += &format!("---- of kumactl, verbose: {verbose}\n{printed}");
+            }
         }
+        Capture::Linkerd(config) => {
+            for family in capture.families() {
+                let commands = linkerd::commands(config, family).join("\n");
+                text += &format!("---- of proxy-init, {family}\n{commands}\n");
+            }
+        }
+        Capture::Istio(_) | Capture::Ambient(_) => {}
     }
     for family in capture.families() {
         text += &read_back::all_read_back(&capture, family);
