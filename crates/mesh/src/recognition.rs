@@ -3,9 +3,10 @@
 //! `tests/configurations` show both for rules of each mesh.
 //!
 //! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
-//! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the
+//! comments. Of the others, ours and upstream's, the form shows the meaning and so the reason, unless the form is special in the
 //! mesh whose rules they are ([`crate::registry::Recognition`]).
 
+mod form;
 pub mod summary;
 
 use crate::RuleReason;
@@ -230,11 +231,10 @@ impl<'a> OwnedView<'a> {
         let mesh = self.mesh_of(at, &summary)?;
         let context = self.context(mesh, at, &summary)?;
         let (known, role) = (&mesh.entry().recognition, context.role);
-        let reason = stated.map(|(reason, _)| reason).or_else(|| (known.reason)(&context));
-        let setting = stated.and_then(|(_, setting)| setting).or_else(|| match reason?.settings() {
-            [one] => Some(*one),
-            _ => (known.setting)(reason?, &context),
-        });
+        let reason = stated.map(|(reason, _)| reason);
+        let reason = reason.or_else(|| (known.special)(&context)).or_else(|| form::reason(mesh, &context));
+        let setting = stated.and_then(|(_, setting)| setting);
+        let setting = setting.or_else(|| (known.setting)(reason?, &context));
         let is_reached = at.rule < reach && self.view.is_of_family(rule);
         Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }

@@ -50,11 +50,11 @@ pub struct MeshEntry {
     pub(crate) recognition: Recognition,
 }
 
-/// Recognition of a mesh's rules by their form: of iptables, of the predecessor, and of its native mode.
+/// Recognition of a mesh's rules that carry no reason, beyond their form: of iptables, of the predecessor, and of its native mode.
 pub(crate) struct Recognition {
-    /// The reason of a rule: by its comment where that shows it, else by its chain, its conditions and its target.
-    pub(crate) reason: fn(&RuleContext<'_>) -> Option<RuleReason>,
-    /// Of several settings that make such rules, the one that this rule shows.
+    /// The reason of a rule by its comment, or by a form that means another thing here than elsewhere.
+    pub(crate) special: fn(&RuleContext<'_>) -> Option<RuleReason>,
+    /// Of the settings that make such rules, the one that this rule shows.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
     /// Mends the reasons of rules by what all together show.
     pub(crate) refine: fn(&mut [RecognizedRule<'_>]),
@@ -62,8 +62,8 @@ pub(crate) struct Recognition {
 
 impl Recognition {
     /// Recognition by the form of each rule alone.
-    pub(crate) const fn by(reason: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
-        Self { reason, setting: |_, _| None, refine: |_| {} }
+    pub(crate) const fn of(special: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
+        Self { special, setting: |reason, _| reason.settings().first().copied(), refine: |_| {} }
     }
 }
 

@@ -9,7 +9,6 @@ pub mod defaults;
 mod limits;
 mod pod;
 mod provenance;
-mod reading;
 mod reason;
 mod resolve;
 mod routing;
@@ -24,10 +23,11 @@ pub use settings::Ambient;
 use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
 use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
-use crate::recognition::Role;
+use crate::recognition::{Role, is_loopback};
 use crate::registry::{Capture, MeshEntry, Recognition};
 use ::rules::{
-    ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
+    ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, Table, desired::StaleFlows,
+    routing::Object,
 };
 use std::collections::BTreeSet;
 
@@ -80,7 +80,12 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         v4: "set the rules again: those of ambient mode always capture IPv4",
         v6: "set the rules with --ipv6",
     },
-    recognition: Recognition::by(|context| reading::read(context).map(Into::into)),
+    recognition: Recognition::of(|context| {
+        let is_marked = context.role == Role::Outbound && context.summary.mark.is_some();
+        let is_answer = context.table() == Some(Table::Mangle) || is_marked && context.rule.action.passes();
+        let is_own_pod = is_loopback(context.summary.out_interface.as_ref());
+        (is_answer && !is_own_pod).then_some(Reason::ProxyToApplication.into())
+    }),
 };
 
 impl CapturePolicy for CaptureConfig {

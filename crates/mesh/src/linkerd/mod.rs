@@ -10,7 +10,6 @@ mod config;
 pub mod defaults;
 mod ownership;
 mod pod;
-mod reading;
 mod reason;
 mod resolve;
 mod settings;
@@ -70,7 +69,13 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         v4: "set the rules again: those of linkerd always capture IPv4",
         v6: "set the rules with --ipv6",
     },
-    recognition: Recognition::by(|context| reading::read(context).map(Into::into)),
+    recognition: Recognition::of(|context| match context.role {
+        Role::Inbound if context.rule.action.captures() && context.summary.destination_port.is_none() => {
+            Some(Reason::ToInboundListener.into())
+        }
+        Role::Outbound if context.summary.uid.is_some() => Some(Reason::ProxyUser.into()),
+        _ => None,
+    }),
 };
 
 impl CapturePolicy for CaptureConfig {
