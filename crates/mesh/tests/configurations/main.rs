@@ -8,9 +8,9 @@ mod scenarios;
 
 use mesh::limit::{Caution, CautionContext};
 use mesh::preview::{self, Preview};
-use mesh::settings::{self, Setting, SettingRow};
+use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::{Host, Raw};
-use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, kuma, linkerd, resolve};
+use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, ambient, istio, kuma, linkerd, resolve};
 use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
@@ -211,4 +211,38 @@ fn limits_are_as_written() {
         text += &format!("---- {mesh}, answered by {resolver}\n{v4}\n{v6}\n{keys:?}\n{}", limits(*mesh));
     }
     testkit::golden(file("limits"), &text);
+}
+
+/// What a call says by default, by its help, may be said as well.
+#[test]
+fn the_help_names_the_defaults() {
+    let mut not_words = Vec::new();
+    for row in Mesh::ALL.iter().flat_map(|mesh| mesh.settings()).filter(|row| row.topic == Topic::Capture) {
+        let Some((_, default)) = row.help.split_once("[default: ") else { continue };
+        let default = default.split([']', ';']).next().unwrap_or_default();
+        let mesh = row.setting.mesh().expect("a setting of a mesh");
+        let base = match mesh {
+            Mesh::Istio if row.setting == Setting::InterceptionMode => "",
+            Mesh::Istio => "istio-inbound-interception-mode TPROXY",
+            Mesh::Kuma => "iptables-logs true",
+            Mesh::Linkerd | Mesh::Ambient => "",
+        };
+        let base = format!("mesh {mesh}\n{base}\n");
+        let without = resolved(base.trim()).expect("a good call").1.capture;
+        let said = |word| resolved(&format!("{base}{} {word}", row.name()).replace("\n\n", "\n"));
+        match default.split(", or ").find_map(|word| said(word).ok()) {
+            Some((_, with)) => assert_eq!(with.capture, without, "{}", row.name()),
+            None => not_words.push(default),
+        }
+    }
+    assert_eq!(not_words, ["the numbers of --proxy-uid", "none", "all"]);
+    for (setting, text) in [
+        (Setting::RedirectDns, format!("port {}", istio::defaults::AGENT_PORT)),
+        (Setting::TraceLogging, format!("group {}", istio::defaults::LOG_GROUP)),
+        (Setting::ProbePort, format!("[default: {}]", istio::defaults::PROBE_PORT)),
+        (Setting::EnvoyUser, format!("[default: {}]", istio::defaults::PROXY_USER)),
+        (ambient::Ambient::DnsCapture, format!("port {}", ambient::defaults::DNS_LISTENER)),
+    ] {
+        assert!(setting.row().help.contains(&text), "{setting:?}");
+    }
 }
