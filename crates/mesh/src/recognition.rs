@@ -175,7 +175,7 @@ impl<'a> OwnedView<'a> {
                     owned.led_to.insert(LedTo { mesh, table: &chain.table, is_commented });
                 }
                 if base.hook == Hook::Output && asks(Field::OutInterface) {
-                    let interfaces = RuleSummary::of(&rule.conditions).out_interface;
+                    let interfaces = RuleSummary::of(&rule.conditions).values(Field::OutInterface).cloned();
                     owned.left_by.extend(interfaces.map(|interfaces| (&*chain.table, interfaces)));
                 }
             }

@@ -413,7 +413,7 @@ fn names_of_users_mean_something_within_the_pod_alone() {
     let mesh = ("sidecar-init/mesh", "kuma");
     let kuma = annotated(&pod(&[mesh, ("sidecar-init/kuma-dp-user", "kuma-dp")]), "Pod", &Raw::default());
     let problems = kuma.resolve(&RemoteHost::Open).expect_err("a name").to_string();
-    let advice = "the node's names are not the pod's: give the number";
+    let advice = "names of the node may differ from those of the pod: give the number";
     assert!(problems.contains(&format!("\"kuma-dp\" is not a user number; {advice}")), "{problems}");
 }
 

@@ -25,6 +25,7 @@ use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
 use crate::recognition::{Role, is_loopback};
 use crate::registry::{Capture, MeshEntry, Recognition};
+use ::rules::field::Field;
 use ::rules::{
     ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, Table, desired::StaleFlows,
     routing::Object,
@@ -81,9 +82,9 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         v6: "set the rules with --ipv6",
     },
     recognition: Recognition::of(|context| {
-        let is_marked = context.role == Role::Outbound && context.summary.mark.is_some();
+        let is_marked = context.role == Role::Outbound && context.summary.values(Field::Mark(0)).is_some();
         let is_answer = context.table() == Some(Table::Mangle) || is_marked && context.rule.action.passes();
-        let is_own_pod = is_loopback(context.summary.out_interface.as_ref());
+        let is_own_pod = is_loopback(context.summary.values(Field::OutInterface));
         (is_answer && !is_own_pod).then_some(Reason::ProxyToApplication.into())
     }),
 };

@@ -8,13 +8,15 @@ use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::registry::Recognition;
 use crate::settings::Setting;
 use rules::Table;
-use rules::field::{Condition, Intervals};
+use rules::field::{Condition, Field, Intervals};
 use rules::simulate::ViewRule;
 
 pub(super) const RECOGNITION: Recognition = Recognition {
     special: tunnel,
     setting: |reason, context| match reason.settings() {
-        [of_user, of_group] => Some(*if context.summary.gid.is_some() { of_group } else { of_user }),
+        [of_user, of_group] => {
+            Some(*if context.summary.values(Field::Gid).is_some() { of_group } else { of_user })
+        }
         all => all.first().copied(),
     },
     refine: groups_of_the_proxy,
@@ -23,12 +25,12 @@ pub(super) const RECOGNITION: Recognition = Recognition {
 /// Of the proxy's calls to its own pod, those to the tunnel are not redirected; until 1.9 they were, and only the usual port shows
 /// that it is the tunnel's.
 fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
-    let ports = &context.summary.destination_port.as_ref()?.values;
+    let ports = &context.summary.ports()?.values;
     let is_alone = context.table() == Some(Table::Nat) && context.is_first() && ports.single().is_some();
     if !is_alone || context.role != Role::Inbound || !context.rule.action.passes() {
         return None;
     }
-    let of_proxy = |rule: &ViewRule| RuleSummary::of(&rule.conditions).destination_port;
+    let of_proxy = |rule: &ViewRule| RuleSummary::of(&rule.conditions).ports().cloned();
     let mut of_proxy = context.view().chains().iter().flat_map(|chain| &chain.rules).filter_map(of_proxy);
     let is_tunnels = *ports == Intervals::one(TUNNEL_PORT.number().into())
         || of_proxy.any(|but| but.negated && ports.within(&but.values));
@@ -45,14 +47,14 @@ fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
     let of_proxy = found
         .iter()
         .filter(names_proxy)
-        .filter_map(|recognized| Some(recognized.summary.gid.as_ref()?.values.ranges().to_vec()));
+        .filter_map(|recognized| Some(recognized.summary.values(Field::Gid)?.values.ranges().to_vec()));
     let of_proxy: Intervals = of_proxy.flatten().collect();
     for recognized in found {
         let others = |groups: &Condition| !groups.values.meets(&of_proxy);
         if recognized.reason == Some(Reason::ProxyOutbound.into())
             && recognized.rule.origin.is_none()
             && RuleReason::of_comment(&recognized.rule.comment).is_none()
-            && recognized.summary.gid.as_ref().is_some_and(others)
+            && recognized.summary.values(Field::Gid).is_some_and(others)
         {
             recognized.reason = Some(Reason::ExcludedGroup.into());
             recognized.setting = Some(Setting::OwnerGroupsExclude);

@@ -2,9 +2,8 @@
 
 use super::config::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, RouteTable};
 use super::defaults;
-use super::names::Names;
 use crate::settings::{Setting, alternatives};
-use crate::sources::{Host, SettingReader, Source, Wildcard};
+use crate::sources::{Host, Names, SettingReader, Source, Wildcard};
 use rules::{Cidr, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -231,35 +230,8 @@ fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
 fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> DnsCapture {
     let redirect = reader.switch(Setting::RedirectDns);
     let all = reader.switch(Setting::CaptureAllDns);
-    let declared = reader.raw.get(Setting::DnsServers).is_some();
-    let mut servers = reader.list(Setting::DnsServers, SettingReader::address_item);
-    match (redirect, all) {
-        (true, true) => return DnsCapture::All,
-        (false, all) => {
-            if all {
-                let text = "{--capture-all-dns} has no effect without {--redirect-dns}";
-                reader.warn(text);
-            }
-            return DnsCapture::Off;
-        }
-        (true, false) => {}
+    if all && !redirect {
+        reader.warn("{--capture-all-dns} has no effect without {--redirect-dns}");
     }
-    if !declared {
-        match host.name_servers() {
-            Ok(found) => servers = found,
-            Err(error) => {
-                let text = format!(
-                    "resolv.conf can't be read: {error}; declare the servers with this flag, or capture queries to any with \
-                     {{--capture-all-dns}}"
-                );
-                reader.whole(&Source::Default(Setting::DnsServers), text);
-                return DnsCapture::Off;
-            }
-        }
-    }
-    if servers.is_empty() {
-        reader.warn("DNS is not captured: no DNS server is known");
-        return DnsCapture::Off;
-    }
-    DnsCapture::Servers(servers)
+    reader.dns(host, redirect, all, None, "{--capture-all-dns}")
 }

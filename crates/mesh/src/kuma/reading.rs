@@ -13,13 +13,11 @@ pub(super) const RECOGNITION: Recognition = Recognition {
     },
     setting: |reason, RuleContext { summary, rule, .. }| match reason.settings() {
         // The rule that captures all ports comes from no list of ports.
-        [Kuma::InboundPortsInclude | Kuma::OutboundPortsInclude] if summary.destination_port.is_none() => {
-            None
-        }
+        [Kuma::InboundPortsInclude | Kuma::OutboundPortsInclude] if summary.ports().is_none() => None,
         [one] => Some(*one),
         // Where all DNS is captured, the rule names no server.
         [of_servers, of_all] if summary.udp && rule.action.captures() => {
-            let has_server = summary.destination.is_some() || summary.source.is_some();
+            let has_server = summary.destination().is_some() || summary.source().is_some();
             Some(*if has_server { of_servers } else { of_all })
         }
         _ => None,

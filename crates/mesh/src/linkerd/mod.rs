@@ -28,6 +28,7 @@ use crate::policy::CapturePolicy;
 use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry, Recognition};
 use defaults::text;
+use rules::field::Field;
 use rules::{ByFamily, Family, PortRange, Protocol, RuleSet};
 
 /// The mesh as data. The injector's values are those of the charts.
@@ -70,10 +71,10 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         v6: "set the rules with --ipv6",
     },
     recognition: Recognition::of(|context| match context.role {
-        Role::Inbound if context.rule.action.captures() && context.summary.destination_port.is_none() => {
+        Role::Inbound if context.rule.action.captures() && context.summary.ports().is_none() => {
             Some(Reason::ToInboundListener.into())
         }
-        Role::Outbound if context.summary.uid.is_some() => Some(Reason::ProxyUser.into()),
+        Role::Outbound if context.summary.values(Field::Uid).is_some() => Some(Reason::ProxyUser.into()),
         _ => None,
     }),
 };

@@ -6,7 +6,7 @@ use super::{Role, RuleContext, is_loopback};
 use crate::RuleReason;
 use crate::mesh::Mesh;
 use crate::reason::Meaning;
-use rules::field::Condition;
+use rules::field::{Condition, Field};
 use rules::{Action, Hook, ListedCondition, Match, Table, Target};
 
 /// The mesh's reason for rules of this form; `None` where it has none.
@@ -25,7 +25,7 @@ fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
             Role::Inbound => inbound(context),
             Role::Outbound => outbound(context),
             // Istio 1.8 and 1.9 part TCP DNS there.
-            Role::ToOutboundListener if context.summary.destination_port.is_some() => &[Meaning::Dns],
+            Role::ToOutboundListener if context.summary.ports().is_some() => &[Meaning::Dns],
             Role::ToOutboundListener => &[Meaning::ToOutboundListener],
             Role::ToInboundListener => &[Meaning::ToInboundListener],
             Role::Dns => &[Meaning::Dns],
@@ -43,20 +43,20 @@ fn is_one(values: Option<&Condition>) -> bool {
 
 /// The users or groups that a rule asks for.
 fn owner(summary: &RuleSummary) -> Option<&Condition> {
-    summary.uid.as_ref().or(summary.gid.as_ref())
+    summary.values(Field::Uid).or_else(|| summary.values(Field::Gid))
 }
 
 fn inbound(context: &RuleContext<'_>) -> &'static [Meaning] {
     let RuleContext { rule, summary, to, .. } = *context;
-    let is_from_loopback = is_loopback(summary.in_interface.as_ref());
-    let is_from_interface = summary.in_interface.is_some() && !is_from_loopback;
+    let is_from_loopback = is_loopback(summary.values(Field::InInterface));
+    let is_from_interface = summary.values(Field::InInterface).is_some() && !is_from_loopback;
     if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || rule.action.captures() {
         return if is_from_interface { &[Meaning::VirtualMachine] } else { &[Meaning::InboundPort] };
     }
     if !rule.action.passes() {
         return &[];
     }
-    match (&summary.destination_port, &summary.source) {
+    match (summary.ports(), summary.source()) {
         (Some(_), _) => &[Meaning::ExcludedInboundPort],
         (None, Some(source)) if source.negated => &[],
         (None, Some(_)) => &[Meaning::ExcludedSource, Meaning::ProxyToApplication],
@@ -69,7 +69,7 @@ fn inbound(context: &RuleContext<'_>) -> &'static [Meaning] {
 
 fn outbound(context: &RuleContext<'_>) -> &'static [Meaning] {
     let RuleContext { rule, summary, to, .. } = *context;
-    let has_ports = is_one(summary.destination_port.as_ref());
+    let has_ports = is_one(summary.ports());
     match to {
         Some(Role::Dns) => return &[Meaning::Dns],
         Some(Role::ToInboundListener) => return &[Meaning::ProxyCallsOwnPod],
@@ -80,8 +80,8 @@ fn outbound(context: &RuleContext<'_>) -> &'static [Meaning] {
         _ if !rule.action.passes() => return &[],
         _ => {}
     }
-    let is_to_loopback = is_loopback(summary.out_interface.as_ref());
-    match (owner(summary), &summary.source, &summary.destination) {
+    let is_to_loopback = is_loopback(summary.values(Field::OutInterface));
+    match (owner(summary), summary.source(), summary.destination()) {
         (Some(owner), ..) if owner.negated && is_to_loopback => &[Meaning::ApplicationLoopback],
         (Some(owner), ..) if owner.negated => &[Meaning::OtherOwners],
         (Some(_), ..) => &[Meaning::ProxyOutbound],
@@ -96,7 +96,7 @@ fn outbound(context: &RuleContext<'_>) -> &'static [Meaning] {
         _ if has_ports => &[Meaning::ExcludedOutboundPort],
         _ if summary.more => &[],
         _ if is_to_loopback => &[Meaning::ApplicationLoopback, Meaning::Loopback],
-        (None, None, None) if summary.out_interface.is_none() => {
+        (None, None, None) if summary.values(Field::OutInterface).is_none() => {
             // A list of captured groups that is empty excludes all.
             &[Meaning::OutboundOff, Meaning::OtherOwners]
         }
@@ -116,14 +116,16 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
         (Some(Role::Drop), _) => &[Meaning::Dropped],
         (None, Action::Target(Target::Drop)) if context.table() == Some(Table::Mangle) => &[Meaning::Dropped],
         (None, Action::Target(Target::SaveMark | Target::RestoreMark)) => &[Meaning::KnownConnection],
-        (None, Action::Target(Target::SetMark(_))) if summary.source.is_some() => {
+        (None, Action::Target(Target::SetMark(_))) if summary.source().is_some() => {
             &[Meaning::ProxyToApplication]
         }
         (None, Action::Target(Target::SetMark(_))) => &[Meaning::ProxyCallsOwnPod],
-        (None, action) if action.captures() && summary.in_interface.is_some() => match summary.udp {
-            true => &[Meaning::VirtualMachineDns],
-            false => &[Meaning::VirtualMachine],
-        },
+        (None, action) if action.captures() && summary.values(Field::InInterface).is_some() => {
+            match summary.udp {
+                true => &[Meaning::VirtualMachineDns],
+                false => &[Meaning::VirtualMachine],
+            }
+        }
         // Istio 1.7 to 1.9 had no chain for DNS, and rewrote the source of the answers.
         (None, action) if action.captures() || matches!(action, Action::Source(_)) => &[Meaning::Dns],
         (None, action) if action.passes() => base_exclusion(context, hook),
@@ -137,12 +139,12 @@ fn base_exclusion(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
     let RuleContext { rule, summary, .. } = *context;
     // A user's ports are a list, that of DNS is alone.
     let is_list = |one: &ListedCondition| matches!(one, ListedCondition::Known(Match::DestinationPorts(_)));
-    let interfaces = summary.in_interface.as_ref().or(summary.out_interface.as_ref());
+    let interfaces = summary.values(Field::InInterface).or_else(|| summary.values(Field::OutInterface));
     match (owner(summary), interfaces) {
         (Some(owner), _) if owner.negated => &[Meaning::ExcludedDns],
         (Some(_), _) if rule.conditions.iter().any(is_list) => &[Meaning::ExcludedOwner],
         (Some(_), _) => &[Meaning::ProxyDns, Meaning::ProxyOutbound],
-        (None, _) if summary.destination.is_some() => &[Meaning::ExcludedDestination],
+        (None, _) if summary.destination().is_some() => &[Meaning::ExcludedDestination],
         (None, _) if summary.more => &[Meaning::KnownConnection],
         (None, Some(interfaces)) if hook == Hook::Output || context.leave_by(interfaces) => {
             &[Meaning::ExcludedInterface]
