@@ -59,7 +59,10 @@ pub(super) fn check_with_packets(
     }
     let (unused, cautions): (Vec<&Caution>, Vec<&Caution>) =
         cautions(comparison, &proxy, &lists).into_iter().partition(|one| one.code == Code::NoEffect);
-    findings.extend(cautions.into_iter().map(cautioned));
+    findings.extend(cautions.into_iter().map(|caution| {
+        let finding = if caution.is_warning { Finding::warning } else { Finding::note };
+        finding(caution.code, &caution.setting.row().mention(), caution.text, caution.remedy)
+    }));
     findings.extend(dns_excluded(comparison, &lists, &proxy));
     let others = of_other_family(comparison.raw, policy, &lists);
     let reported: BTreeSet<Setting> = others.iter().map(|(setting, _)| *setting).collect();
@@ -104,10 +107,6 @@ pub(super) fn check_with_packets(
 
 /// The mesh's cautions that apply.
 fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<&'static Caution> {
-    let cautions = comparison.capture.mesh().entry().cautions;
-    if cautions.is_empty() {
-        return Vec::new();
-    }
     let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
     let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
     names.dedup();
@@ -115,13 +114,7 @@ fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) 
     let has = |meaning| reasons.iter().any(|reason| reason.meaning() == meaning);
     let (captures_inbound, drops_invalid) = (has(Meaning::InboundPort), has(Meaning::Dropped));
     let facts = CautionContext { raw: comparison.raw, proxy, lists, captures_inbound, drops_invalid };
-    cautions.iter().filter(|caution| (caution.applies)(&facts)).collect()
-}
-
-/// A caution about a setting that works as it is given.
-fn cautioned(caution: &Caution) -> Finding {
-    let finding = if caution.is_warning { Finding::warning } else { Finding::note };
-    finding(caution.code, &caution.setting.row().mention(), caution.text, caution.remedy)
+    comparison.capture.mesh().entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect()
 }
 
 /// Users of the proxy whose calls to their own pod are taken for the application's.
