@@ -53,7 +53,7 @@ pub(super) fn lint_here(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding
 fn unknown(capture: &dyn CapturePolicy, error: &io::Error) -> Finding {
     Finding::warning(
         Code::Ipv6Unknown,
-        &capture.keys().ipv6.0.row().option(),
+        &capture.mesh().entry().keys.ipv6.0.row().option(),
         format!("could not check whether this pod has IPv6 that is not captured: {error}"),
         "see whether its interfaces can be listed: ip -6 addr",
     )

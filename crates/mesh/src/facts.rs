@@ -130,17 +130,8 @@ pub struct Ipv6Advice {
 pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
     (None, "take out of them what leaves everything alone");
 
-/// A setting that has no effect beside the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unused {
-    pub setting: Setting,
-    /// Why, in words that follow those of the setting, such as `it lists ports that are captured anyway`.
-    pub because: &'static str,
-    pub remedy: &'static str,
-}
-
 /// The settings that change what every mesh has, for advice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigKeys {
     /// The setting that switches capture off, where there is one, and what helps if that is unintended.
     pub off: Option<(Setting, &'static str)>,
@@ -150,8 +141,8 @@ pub struct ConfigKeys {
     pub ipv6: (Setting, &'static str),
     /// The setting of whose traffic is the proxy's own; `None` if there is none.
     pub proxy: Option<Setting>,
-    /// The settings of where the proxy listens, and its ports.
-    pub listeners: Vec<(Setting, PortRange)>,
+    /// The settings of where the proxy listens, outbound and inbound, where they can be chosen.
+    pub listeners: Option<[Setting; 2]>,
 }
 
 /// What is named by a list of a setting, or by the policy itself.
@@ -215,6 +206,24 @@ impl fmt::Display for Selector {
             Self::Group(group) => group.fmt(f),
             Self::Server(address) => address.fmt(f),
         }
+    }
+}
+
+/// The items of lists, setting by setting.
+#[derive(Default)]
+pub(crate) struct Lists(pub(crate) Vec<ListItem>);
+
+impl Lists {
+    /// Adds the items of a setting's list, which names what is captured, or else what is excluded.
+    pub(crate) fn add<T>(
+        &mut self,
+        setting: Setting,
+        captured: bool,
+        items: impl IntoIterator<Item = T>,
+        selector: impl Fn(T) -> Selector,
+    ) {
+        let item = |item| ListItem { setting, selector: selector(item), captured };
+        self.0.extend(items.into_iter().map(item));
     }
 }
 

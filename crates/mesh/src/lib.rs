@@ -27,7 +27,7 @@ mod visible;
 mod writing;
 
 pub use facts::{
-    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, Unused, loopback,
+    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, loopback,
 };
 pub use mesh::{Feature, Mesh};
 pub use policy::CapturePolicy;

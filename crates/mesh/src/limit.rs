@@ -1,16 +1,17 @@
 //! What the rules of a mesh do, or leave undone, though people expect otherwise.
 //!
 //! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::MeshEntry::limits`]), and
-//! cautions about settings that work as they are given ([`crate::MeshEntry::cautions`]). `lint` reports the limits that
+//! cautions about settings that work as they are given, or have no effect beside others ([`crate::MeshEntry::cautions`]). `lint` reports the limits that
 //! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
 
 use crate::facts::{ListItem, Proxy, Selector};
+use crate::sources::Raw;
 use crate::{RuleReason, Setting};
 use rules::PortRange;
 use rules::finding::Code;
 use rules::simulate::Packet;
 
-/// A caution about a configuration.
+/// A caution about a configuration. One of the code [`Code::NoEffect`] holds where the setting is given.
 pub struct Caution {
     /// Which kind of finding it is.
     pub code: Code,
@@ -25,6 +26,7 @@ pub struct Caution {
 
 /// What cautions go by.
 pub struct CautionContext<'a> {
+    pub raw: &'a Raw,
     pub proxy: &'a Proxy,
     pub lists: &'a [ListItem],
     /// Whether rules send any inbound port to the proxy.
@@ -33,10 +35,32 @@ pub struct CautionContext<'a> {
     pub drops_invalid: bool,
 }
 
+impl Caution {
+    /// The caution that a setting has no effect beside others.
+    pub(crate) const fn unused(
+        setting: Setting,
+        applies: fn(&CautionContext<'_>) -> bool,
+        text: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Self { code: Code::NoEffect, is_warning: true, setting, applies, text, remedy }
+    }
+}
+
 impl CautionContext<'_> {
     /// Whether a packet that belongs to no connection can reach the application past the proxy, which ends the connection.
     pub fn lets_invalid_in(&self) -> bool {
         self.captures_inbound && !self.drops_invalid
+    }
+
+    /// Whether a setting has this value.
+    pub fn is(&self, setting: Setting, value: &str) -> bool {
+        self.raw.get(setting).is_some_and(|given| given.value.trim().eq_ignore_ascii_case(value))
+    }
+
+    /// Whether a setting has a value that is not empty.
+    pub fn has(&self, setting: Setting) -> bool {
+        self.raw.get(setting).is_some() && !self.is(setting, "")
     }
 
     /// Whether inbound connections are handed over by TPROXY.

@@ -1,6 +1,7 @@
 //! The policy of every mesh: its validated configuration, for code that works with rules.
 
-use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Proxy, Unused};
+use crate::facts::{Ipv6Advice, ListItem, Proxy};
+use crate::mesh::Mesh;
 use crate::registry::Capture;
 use crate::sources::Raw;
 use rules::{
@@ -13,8 +14,13 @@ use std::{collections::BTreeSet, fmt};
 
 /// A validated configuration, for code that works with rules.
 pub trait CapturePolicy: fmt::Debug {
-    /// By what its rules and its routing are known again.
-    fn owner(&self) -> Ownership;
+    /// Whose it is.
+    fn mesh(&self) -> Mesh;
+
+    /// The names by which its rules and its routing are recognized.
+    fn owner(&self) -> Ownership {
+        self.mesh().ownership()
+    }
 
     /// Whether IPv6 is captured too. IPv4 always is.
     fn ipv6(&self) -> bool;
@@ -41,7 +47,9 @@ pub trait CapturePolicy: fmt::Debug {
     }
 
     /// The policy rules, routes and addresses that the rules rely on.
-    fn routing(&self) -> BTreeSet<Object>;
+    fn routing(&self) -> BTreeSet<Object> {
+        BTreeSet::new()
+    }
 
     /// Flows that pass the rules by if they are older than those.
     fn stale_flows(&self) -> Option<StaleFlows> {
@@ -60,18 +68,10 @@ pub trait CapturePolicy: fmt::Debug {
     /// What the lists name, in the order of the settings.
     fn lists(&self) -> Vec<ListItem>;
 
-    /// The settings that change what every mesh has.
-    fn keys(&self) -> ConfigKeys;
-
-    /// The settings that have no effect beside the others where they are given, with why.
-    fn unused(&self) -> Vec<Unused> {
-        Vec::new()
-    }
-
     /// Why IPv6 is not captured, where it is not, by the settings. `names_it` is whether they name an IPv6 address of
     /// the pod.
     fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> Ipv6Advice {
-        let (setting, remedy) = self.keys().ipv6;
+        let (setting, remedy) = self.mesh().entry().keys.ipv6;
         Ipv6Advice { why: "IPv6 is not captured in this pod", setting, remedy }
     }
 }

@@ -3,9 +3,10 @@
 //! `tests/configurations` show both for rules of each mesh.
 //!
 //! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
-//! comments. Of the others, ours and upstream's, the chain, the conditions and the target show the reason to the
+//! comments. Of the others, ours and upstream's, the form shows the meaning and so the reason, unless the form is special in the
 //! mesh whose rules they are ([`crate::registry::Recognition`]).
 
+mod form;
 pub mod summary;
 
 use crate::RuleReason;
@@ -13,8 +14,9 @@ use crate::mesh::Mesh;
 use crate::reason::{Cause, Meaning};
 use crate::settings::Setting;
 use rules::field::{Condition, Field};
+use rules::predecessor::Proof;
 use rules::simulate::{At, View, ViewChain, ViewRule, loopback_interface};
-use rules::{Hook, ListedCondition, Origin};
+use rules::{Action, Hook, ListedCondition, Match, Origin, Rule, Table};
 use std::collections::{BTreeSet, HashSet};
 use summary::RuleSummary;
 
@@ -64,15 +66,6 @@ pub enum Role {
     Other,
 }
 
-/// Which table of iptables, or its equivalent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum TableKind {
-    Raw,
-    Mangle,
-    Nat,
-    Other,
-}
-
 /// A rule as recognition passes it to a mesh.
 pub struct RuleContext<'a> {
     /// The mesh that is to recognize it.
@@ -91,7 +84,8 @@ impl RuleContext<'_> {
         self.owned.view
     }
 
-    pub fn kind(&self) -> TableKind {
+    /// The table of iptables, or of what equals it.
+    pub fn table(&self) -> Option<Table> {
         // `nat`, `nat (iptables-nft)`, `inet istio-proxy-nat`; ours name their chains after tables.
         let is_ours = |name: &str| Mesh::ALL.iter().any(|mesh| mesh.ownership().table == name);
         let table = match self.chain.table.strip_prefix("inet ") {
@@ -99,12 +93,7 @@ impl RuleContext<'_> {
             Some(name) => name.rsplit('-').next().unwrap_or_default(),
             None => self.chain.table.split(' ').next().unwrap_or_default(),
         };
-        match table {
-            "raw" => TableKind::Raw,
-            "mangle" => TableKind::Mangle,
-            "nat" => TableKind::Nat,
-            _ => TableKind::Other,
-        }
+        Table::ALL.into_iter().find(|known| known.name() == table)
     }
 
     /// Whether the rule is the first of its chain that has an effect.
@@ -113,10 +102,36 @@ impl RuleContext<'_> {
         first.is_some_and(|first| std::ptr::eq(first, self.rule))
     }
 
-    /// Whether a chain that the kernel calls leads to chains of the mesh's; of the rule's table, or of any.
-    pub fn mesh_is_reached(&self, of_table: bool) -> bool {
-        let is_table = |table: &str| !of_table || table == self.chain.table;
-        self.owned.led_to.iter().any(|(mesh, table)| *mesh == self.mesh && is_table(table))
+    /// Whether a rule in a base chain has a form that the mesh's predecessor writes there, and rules beside it prove that it did.
+    fn is_of_predecessor(&self) -> bool {
+        let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == self.mesh);
+        let pattern = || {
+            let known = self.mesh.ownership().predecessor?;
+            known.pattern(self.table()?, self.chain.base?.hook, &self.words())
+        };
+        // The mesh is looked for first: most rules of others are in namespaces without it.
+        let Some(pattern) = led_to().next().and_then(|_| pattern()) else { return false };
+        match pattern.proof {
+            Proof::Form => true,
+            Proof::Table | Proof::Position => led_to().any(|led_to| led_to.table == self.chain.table),
+            Proof::NoComments => led_to().all(|led_to| !led_to.is_commented),
+        }
+    }
+
+    /// The rule without its comment, in the words of patterns.
+    fn words(&self) -> String {
+        let known = |condition: &ListedCondition| match condition {
+            ListedCondition::Known(known) => Some(known.clone()),
+            _ => None,
+        };
+        let matches: Option<Vec<Match>> = self.rule.conditions.iter().map(known).collect();
+        match (matches, &self.rule.action) {
+            (Some(mut matches), Action::Target(target)) => {
+                matches.retain(|one| !matches!(one, Match::Comment(_)));
+                Rule::new(matches, target.clone()).canonical().to_string()
+            }
+            _ => self.rule.text.clone().unwrap_or_default(),
+        }
     }
 
     /// Whether a rule in OUTPUT of the rule's table asks for these interfaces.
@@ -130,10 +145,18 @@ impl RuleContext<'_> {
 struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
-    /// The meshes to whose chains base chains lead, and in which tables.
-    led_to: BTreeSet<(Mesh, &'a str)>,
+    /// The meshes to whose chains base chains lead.
+    led_to: BTreeSet<LedTo<'a>>,
     /// The interfaces that rules in OUTPUT ask for, by table.
     left_by: BTreeSet<(&'a str, Condition)>,
+}
+
+/// A rule in a base chain that leads to a chain of a mesh's.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LedTo<'a> {
+    mesh: Mesh,
+    table: &'a str,
+    is_commented: bool,
 }
 
 impl<'a> OwnedView<'a> {
@@ -144,10 +167,15 @@ impl<'a> OwnedView<'a> {
         for chain in view.chains() {
             let Some(base) = chain.base else { continue };
             for rule in &chain.rules {
-                owned.led_to.extend(owned.led_to(rule).map(|mesh| (mesh, &*chain.table)));
-                let leaves = |condition: &ListedCondition| condition.field() == Some(Field::OutInterface);
-                if base.hook == Hook::Output && rule.conditions.iter().any(leaves) {
-                    let interfaces = RuleSummary::of(&rule.conditions).out_interface;
+                let asks = |field| rule.conditions.iter().any(|one| one.field() == Some(field));
+                if let Some(mesh) = owned.led_to(rule) {
+                    let is_comment =
+                        |one: &ListedCondition| matches!(one, ListedCondition::Known(Match::Comment(_)));
+                    let is_commented = rule.conditions.iter().any(is_comment);
+                    owned.led_to.insert(LedTo { mesh, table: &chain.table, is_commented });
+                }
+                if base.hook == Hook::Output && asks(Field::OutInterface) {
+                    let interfaces = RuleSummary::of(&rule.conditions).values(Field::OutInterface).cloned();
                     owned.left_by.extend(interfaces.map(|interfaces| (&*chain.table, interfaces)));
                 }
             }
@@ -203,11 +231,10 @@ impl<'a> OwnedView<'a> {
         let mesh = self.mesh_of(at, &summary)?;
         let context = self.context(mesh, at, &summary)?;
         let (known, role) = (&mesh.entry().recognition, context.role);
-        let reason = stated.map(|(reason, _)| reason).or_else(|| (known.reason)(&context));
-        let setting = stated.and_then(|(_, setting)| setting).or_else(|| match reason?.settings() {
-            [one] => Some(*one),
-            _ => (known.setting)(reason?, &context),
-        });
+        let reason = stated.map(|(reason, _)| reason);
+        let reason = reason.or_else(|| (known.special)(&context)).or_else(|| form::reason(mesh, &context));
+        let setting = stated.and_then(|(_, setting)| setting);
+        let setting = setting.or_else(|| (known.setting)(reason?, &context));
         let is_reached = at.rule < reach && self.view.is_of_family(rule);
         Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }
@@ -219,11 +246,9 @@ impl<'a> OwnedView<'a> {
             Mesh::ALL.iter().copied().find(|mesh| mesh.ownership().owns_comment(comment))
         };
         let of_form = || {
-            let owns = |mesh: &Mesh| {
-                self.context(*mesh, at, summary)
-                    .is_some_and(|context| (mesh.entry().recognition.owns)(&context))
-            };
-            Mesh::ALL.iter().copied().find(owns)
+            let made =
+                |mesh: &Mesh| self.context(*mesh, at, summary).is_some_and(|one| one.is_of_predecessor());
+            Mesh::ALL.iter().copied().find(made)
         };
         let of_rule = || self.led_to(rule).or_else(of_comment).or_else(of_form);
         self.owners[at.chain].or_else(of_rule)
@@ -272,179 +297,6 @@ pub fn is_loopback(interfaces: Option<&Condition>) -> bool {
 mod tests {
     use super::*;
     use rules::field::{Intervals, interface_number};
-    use rules::{Family, parse};
-
-    /// The reasons of the rules of a table that holds a mesh's chains, and which of the rules packets come to.
-    fn read(mesh: Mesh, table: &str, rules: &str) -> Vec<(Option<&'static str>, bool)> {
-        let chains = mesh.entry().chains.iter().map(|(name, _)| format!(":{name} - [0:0]\n"));
-        let chains: String = chains.collect();
-        let base = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
-        let text = format!("*{table}\n{base}{chains}{rules}\nCOMMIT\n");
-        let view = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));
-        let found = recognized(&view);
-        assert!(found.iter().all(|rule| rule.mesh == mesh), "{found:?}");
-        found.iter().map(|rule| (rule.reason.map(RuleReason::name), rule.is_reached)).collect()
-    }
-
-    /// The reason of a single rule; `None` of one that is not the mesh's, or whose form shows nothing.
-    fn check(mesh: Mesh, rules: &[(&str, &str, Option<&str>)]) {
-        for (table, rule, expected) in rules {
-            let found = read(mesh, table, rule).first().and_then(|(reason, _)| *reason);
-            assert_eq!(found, *expected, "{table}: {rule}");
-        }
-    }
-
-    #[test]
-    fn rules_of_istio_are_read_by_their_form() {
-        check(
-            Mesh::Istio,
-            &[
-                ("nat", "-A ISTIO_OUTPUT -j RETURN", Some("other-groups")),
-                ("nat", "-A ISTIO_OUTPUT -j ACCEPT", Some("other-groups")),
-                ("nat", "-A ISTIO_OUTPUT -j DROP", None),
-                ("nat", "-A ISTIO_OUTPUT -o lo -j RETURN", None),
-                ("nat", "-A ISTIO_OUTPUT -m mark --mark 0x1 -j RETURN", None),
-                ("nat", "-A ISTIO_OUTPUT -o lo -m mark --mark 0x1 -j RETURN", None),
-                ("nat", "-A ISTIO_OUTPUT -d 127.0.0.1/32 -j RETURN", Some("loopback")),
-                ("nat", "-A ISTIO_OUTPUT -d 127.0.0.0/8 -j RETURN", Some("loopback")),
-                ("nat", "-A ISTIO_OUTPUT -d 10.0.0.0/8 -j RETURN", Some("excluded-network")),
-                ("nat", "-A ISTIO_OUTPUT -s 127.0.0.6/32 -j RETURN", Some("proxy-to-application")),
-                ("nat", "-A ISTIO_OUTPUT -p tcp -m tcp --dport 22 -j RETURN", Some("excluded-outbound-port")),
-                ("nat", "-A ISTIO_OUTPUT -m owner ! --uid-owner 1337 -j RETURN", Some("other-groups")),
-                (
-                    "nat",
-                    "-A ISTIO_OUTPUT -o lo -m owner ! --uid-owner 1337 -j RETURN",
-                    Some("application-loopback"),
-                ),
-                (
-                    "nat",
-                    "-A ISTIO_OUTPUT ! -o lo -m owner ! --uid-owner 1337 -j RETURN",
-                    Some("other-groups"),
-                ),
-                ("nat", "-A ISTIO_OUTPUT -o lo -m owner --uid-owner 1337 -j RETURN", Some("proxy-outbound")),
-                ("nat", "-A ISTIO_OUTPUT -m owner --gid-owner 5 -j RETURN", Some("excluded-group")),
-                ("nat", "-A ISTIO_OUTPUT -p udp -j ISTIO_OUTPUT_DNS", Some("dns")),
-                ("nat", "-A ISTIO_OUTPUT -o lo -j ISTIO_IN_REDIRECT", Some("proxy-calls-own-pod")),
-                ("nat", "-A ISTIO_OUTPUT -j ISTIO_REDIRECT", Some("outbound-network")),
-                ("nat", "-A ISTIO_OUTPUT -p tcp -m tcp --dport 80 -j ISTIO_REDIRECT", Some("outbound-port")),
-                ("nat", "-A ISTIO_INBOUND -i lo -j RETURN", Some("application-loopback")),
-                ("nat", "-A ISTIO_INBOUND ! -i lo -j RETURN", None),
-                ("nat", "-A ISTIO_INBOUND -i eth0 -j RETURN", None),
-                ("nat", "-A ISTIO_INBOUND -j RETURN", None),
-                ("nat", "-A ISTIO_INBOUND -j DROP", None),
-                ("mangle", "-A ISTIO_INBOUND -m mark --mark 0x539 -j RETURN", Some("tproxy-mark")),
-                ("mangle", "-A ISTIO_INBOUND -s 127.0.0.6/32 -i lo -j RETURN", Some("proxy-to-application")),
-                ("mangle", "-A ISTIO_INBOUND -p tcp -j ISTIO_DIVERT", Some("inbound-port")),
-                ("nat", "-A ISTIO_INBOUND -p tcp -j REDIRECT --to-ports 15006", Some("inbound-port")),
-                ("nat", "-A ISTIO_INBOUND -p tcp -m tcp --dport 15008 -j RETURN", Some("tunnel-port")),
-                (
-                    "mangle",
-                    "-A ISTIO_INBOUND -p tcp -m tcp --dport 15008 -j RETURN",
-                    Some("excluded-inbound-port"),
-                ),
-                (
-                    "nat",
-                    "-A ISTIO_INBOUND -p tcp -m multiport --dports 22,23 -j RETURN",
-                    Some("excluded-inbound-port"),
-                ),
-                ("nat", "-A ISTIO_DIVERT -j ACCEPT", Some("tproxy-mark")),
-                ("raw", "-A ISTIO_INBOUND -j RETURN", Some("dns")),
-                ("nat", "-A OUTPUT -p udp -j ISTIO_OUTPUT_DNS", Some("dns")),
-                ("nat", "-A PREROUTING -i vm0 -j ISTIO_REDIRECT", Some("outbound-network")),
-                (
-                    "mangle",
-                    "-A PREROUTING -m conntrack --ctstate INVALID -j ISTIO_DROP",
-                    Some("drop-invalid"),
-                ),
-                ("nat", "-A PREROUTING -j ISTIO_IN_REDIRECT", None),
-                ("nat", "-A PREROUTING -i eth0 -j RETURN", None),
-            ],
-        );
-    }
-
-    #[test]
-    fn rules_of_other_meshes_are_read_by_their_form() {
-        check(
-            Mesh::Linkerd,
-            &[
-                ("nat", "-A PREROUTING -j PROXY_INIT_REDIRECT", Some("linkerd-inbound")),
-                ("nat", "-A PREROUTING -j PROXY_INIT_OUTPUT", None),
-                ("nat", "-A OUTPUT -j PROXY_INIT_OUTPUT", Some("linkerd-outbound")),
-                ("nat", "-A OUTPUT -j PROXY_INIT_REDIRECT", None),
-                ("nat", "-A PROXY_INIT_REDIRECT -j RETURN", None),
-                ("nat", "-A PROXY_INIT_REDIRECT -p tcp -m tcp --dport 80 -j DROP", None),
-                ("nat", "-A PROXY_INIT_OUTPUT -j RETURN", None),
-                ("nat", "-A PROXY_INIT_OUTPUT -o eth0 -j RETURN", None),
-                ("nat", "-A PROXY_INIT_OUTPUT ! -o lo -j RETURN", None),
-                ("nat", "-A PROXY_INIT_OUTPUT -o lo -j RETURN", Some("linkerd-loopback")),
-            ],
-        );
-        check(
-            Mesh::Kuma,
-            &[
-                ("nat", "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND", Some("kuma-inbound")),
-                ("nat", "-A KUMA_MESH_INBOUND -p tcp -j DROP", None),
-                ("nat", "-A KUMA_MESH_INBOUND -p tcp -j KUMA_MESH_OUTBOUND_REDIRECT", None),
-                ("nat", "-A KUMA_MESH_OUTBOUND -p tcp -j DROP", None),
-                ("nat", "-A KUMA_MESH_OUTBOUND -p tcp -j RETURN", Some("kuma-outbound-off")),
-                ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j DROP", None),
-                ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j RETURN", None),
-                ("nat", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/nobodys -j RETURN", None),
-                (
-                    "nat",
-                    ":DOCKER_OUTPUT - [0:0]\n-A OUTPUT -p udp -m udp --dport 53 -m owner --uid-owner 5678 \
-                     -m comment --comment kuma/mesh/transparent/proxy/prose -j DOCKER_OUTPUT",
-                    Some("kuma-proxy-dns"),
-                ),
-                ("filter", "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/rule -j RETURN", None),
-                (
-                    "nat",
-                    "-A OUTPUT -m comment --comment kuma/mesh/transparent/proxy/dns -j RETURN",
-                    Some("kuma-dns"),
-                ),
-            ],
-        );
-        check(
-            Mesh::Ambient,
-            &[
-                ("nat", "-A PREROUTING -j ISTIO_PRERT", Some("ambient-arriving")),
-                ("nat", "-A OUTPUT -j ISTIO_OUTPUT", Some("ambient-leaving")),
-                ("nat", "-A ISTIO_PRERT -j RETURN", None),
-                ("nat", "-A ISTIO_PRERT ! -s 169.254.7.127/32 -j RETURN", None),
-                ("nat", "-A ISTIO_PRERT -s 169.254.7.127/32 -p tcp -j ACCEPT", Some("ambient-probe")),
-                ("nat", "-A ISTIO_PRERT -i vm0 -j RETURN", Some("ambient-machine")),
-                ("nat", "-A ISTIO_OUTPUT -j ACCEPT", None),
-                ("nat", "-A ISTIO_OUTPUT ! -o lo -j ACCEPT", None),
-                ("nat", "-A ISTIO_OUTPUT -o lo -j ACCEPT", Some("ambient-own-pod")),
-                ("nat", "-A ISTIO_OUTPUT ! -d 169.254.7.127/32 -j ACCEPT", None),
-                ("nat", "-A ISTIO_OUTPUT -d 169.254.7.127/32 -j ACCEPT", Some("ambient-probe")),
-                (
-                    "nat",
-                    "-A ISTIO_OUTPUT -m mark --mark 0x539/0xfff -j ACCEPT",
-                    Some("ambient-proxy-to-application"),
-                ),
-                (
-                    "nat",
-                    "-A ISTIO_OUTPUT -p tcp -m tcp --dport 53 -j REDIRECT --to-ports 15053",
-                    Some("ambient-dns"),
-                ),
-                (
-                    "nat",
-                    "-A ISTIO_OUTPUT -p tcp -m tcp ! --dport 53 -j REDIRECT --to-ports 15001",
-                    Some("ambient-outbound"),
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn behind_a_rule_that_takes_all_none_is_reached() {
-        let rules = "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -d 10.0.0.0/8 -j RETURN\n\
-                     -A ISTIO_OUTPUT -j ISTIO_REDIRECT\n-A ISTIO_OUTPUT -j RETURN\n-A ISTIO_OUTPUT -j RETURN\n\
-                     -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001";
-        let reached = read(Mesh::Istio, "nat", rules).into_iter().map(|(_, is_reached)| is_reached);
-        assert_eq!(reached.collect::<Vec<_>>(), [true, true, true, true, false, true]);
-    }
 
     #[test]
     fn loopback_is_the_interface_and_not_all_others() {

@@ -8,7 +8,7 @@ mod made;
 
 pub use made::{made, parse_settings_text, quoted, settings_text};
 
-use crate::facts::ProxyProgram;
+use crate::facts::{ConfigKeys, ProxyProgram};
 use crate::limit::{Caution, Limit};
 use crate::mesh::{AnnotationGroup, Mesh, meshes};
 use crate::pod::mesh::Form;
@@ -39,31 +39,31 @@ pub struct MeshEntry {
     pub reasons: &'static [ReasonRow],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
+    /// The settings that change what every mesh has.
+    pub keys: ConfigKeys,
     /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
-    /// Cautions about settings that work as they are given.
+    /// Cautions about settings.
     pub cautions: &'static [Caution],
     /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
     pub remedy_of_gap: ByFamily<&'static str>,
     pub(crate) recognition: Recognition,
 }
 
-/// Recognition of a mesh's rules by their form: of iptables, of the predecessor, and of its native mode.
+/// Recognition of a mesh's rules that carry no reason, beyond their form: of iptables, of the predecessor, and of its native mode.
 pub(crate) struct Recognition {
-    /// The reason of a rule: by its comment where that shows it, else by its chain, its conditions and its target.
-    pub(crate) reason: fn(&RuleContext<'_>) -> Option<RuleReason>,
-    /// Of several settings that make such rules, the one that this rule shows.
+    /// The reason of a rule by its comment, or by a form that means another thing here than elsewhere.
+    pub(crate) special: fn(&RuleContext<'_>) -> Option<RuleReason>,
+    /// Of the settings that make such rules, the one that this rule shows.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
-    /// True for a rule of the mesh's in a base chain that leads to no chain of it and carries no comment of it.
-    pub(crate) owns: fn(&RuleContext<'_>) -> bool,
     /// Mends the reasons of rules by what all together show.
     pub(crate) refine: fn(&mut [RecognizedRule<'_>]),
 }
 
 impl Recognition {
     /// Recognition by the form of each rule alone.
-    pub(crate) const fn by(reason: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
-        Self { reason, setting: |_, _| None, owns: |_| false, refine: |_| {} }
+    pub(crate) const fn of(special: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
+        Self { special, setting: |reason, _| reason.settings().first().copied(), refine: |_| {} }
     }
 }
 
@@ -85,15 +85,6 @@ macro_rules! folders {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Capture {
             $($(#[doc = $doc])* $mesh(crate::$module::CaptureConfig),)*
-        }
-
-        impl Capture {
-            /// Whose it is.
-            pub fn mesh(&self) -> Mesh {
-                match self {
-                    $(Self::$mesh(_) => Mesh::$mesh,)*
-                }
-            }
         }
 
         /// The policy.

@@ -12,7 +12,7 @@ use mesh::settings::{self, Setting};
 use mesh::sources::{Given, NullHost, Raw, RemoteHost, Source};
 use mesh::{Capture, visible};
 use proptest::prelude::*;
-use rules::finding::{Code, Level};
+use rules::finding::Finding;
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -42,10 +42,17 @@ fn report(text: &str) -> String {
         if let Some(skip) = &reading.skip {
             printed.push_str(&format!("  skipped: {skip}\n"));
         }
-        reading
-            .warnings
-            .iter()
-            .for_each(|warning| printed.push_str(&format!("  warning: {}\n", visible(&warning.text))));
+        for Finding { level, code, text, .. } in &reading.warnings {
+            printed.push_str(&format!("  {} {code}: {}\n", level.name(), visible(text)));
+        }
+        for Application { container, user, group } in &reading.applications {
+            let id = |id: &Option<Id>| {
+                let id = id.as_ref()?;
+                Some(format!("{} of the {}", id.number, if id.is_of_pod { "pod" } else { "container" }))
+            };
+            let ids = [id(user), id(group)].map(|id| id.unwrap_or_else(|| "unknown".to_owned()));
+            printed.push_str(&format!("  application {container}, user {}, group {}\n", ids[0], ids[1]));
+        }
         for (setting, Given { value, source }) in reading.settings.raw.iter() {
             printed.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }
@@ -142,16 +149,6 @@ fn every_annotation_is_its_flag() {
 }
 
 #[test]
-fn of_two_annotations_for_one_setting_the_first_of_the_row_counts() {
-    let both = pod(&[
-        ("traffic.sidecar.istio.io/kubevirtInterfaces", "old0"),
-        ("istio.io/reroute-virtual-interfaces", "new0"),
-    ]);
-    let new = DEFAULTS.into_iter().chain([(Setting::VmInterfaces, "new0")]);
-    assert_eq!(captured(&both), Ok(flagged(&new.collect::<Vec<_>>())));
-}
-
-#[test]
 fn the_proxys_container_says_the_rest() {
     let with = |change: &dyn Fn(&mut Container)| {
         let mut proxy = Container { name: "istio-proxy".to_owned(), ..Container::default() };
@@ -204,84 +201,6 @@ fn a_pod_that_istio_has_seen_is_istios_whatever_the_defaults() {
         |annotations: &[(&str, &str)]| annotated(&pod(annotations), "Pod shop/web", &defaults).raw.mesh();
     assert_eq!(mesh(&[]), mesh::Mesh::Linkerd);
     assert_eq!(mesh(&[("sidecar.istio.io/status", "{}")]), mesh::Mesh::Istio);
-}
-
-#[test]
-fn empty_items_are_named() {
-    let blamed = |name: &str, value: &str, text: &str| {
-        let printed = captured(&pod(&[(name, value)])).expect_err(value);
-        assert!(printed.contains(text), "{printed}");
-    };
-    let networks = "traffic.sidecar.istio.io/excludeOutboundIPRanges";
-    blamed(networks, "10.0.0.0/8,,fd00::/8", "is an empty item of a list of networks; leave the comma out");
-    let interfaces = "traffic.sidecar.istio.io/excludeInterfaces";
-    blamed(interfaces, "eth0,,eth1", "is an empty item of a list of interfaces; leave the comma out");
-}
-
-#[test]
-fn injected_containers_are_no_applications_whatever_their_names() {
-    let text = |status: &str| {
-        format!(
-            "kind: Pod\nmetadata: {{name: web, namespace: shop, annotations: {{sidecar.istio.io/status: '{status}'}}}}\n\
-             spec: {{containers: [{{name: envoy}}, {{name: app}}]}}\n"
-        )
-    };
-    let applications = |status: &str| {
-        let objects = objects("manifest", &text(status)).expect("a pod");
-        let reading = read(&objects[0], EXCLUDED_NAMESPACES);
-        reading.applications.into_iter().map(|application| application.container).collect::<Vec<_>>()
-    };
-    assert_eq!(applications(r#"{"containers": ["envoy"]}"#), ["app"]);
-    assert_eq!(applications("{}"), ["envoy", "app"]);
-}
-
-#[test]
-fn applications_run_as_their_own_users_or_the_pods() {
-    let text = "kind: Pod\nmetadata: {name: web}\nspec:\n  securityContext: {runAsUser: 7}\n  initContainers:\n  \
-                - {name: native, restartPolicy: Always, securityContext: {runAsGroup: 8}}\n  \
-                - {name: setup}\n  - {name: once, restartPolicy: Never}\n  containers:\n  \
-                - {name: app, securityContext: {runAsUser: 9}}\n  - {name: kuma-sidecar}\n  - {name: istio-proxy}\n";
-    let objects = objects("manifest", text).expect("a pod");
-    let id = |number, is_of_pod| Some(Id { number, is_of_pod });
-    let application =
-        |container: &str, user, group| Application { container: container.to_owned(), user, group };
-    assert_eq!(
-        read(&objects[0], EXCLUDED_NAMESPACES).applications,
-        [application("app", id(9, false), None), application("native", id(7, true), id(8, false))]
-    );
-}
-
-#[test]
-fn what_is_to_be_injected_yet_or_chosen_is_a_note_and_what_is_never_captured_a_warning() {
-    let remarks_of = |metadata: &str, spec: &str| {
-        let text = format!("kind: Pod\nmetadata: {{name: web{metadata}}}\nspec: {{{spec}}}\n");
-        let objects = objects("manifest", &text).expect("a pod");
-        let remarks = read(&objects[0], EXCLUDED_NAMESPACES).warnings;
-        remarks.into_iter().map(|remark| (remark.level, remark.code)).collect::<Vec<_>>()
-    };
-    let remarks = |metadata: &str| remarks_of(metadata, "containers: [{name: app}]");
-    assert_eq!(remarks(""), [(Level::Note, Code::AmbiguousManifest)]);
-    let app = "containers: [{name: app}]";
-    let on_node = "hostNetwork: true, containers: [{name: app}]";
-    let proxy = "containers: [{name: istio-proxy, args: [proxy, router]}]";
-    let status = ", annotations: {sidecar.istio.io/status: '{}', sidecar.istio.io/interceptionMode: NONE}";
-    for (level, metadata, spec) in [
-        (Level::Note, ", labels: {sidecar.istio.io/inject: 'false'}", app),
-        (Level::Note, ", labels: {sidecar.istio.io/inject: 'false'}", on_node),
-        (Level::Note, ", annotations: {linkerd.io/inject: disabled}", app),
-        (Level::Note, ", annotations: {linkerd.io/inject: disabled}", on_node),
-        (Level::Note, ", labels: {kuma.io/sidecar-injection: disabled}", app),
-        (Level::Note, "", on_node),
-        (Level::Note, "", proxy),
-        (Level::Note, ", namespace: kube-system", app),
-        (Level::Note, status, "containers: [{name: istio-proxy}]"),
-        (Level::Warning, ", labels: {sidecar.istio.io/inject: 'true'}", on_node),
-        (Level::Warning, ", annotations: {linkerd.io/inject: enabled}, namespace: kube-system", app),
-    ] {
-        assert_eq!(remarks_of(metadata, spec), [(level, Code::AmbiguousManifest)], "{metadata} {spec}");
-    }
-    let unknown = remarks(", annotations: {traffic.kuma.io/zzz: x}");
-    assert_eq!(unknown.last(), Some(&(Level::Warning, Code::UnknownAnnotation)));
 }
 
 #[test]
@@ -356,20 +275,6 @@ fn lists_are_read_eight_deep() {
 }
 
 #[test]
-fn a_namespace_without_a_name_enforces_nothing() {
-    let enforced = |name: &str, namespace: &str| {
-        let labels = "labels: {pod-security.kubernetes.io/enforce: restricted}";
-        let text = format!(
-            "{{apiVersion: v1, kind: Namespace, metadata: {{{name}{labels}}}}}\n---\n\
-             {{apiVersion: v1, kind: Pod, metadata: {{name: web{namespace}}}, spec: {{containers: []}}}}\n"
-        );
-        objects("manifest", &text).expect("a pod")[0].enforced.is_some()
-    };
-    assert!(enforced("name: shop, ", ", namespace: shop"));
-    assert!(!enforced("", ""));
-}
-
-#[test]
 fn a_network_configuration_names_settings_as_flags_do() {
     let read = |values: &[(&str, &str)]| {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -413,18 +318,8 @@ fn names_of_users_mean_something_within_the_pod_alone() {
     let mesh = ("sidecar-init/mesh", "kuma");
     let kuma = annotated(&pod(&[mesh, ("sidecar-init/kuma-dp-user", "kuma-dp")]), "Pod", &Raw::default());
     let problems = kuma.resolve(&RemoteHost::Open).expect_err("a name").to_string();
-    let advice = "the node's names are not the pod's: give the number";
+    let advice = "names of the node may differ from those of the pod: give the number";
     assert!(problems.contains(&format!("\"kuma-dp\" is not a user number; {advice}")), "{problems}");
-}
-
-#[test]
-fn a_name_that_no_mesh_has_is_refused_whatever_else_shows_the_mesh() {
-    for sign in [("app", "web"), ("linkerd.io/inject", "enabled"), ("kuma.io/sidecar-injected", "true")] {
-        let settings = annotated(&pod(&[("sidecar-init/mesh", "isto"), sign]), "Pod", &Raw::default());
-        let problems = settings.resolve(&RemoteHost::Open).expect_err("a name").to_string();
-        let expected = "sidecar-init/mesh: \"isto\" is not a mesh; did you mean istio?";
-        assert!(problems.contains(expected), "{sign:?}: {problems}");
-    }
 }
 
 proptest! {

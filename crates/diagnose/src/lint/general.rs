@@ -8,11 +8,11 @@ use super::overlap::overlaps;
 use super::unreachable::unreachable;
 use super::{Code, Finding};
 use mesh::RuleReason;
-use mesh::limit::CautionContext;
+use mesh::limit::{Caution, CautionContext};
 use mesh::reason::Meaning;
 use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
-use mesh::sources::{Raw, Source};
-use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Proxy, Selector};
+use mesh::sources::{Given, Raw, Source};
+use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Listeners, Proxy, Selector};
 use rules::nft::{Condition, Field, Interval};
 use rules::simulate::{PacketSet, loopback_interface};
 use rules::{Family, Origin, Rule};
@@ -43,21 +43,26 @@ pub(super) fn check_with_packets(
     let policy: &dyn CapturePolicy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
-    if let Some((setting, remedy)) = policy.keys().off.filter(|_| policy.captures_nothing()) {
+    if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| policy.captures_nothing()) {
         let text = "is NONE: nothing is captured, whatever other options say";
         return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
     }
     let excluded = all_outbound_excluded(comparison, &lists, &proxy);
     if policy.captures_nothing() || !comparison.captures(|set| of_others(set, &proxy)) {
         let found = excluded.map(|(_, finding)| finding);
-        return only(vec![found.unwrap_or_else(|| nothing_captured(&policy.keys()))]);
+        return only(vec![found.unwrap_or_else(|| nothing_captured(policy.mesh().entry().keys))]);
     }
     let mut findings = shared_listeners_and_ipv6(comparison.raw, policy, interface_addresses);
     if excluded.is_none() {
         findings.extend(proxy_identity(policy, &proxy));
         findings.extend(several_users(comparison, policy, &proxy));
     }
-    findings.extend(cautions(comparison, &proxy, &lists));
+    let (unused, cautions): (Vec<&Caution>, Vec<&Caution>) =
+        cautions(comparison, &proxy, &lists).into_iter().partition(|one| one.code == Code::NoEffect);
+    findings.extend(cautions.into_iter().map(|caution| {
+        let finding = if caution.is_warning { Finding::warning } else { Finding::note };
+        finding(caution.code, &caution.setting.row().mention(), caution.text, caution.remedy)
+    }));
     findings.extend(dns_excluded(comparison, &lists, &proxy));
     let others = of_other_family(comparison.raw, policy, &lists);
     let reported: BTreeSet<Setting> = others.iter().map(|(setting, _)| *setting).collect();
@@ -90,7 +95,7 @@ pub(super) fn check_with_packets(
         let mut suspicious = candidates.iter().map(|candidate| candidate.change.setting);
         scope.every_list || suspicious.any(|one| one == setting)
     };
-    let options = whole_options(comparison, is_tried);
+    let options = whole_options(comparison, &unused, is_tried);
     let options = options.into_iter().filter(|one| !reported.contains(&one.change.setting));
     let options: Vec<Redundant> = options.filter(counts).collect();
     let mut redundant = comparison.confirmed(options);
@@ -100,26 +105,16 @@ pub(super) fn check_with_packets(
     Findings { findings, redundant }
 }
 
-/// The mesh's cautions about settings that work as they are given.
-fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<Finding> {
-    let cautions = comparison.capture.mesh().entry().cautions;
-    if cautions.is_empty() {
-        return Vec::new();
-    }
+/// The mesh's cautions that apply.
+fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<&'static Caution> {
     let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
     let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
     names.dedup();
     let reasons: Vec<RuleReason> = names.into_iter().filter_map(RuleReason::named).collect();
     let has = |meaning| reasons.iter().any(|reason| reason.meaning() == meaning);
     let (captures_inbound, drops_invalid) = (has(Meaning::InboundPort), has(Meaning::Dropped));
-    let facts = CautionContext { proxy, lists, captures_inbound, drops_invalid };
-    let found = cautions.iter().filter(|caution| (caution.applies)(&facts));
-    found
-        .map(|caution| {
-            let finding = if caution.is_warning { Finding::warning } else { Finding::note };
-            finding(caution.code, &caution.setting.row().mention(), caution.text, caution.remedy)
-        })
-        .collect()
+    let facts = CautionContext { raw: comparison.raw, proxy, lists, captures_inbound, drops_invalid };
+    comparison.capture.mesh().entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect()
 }
 
 /// Users of the proxy whose calls to their own pod are taken for the application's.
@@ -128,7 +123,7 @@ fn several_users(
     policy: &dyn CapturePolicy,
     proxy: &Proxy,
 ) -> Option<Finding> {
-    let option = policy.keys().proxy?.row().mention();
+    let option = policy.mesh().entry().keys.proxy?.row().mention();
     let others = proxy.uids.get(1..).filter(|others| !others.is_empty())?;
     let lo = loopback_interface();
     let users = others.iter().map(|uid| Interval::one(uid.number().into())).collect();
@@ -164,19 +159,18 @@ pub(super) fn shared_listeners_and_ipv6(
     interface_addresses: &[InterfaceAddress],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let listeners = policy.keys().listeners;
-    for (at, (setting, ports)) in listeners.iter().enumerate() {
-        for (other, others) in &listeners[..at] {
-            if ports.first() > others.last() || others.first() > ports.last() {
-                continue;
-            }
-            let shared = ports.first().max(others.first());
+    let Listeners { outbound, inbound, .. } = policy.proxy().listeners;
+    if let (Some([of_outbound, of_inbound]), Some(outbound), Some(inbound)) =
+        (policy.mesh().entry().keys.listeners, outbound, inbound)
+    {
+        let shared = inbound.first().max(outbound.first());
+        if shared <= inbound.last().min(outbound.last()) {
             findings.push(Finding::warning(
                 Code::SharedListener,
-                &setting.row().mention(),
+                &of_inbound.row().mention(),
                 format!(
                     "has port {shared}, as {} has: the proxy can't distinguish inbound from outbound there",
-                    other.row().mention()
+                    of_outbound.row().mention()
                 ),
                 "give the listeners different ports",
             ));
@@ -186,7 +180,7 @@ pub(super) fn shared_listeners_and_ipv6(
     findings
 }
 
-fn nothing_captured(keys: &ConfigKeys) -> Finding {
+fn nothing_captured(keys: ConfigKeys) -> Finding {
     let (setting, remedy) = keys.on;
     let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
     let text = "nothing is captured: no outbound connection, no inbound port and no DNS query";
@@ -194,7 +188,7 @@ fn nothing_captured(keys: &ConfigKeys) -> Finding {
 }
 
 fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> {
-    let option = policy.keys().proxy?.row().mention();
+    let option = policy.mesh().entry().keys.proxy?.row().mention();
     if proxy.uids.iter().any(|uid| uid.number() == 0) {
         return Some(Finding::warning(
             Code::RootIsProxy,
@@ -219,7 +213,7 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
     if policy.ipv6() {
         return Vec::new();
     }
-    let (setting, remedy) = policy.keys().ipv6;
+    let (setting, remedy) = policy.mesh().entry().keys.ipv6;
     let is_ipv6_network = |listed: &&ListItem| {
         let is_server = matches!(listed.selector, Selector::Server(_));
         !is_server && listed.selector.family() == Some(Family::V6)
@@ -239,17 +233,23 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
 }
 
 /// Whole options that may have no effect: those of which the configuration itself says so, and lists.
-fn whole_options(comparison: &LintComparison<'_>, is_tried: impl Fn(Setting) -> bool) -> Vec<Redundant> {
-    let given = |setting: Setting| comparison.raw.get(setting).filter(|given| !given.value.trim().is_empty());
+fn whole_options(
+    comparison: &LintComparison<'_>,
+    unused: &[&Caution],
+    is_tried: impl Fn(Setting) -> bool,
+) -> Vec<Redundant> {
+    // A field of the pod, such as its DNS servers, has other effects.
+    let is_option =
+        |given: &&Given| !given.value.trim().is_empty() && !matches!(given.source, Source::Field(_));
+    let given = |setting: Setting| comparison.raw.get(setting).filter(is_option);
     let redundant = |setting: Setting, text: String, remedy: &str| {
         let source = given(setting)?.source.to_string();
         let finding = Finding::warning(Code::NoEffect, &source, text, remedy);
         Some(Redundant { finding, change: AdvisedChange::without_option(setting) })
     };
-    let unused = comparison.capture.unused();
     let explained = unused
         .iter()
-        .filter_map(|one| redundant(one.setting, format!("has no effect: {}", one.because), one.remedy));
+        .filter_map(|one| redundant(one.setting, format!("has no effect: {}", one.text), one.remedy));
     let takes_several = |row: &&SettingRow| match row.kind {
         SettingKind::Value(form) => form.ends_with(".."),
         SettingKind::Switch => false,

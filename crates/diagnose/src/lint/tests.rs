@@ -59,7 +59,6 @@ pub(crate) fn nothing() -> CaptureConfig {
         dns: DnsCapture::Off,
         drop_invalid: false,
         log_hits: false,
-        unused: Vec::new(),
     }
 }
 

@@ -35,22 +35,3 @@ pub const HOST_TABLE: &str = "sidecar_init_ambient_host";
 pub const PROBE_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 7, 127);
 /// The same over IPv6 (`DefaultHostProbeSNATIPV6`): a unique local address, as link-local ones need an interface.
 pub const PROBE_V6: Ipv6Addr = Ipv6Addr::new(0xfd16, 0x9254, 0x7127, 0x1337, 0xffff, 0xffff, 0xffff, 0xffff);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ambient::Ambient;
-
-    #[test]
-    fn the_help_names_the_defaults() {
-        let check = |setting: crate::Setting, value: &dyn std::fmt::Display| {
-            let help = setting.row().help;
-            assert!(help.contains(&value.to_string()), "{setting:?}: {help}");
-        };
-        check(Ambient::DnsCapture, &format_args!("port {DNS_LISTENER}"));
-        check(Ambient::ProbeAddress, &format_args!("[default: {PROBE_V4},{PROBE_V6}]"));
-        for on in [Ambient::DnsCapture, Ambient::Ipv6] {
-            check(on, &"[default: true]");
-        }
-    }
-}

@@ -9,7 +9,6 @@ pub mod defaults;
 mod limits;
 mod pod;
 mod provenance;
-mod reading;
 mod reason;
 mod resolve;
 mod routing;
@@ -21,12 +20,15 @@ pub use reason::Reason;
 pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
+use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
+use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
-use crate::recognition::Role;
+use crate::recognition::{Role, is_loopback};
 use crate::registry::{Capture, MeshEntry, Recognition};
+use ::rules::field::Field;
 use ::rules::{
-    ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
+    ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, Table, desired::StaleFlows,
+    routing::Object,
 };
 use std::collections::BTreeSet;
 
@@ -65,18 +67,31 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_PREROUTING", Role::Inbound),
         ("ISTIO_OUTPUT", Role::Outbound),
     ],
+    // Ports and mark of ztunnel can't be chosen.
+    keys: ConfigKeys {
+        off: None,
+        on: NOTHING_LEFT,
+        ipv6: (Ambient::Ipv6, "give {--ipv6}"),
+        proxy: None,
+        listeners: None,
+    },
     limits: limits::LIMITS,
     cautions: &[],
     remedy_of_gap: ByFamily {
         v4: "set the rules again: those of ambient mode always capture IPv4",
         v6: "set the rules with --ipv6",
     },
-    recognition: Recognition::by(|context| reading::read(context).map(Into::into)),
+    recognition: Recognition::of(|context| {
+        let is_marked = context.role == Role::Outbound && context.summary.values(Field::Mark(0)).is_some();
+        let is_answer = context.table() == Some(Table::Mangle) || is_marked && context.rule.action.passes();
+        let is_own_pod = is_loopback(context.summary.values(Field::OutInterface));
+        (is_answer && !is_own_pod).then_some(Reason::ProxyToApplication.into())
+    }),
 };
 
 impl CapturePolicy for CaptureConfig {
-    fn owner(&self) -> Ownership {
-        OWNERSHIP
+    fn mesh(&self) -> Mesh {
+        Mesh::Ambient
     }
 
     fn ipv6(&self) -> bool {
@@ -125,33 +140,16 @@ impl CapturePolicy for CaptureConfig {
         }
     }
 
-    /// Ports and mark of ztunnel can't be chosen.
-    fn keys(&self) -> ConfigKeys {
-        ConfigKeys {
-            off: None,
-            on: NOTHING_LEFT,
-            ipv6: (Ambient::Ipv6, "give {--ipv6}"),
-            proxy: None,
-            listeners: Vec::new(),
-        }
-    }
-
     fn lists(&self) -> Vec<ListItem> {
-        let machines = self.interfaces.iter().map(|name| ListItem {
-            setting: Ambient::RerouteInterfaces,
-            selector: Selector::VmInterface(name.clone()),
-            captured: true,
-        });
+        let mut lists = Lists::default();
+        let machines = self.interfaces.clone();
+        lists.add(Ambient::RerouteInterfaces, true, machines, Selector::VmInterface);
         let probes = Family::captured(self.ipv6).flat_map(|family| {
             let address = Cidr::host(self.probe_address(family));
             let calls_in = (!self.ingress).then_some(Selector::Source(address));
             calls_in.into_iter().chain([Selector::Destination(address)])
         });
-        let probes =
-            probes.map(|selector| ListItem { setting: Ambient::ProbeAddress, selector, captured: false });
-        machines.chain(probes).collect()
+        lists.add(Ambient::ProbeAddress, false, probes, |selector| selector);
+        lists.0
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,6 @@
 //! annotations) is forgotten.
 
 pub use crate::facts::DnsCapture;
-use crate::facts::Unused;
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid};
 use std::num::NonZeroU32;
 
@@ -110,8 +109,6 @@ pub struct CaptureConfig {
     pub drop_invalid: bool,
     /// Whether each rule reports its hits to NFLOG.
     pub log_hits: bool,
-    /// Settings that were given and change nothing of this.
-    pub unused: Vec<Unused>,
 }
 
 impl CaptureConfig {

@@ -38,27 +38,3 @@ pub const LOG_GROUP: u16 = 1337;
 /// `..Ipv6`). All of 127.0.0.0/8 is on `lo` anyway; the other has to be put there.
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::Setting;
-
-    #[test]
-    fn the_help_names_the_defaults() {
-        let check = |setting: Setting, value: &dyn std::fmt::Display| {
-            let help = setting.row().help;
-            assert!(help.contains(&format!("[default: {value}]")), "{setting:?}: {help}");
-        };
-        check(Setting::EnvoyPort, &OUTBOUND_LISTENER);
-        check(Setting::InboundCapturePort, &INBOUND_LISTENER);
-        check(Setting::InboundTunnelPort, &TUNNEL_PORT);
-        check(Setting::ProbePort, &PROBE_PORT);
-        check(Setting::TproxyMark, &TPROXY_MARK);
-        check(Setting::TproxyRouteTable, &TPROXY_TABLE.number());
-        check(Setting::EnvoyUser, &PROXY_USER);
-        check(Setting::ProxyUid, &format_args!("user {PROXY_USER}, or {PROXY_ID}"));
-        assert!(Setting::RedirectDns.row().help.contains(&format!("port {AGENT_PORT}")));
-        assert!(Setting::TraceLogging.row().help.contains(&format!("group {LOG_GROUP}")));
-    }
-}

@@ -31,21 +31,20 @@ pub use reason::Reason;
 pub use resolve::configure;
 
 use crate::Setting;
-use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, Unused};
+use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
+use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
 use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry};
 use crate::sources::Raw;
-use rules::{
-    ByFamily, Family, Ownership, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object,
-};
+use rules::{ByFamily, Cidr, Family, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
 impl CapturePolicy for CaptureConfig {
-    fn owner(&self) -> Ownership {
-        OWNERSHIP
+    fn mesh(&self) -> Mesh {
+        Mesh::Istio
     }
 
     fn ipv6(&self) -> bool {
@@ -102,29 +101,6 @@ impl CapturePolicy for CaptureConfig {
         lists(self)
     }
 
-    fn unused(&self) -> Vec<Unused> {
-        self.unused.clone()
-    }
-
-    fn keys(&self) -> ConfigKeys {
-        ConfigKeys {
-            off: Some((
-                Setting::InterceptionMode,
-                "give REDIRECT or TPROXY, or drop the options that say what to capture",
-            )),
-            on: (
-                Some(Setting::ServiceCidr),
-                "say what to capture, such as {-i} '*' and {-b} '*', or give {-m} NONE",
-            ),
-            ipv6: (Setting::DualStack, "give {--dual-stack}"),
-            proxy: Some(Setting::ProxyUid),
-            listeners: vec![
-                (Setting::EnvoyPort, self.outbound_listener),
-                (Setting::InboundCapturePort, self.inbound_listener),
-            ],
-        }
-    }
-
     fn without_ipv6(&self, raw: &Raw, names_it: bool) -> Ipv6Advice {
         let is_requested = raw.is_on(Setting::DualStack);
         let why = match is_requested {
@@ -171,6 +147,19 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_DIVERT", Role::Divert),
         ("ISTIO_DROP", Role::Drop),
     ],
+    keys: ConfigKeys {
+        off: Some((
+            Setting::InterceptionMode,
+            "give REDIRECT or TPROXY, or drop the options that say what to capture",
+        )),
+        on: (
+            Some(Setting::ServiceCidr),
+            "say what to capture, such as {-i} '*' and {-b} '*', or give {-m} NONE",
+        ),
+        ipv6: (Setting::DualStack, "give {--dual-stack}"),
+        proxy: Some(Setting::ProxyUid),
+        listeners: Some([Setting::EnvoyPort, Setting::InboundCapturePort]),
+    },
     limits: &[],
     cautions: limits::CAUTIONS,
     remedy_of_gap: ByFamily {
@@ -192,45 +181,40 @@ pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
 fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
-    let mut lists = Vec::new();
-    let mut add = |setting, captured, selectors: Vec<Selector>| {
-        lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
-    };
-    let inbound = |ports: &[rules::PortRange]| ports.iter().copied().map(Selector::InboundPort).collect();
+    let mut lists = Lists::default();
+    let (inbound, destination) = (Selector::InboundPort, Selector::Destination);
     match &config.inbound_ports {
-        InboundPorts::Only(ports) => add(Setting::InboundPorts, true, inbound(ports)),
-        InboundPorts::AllBut(ports) => add(Setting::InboundPortsExclude, false, inbound(ports)),
+        InboundPorts::Only(ports) => lists.add(Setting::InboundPorts, true, ports.clone(), inbound),
+        InboundPorts::AllBut(ports) => lists.add(Setting::InboundPortsExclude, false, ports.clone(), inbound),
     }
     if !config.captures_nothing() {
-        add(Setting::InboundTunnelPort, false, vec![Selector::Tunnel(config.tunnel_port)]);
+        lists.add(Setting::InboundTunnelPort, false, [config.tunnel_port], Selector::Tunnel);
     }
+    let is_captured = |cidr: &&Cidr| cidr.family() == Family::V4 || config.ipv6;
     if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
-        add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Selector::Destination).collect());
+        let included = cidrs.iter().filter(is_captured).copied();
+        lists.add(Setting::ServiceCidr, true, included, destination);
     }
-    let excluded = config.excluded_cidrs.iter().copied().map(Selector::Destination);
-    add(Setting::ServiceExcludeCidr, false, excluded.collect());
-    let outbound = |ports: &[rules::PortRange], protocols| {
-        ports.iter().map(|ports| Selector::OutboundPort(*ports, protocols)).collect()
-    };
-    add(Setting::OutboundPorts, true, outbound(&config.outbound_ports, TCP));
-    add(Setting::OutboundPortsExclude, false, outbound(&config.excluded_outbound_ports, BOTH));
-    if let DnsCapture::Servers(servers) = &config.dns {
-        add(Setting::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
-    }
-    let interfaces = config.excluded_interfaces.iter().cloned().map(Selector::Interface);
-    add(Setting::ExcludeInterfaces, false, interfaces.collect());
-    let machines = config.vm_interfaces.iter().cloned().map(Selector::VmInterface);
-    add(Setting::VmInterfaces, true, machines.collect());
-    let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Selector::Group).collect();
-    match &config.owner_groups {
-        OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
-        OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
-    }
-    lists.retain(|listed| match &listed.selector {
-        Selector::Destination(cidr) => cidr.family() == Family::V4 || config.ipv6,
-        _ => true,
+    let excluded = config.excluded_cidrs.iter().filter(is_captured).copied();
+    lists.add(Setting::ServiceExcludeCidr, false, excluded, destination);
+    lists.add(Setting::OutboundPorts, true, config.outbound_ports.clone(), |ports| {
+        Selector::OutboundPort(ports, TCP)
     });
-    lists
+    lists.add(Setting::OutboundPortsExclude, false, config.excluded_outbound_ports.clone(), |ports| {
+        Selector::OutboundPort(ports, BOTH)
+    });
+    if let DnsCapture::Servers(servers) = &config.dns {
+        lists.add(Setting::RedirectDns, true, servers.clone(), Selector::Server);
+    }
+    lists.add(Setting::ExcludeInterfaces, false, config.excluded_interfaces.clone(), Selector::Interface);
+    lists.add(Setting::VmInterfaces, true, config.vm_interfaces.clone(), Selector::VmInterface);
+    match &config.owner_groups {
+        OwnerGroups::Only(groups) => lists.add(Setting::OwnerGroups, true, groups.clone(), Selector::Group),
+        OwnerGroups::AllBut(groups) => {
+            lists.add(Setting::OwnerGroupsExclude, false, groups.clone(), Selector::Group);
+        }
+    }
+    lists.0
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {

@@ -1,25 +1,15 @@
-//! Users and groups: numbers as they are, names looked up once, here, so that no rule ever holds a name.
+//! The users and groups of the proxy and of the application, as their settings name them.
 
 use super::config::OwnerGroups;
 use super::defaults::{PROXY_ID, PROXY_USER};
 use crate::settings::Setting;
-use crate::sources::{Host, SettingReader, Source, Wildcard};
+use crate::sources::{Names, SettingReader, Source, Wildcard};
 use rules::{Gid, Uid};
-use std::{io, str::FromStr};
-
-/// Names of users and groups, and who may look them up.
-pub(super) struct Names<'a> {
-    pub(super) host: &'a dyn Host,
-    /// On a node, the user database is not the pod's.
-    pub(super) numbers_only: bool,
-}
 
 impl Names<'_> {
     pub(super) fn proxy_users(&self, reader: &mut SettingReader<'_>) -> Vec<Uid> {
         let before = reader.problem_count();
-        let uids = reader.list(Setting::ProxyUid, |reader, source, item| {
-            self.number(reader, source, item, "user", |name| self.host.user(name))
-        });
+        let uids = reader.list(Setting::ProxyUid, |reader, source, item| self.user(reader, source, item));
         if uids.is_empty() && reader.problem_count() == before {
             vec![self.default_user(reader)]
         } else {
@@ -59,37 +49,5 @@ impl Names<'_> {
                 OwnerGroups::Only(included)
             }
         }
-    }
-
-    fn group(&self, reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Gid> {
-        self.number(reader, source, item, "group", |name| self.host.group(name))
-    }
-
-    /// A number, or a name that the host knows.
-    fn number<T: FromStr>(
-        &self,
-        reader: &mut SettingReader<'_>,
-        source: &Source,
-        item: &str,
-        noun: &str,
-        look_up: impl Fn(&str) -> io::Result<Option<T>>,
-    ) -> Option<T> {
-        if let Ok(number) = item.parse() {
-            return Some(number);
-        }
-        let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
-        let complaint = if self.numbers_only {
-            format!(
-                "is not a {noun} number; names of the node may differ from those of the pod: give the number"
-            )
-        } else {
-            match look_up(item) {
-                Ok(Some(number)) => return Some(number),
-                Ok(None) => format!("is not a known {noun}; {form}"),
-                Err(error) => format!("can't be looked up: {error}; {form}"),
-            }
-        };
-        reader.problem(source, item, complaint);
-        None
     }
 }

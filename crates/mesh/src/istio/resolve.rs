@@ -1,13 +1,9 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{
-    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
-};
+use super::config::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, RouteTable};
 use super::defaults;
-use super::names::Names;
-use crate::facts::Unused;
 use crate::settings::{Setting, alternatives};
-use crate::sources::{Given, Host, SettingReader, Source, Wildcard};
+use crate::sources::{Host, Names, SettingReader, Source, Wildcard};
 use rules::{Cidr, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -74,7 +70,6 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
         dns: dns(reader, host),
         drop_invalid: reader.switch(Setting::DropInvalid),
         log_hits: reader.switch(Setting::TraceLogging),
-        unused: Vec::new(),
     };
     let is_transparent =
         matches!(config.interception, Interception::Tproxy { .. }) && config.captures_inbound();
@@ -86,7 +81,7 @@ pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: 
     if let DnsCapture::Servers(servers) = &config.dns {
         reader.warn_of_dns_family(servers, config.ipv6);
     }
-    CaptureConfig { unused: unused(reader, &config), ..config }
+    config
 }
 
 /// Refuses interfaces of virtual machines and networks that make too many rules: one for each pair.
@@ -100,67 +95,6 @@ fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usiz
         );
         reader.whole(&source, text);
     }
-}
-
-/// Which of the settings that were given have no effect beside the others.
-fn unused(reader: &SettingReader<'_>, config: &CaptureConfig) -> Vec<Unused> {
-    let tproxy = matches!(config.interception, Interception::Tproxy { .. });
-    let cases = [
-        (
-            Setting::InboundPortsExclude,
-            matches!(config.inbound_ports, InboundPorts::Only(_)),
-            "it excludes ports from {-b} '*', which is not given",
-            "drop the option, or give {-b} '*' to capture all other ports",
-        ),
-        (
-            Setting::OutboundPorts,
-            config.outbound_cidrs == OutboundCidrs::All,
-            "it lists ports that {-i} '*' captures anyway",
-            "drop the option",
-        ),
-        (
-            Setting::OwnerGroupsExclude,
-            matches!(config.owner_groups, OwnerGroups::Only(_)),
-            "it excludes groups from all groups, but a list of groups is captured",
-            "drop the variable",
-        ),
-        (
-            Setting::TproxyMark,
-            !tproxy,
-            "it marks packets in TPROXY mode, which is not on",
-            "drop the option, or give {-m} TPROXY",
-        ),
-        (
-            Setting::TproxyRouteTable,
-            !tproxy,
-            "it routes packets in TPROXY mode, which is not on",
-            "drop the option, or give {-m} TPROXY",
-        ),
-        (
-            Setting::DnsServers,
-            config.dns == DnsCapture::Off,
-            "it names servers, but DNS is not captured",
-            "drop the option, or give {--redirect-dns}",
-        ),
-        (
-            Setting::DnsServers,
-            config.dns == DnsCapture::All,
-            "it names servers, but queries to any server are captured",
-            "drop the option, or {--capture-all-dns}",
-        ),
-        (
-            Setting::ServiceExcludeCidr,
-            config.outbound_cidrs == OutboundCidrs::Only(Vec::new()) && config.outbound_ports.is_empty(),
-            "it leaves networks alone, but no outbound network is captured",
-            "drop the option, or give {-i}",
-        ),
-    ];
-    // A field of the pod, such as its DNS servers, has other effects.
-    let is_option =
-        |given: &Given| !matches!(given.source, Source::Field(_)) && !given.value.trim().is_empty();
-    let is_given = |setting| reader.raw.get(setting).is_some_and(is_option);
-    let found = cases.into_iter().filter(|(setting, is_unused, ..)| *is_unused && is_given(*setting));
-    found.map(|(setting, _, because, remedy)| Unused { setting, because, remedy }).collect()
 }
 
 fn interception(reader: &mut SettingReader<'_>) -> Interception {
@@ -296,35 +230,8 @@ fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
 fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> DnsCapture {
     let redirect = reader.switch(Setting::RedirectDns);
     let all = reader.switch(Setting::CaptureAllDns);
-    let declared = reader.raw.get(Setting::DnsServers).is_some();
-    let mut servers = reader.list(Setting::DnsServers, SettingReader::address_item);
-    match (redirect, all) {
-        (true, true) => return DnsCapture::All,
-        (false, all) => {
-            if all {
-                let text = "{--capture-all-dns} has no effect without {--redirect-dns}";
-                reader.warn(text);
-            }
-            return DnsCapture::Off;
-        }
-        (true, false) => {}
+    if all && !redirect {
+        reader.warn("{--capture-all-dns} has no effect without {--redirect-dns}");
     }
-    if !declared {
-        match host.name_servers() {
-            Ok(found) => servers = found,
-            Err(error) => {
-                let text = format!(
-                    "resolv.conf can't be read: {error}; declare the servers with this flag, or capture queries to any with \
-                     {{--capture-all-dns}}"
-                );
-                reader.whole(&Source::Default(Setting::DnsServers), text);
-                return DnsCapture::Off;
-            }
-        }
-    }
-    if servers.is_empty() {
-        reader.warn("DNS is not captured: no DNS server is known");
-        return DnsCapture::Off;
-    }
-    DnsCapture::Servers(servers)
+    reader.dns(host, redirect, all, None, "{--capture-all-dns}")
 }

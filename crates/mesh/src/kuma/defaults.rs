@@ -30,24 +30,3 @@ pub const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 /// Zone of the queries that are sent to the proxy.
 pub const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
-
-#[cfg(test)]
-mod tests {
-    use super::super::Kuma;
-    use super::*;
-    use crate::settings::Setting;
-
-    #[test]
-    fn the_help_names_the_defaults() {
-        let check = |setting: Setting, value: &dyn std::fmt::Display| {
-            let help = setting.row().help;
-            assert!(help.contains(&format!("[default: {value}]")), "{setting:?}: {help}");
-        };
-        check(Kuma::OutboundPort, &OUTBOUND_LISTENER);
-        check(Kuma::InboundPort, &INBOUND_LISTENER);
-        check(Kuma::DnsPort, &DNS_LISTENER);
-        check(Kuma::ProxyUser, &format_args!("{PROXY_ID}, or user {PROXY_USER}"));
-        check(Kuma::LogLevel, &LOG_LEVEL.number());
-        check(Kuma::ResolvConf, &RESOLV_CONF);
-    }
-}

@@ -17,8 +17,6 @@ mod reason;
 mod resolve;
 mod rules;
 mod settings;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 pub use config::{CaptureConfig, Dns, Flow, OwnerPorts, Ports, VirtualNetwork};
@@ -28,22 +26,22 @@ pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 
 use crate::facts::{
-    ConfigKeys, DnsCapture, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused,
+    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector,
 };
 use crate::limit::Caution;
+use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
 use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry};
-use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::finding::Code;
 use ::rules::routing::Object;
-use ::rules::{ByFamily, Family, Ownership, PortRange, Protocol, RuleSet};
+use ::rules::{ByFamily, Family, Protocol, RuleSet};
 use std::collections::BTreeSet;
 
 impl CapturePolicy for CaptureConfig {
-    fn owner(&self) -> Ownership {
-        OWNERSHIP
+    fn mesh(&self) -> Mesh {
+        Mesh::Kuma
     }
 
     fn ipv6(&self) -> bool {
@@ -97,38 +95,30 @@ impl CapturePolicy for CaptureConfig {
         }
     }
 
-    fn unused(&self) -> Vec<Unused> {
-        let cases = [
-            (
-                &self.inbound,
-                Kuma::InboundPortsExclude,
-                "it excludes ports from all ports, but only those of {--include-inbound-ports} are captured",
-            ),
-            (
-                &self.outbound,
-                Kuma::OutboundPortsExclude,
-                "it excludes ports from all ports, but only those of {--include-outbound-ports} are captured",
-            ),
-        ];
-        let unused = cases.into_iter().filter(|(flow, ..)| matches!(flow.ports, Ports::Only(_)));
-        unused.map(|(_, setting, because)| Unused { setting, because, remedy: "drop the option" }).collect()
-    }
-
-    fn keys(&self) -> ConfigKeys {
-        ConfigKeys {
-            off: None,
-            on: NOTHING_LEFT,
-            ipv6: (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
-            proxy: Some(Kuma::ProxyUser),
-            listeners: vec![
-                (Kuma::OutboundPort, self.outbound.listener.into()),
-                (Kuma::InboundPort, self.inbound.listener.into()),
-            ],
-        }
-    }
-
     fn lists(&self) -> Vec<ListItem> {
-        lists(self)
+        const TCP: &[Protocol] = &[Protocol::Tcp];
+        let mut lists = Lists::default();
+        let (inbound, outbound) = (Selector::InboundPort, |ports| Selector::OutboundPort(ports, TCP));
+        match &self.inbound.ports {
+            Ports::Only(ports) => lists.add(Kuma::InboundPortsInclude, true, ports.clone(), inbound),
+            Ports::AllBut(ports) => lists.add(Kuma::InboundPortsExclude, false, ports.clone(), inbound),
+        }
+        match &self.outbound.ports {
+            Ports::Only(ports) => lists.add(Kuma::OutboundPortsInclude, true, ports.clone(), outbound),
+            Ports::AllBut(ports) => lists.add(Kuma::OutboundPortsExclude, false, ports.clone(), outbound),
+        }
+        lists.add(Kuma::InboundIpsExclude, false, self.inbound.excluded.clone(), Selector::Source);
+        lists.add(Kuma::OutboundIpsExclude, false, self.outbound.excluded.clone(), Selector::Destination);
+        lists.add(Kuma::OutboundPortsForUids, false, &self.excluded_owners, |owner| {
+            Selector::User(owner.uids)
+        });
+        if let DnsCapture::Servers(servers) = &self.dns.capture {
+            lists.add(Kuma::RedirectDns, true, servers.clone(), Selector::Server);
+        }
+        lists.add(Kuma::Vnet, true, &self.networks, |network| {
+            Selector::VmInterface(network.interface.clone())
+        });
+        lists.0
     }
 }
 
@@ -148,48 +138,38 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("KUMA_MESH_OUTBOUND_REDIRECT", Role::ToOutboundListener),
     ],
     limits: &[],
-    cautions: &[Caution {
-        code: Code::InvalidPackets,
-        is_warning: false,
-        setting: Kuma::DropInvalid,
-        applies: |facts| facts.lets_invalid_in(),
-        text: "is off: one packet outside its connection's window resets a captured connection",
-        remedy: "give {--drop-invalid-packets}",
-    }],
+    keys: ConfigKeys {
+        off: None,
+        on: NOTHING_LEFT,
+        ipv6: (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
+        proxy: Some(Kuma::ProxyUser),
+        listeners: Some([Kuma::OutboundPort, Kuma::InboundPort]),
+    },
+    cautions: &[
+        Caution {
+            code: Code::InvalidPackets,
+            is_warning: false,
+            setting: Kuma::DropInvalid,
+            applies: |facts| facts.lets_invalid_in(),
+            text: "is off: one packet outside its connection's window resets a captured connection",
+            remedy: "give {--drop-invalid-packets}",
+        },
+        Caution::unused(
+            Kuma::InboundPortsExclude,
+            |facts| facts.has(Kuma::InboundPortsInclude),
+            "it excludes ports from all ports, but only those of {--include-inbound-ports} are captured",
+            "drop the option",
+        ),
+        Caution::unused(
+            Kuma::OutboundPortsExclude,
+            |facts| facts.has(Kuma::OutboundPortsInclude),
+            "it excludes ports from all ports, but only those of {--include-outbound-ports} are captured",
+            "drop the option",
+        ),
+    ],
     remedy_of_gap: ByFamily {
         v4: "set the rules again: those of Kuma always capture IPv4",
         v6: "set the rules with --ip-family-mode dualstack",
     },
     recognition: reading::RECOGNITION,
 };
-
-fn lists(config: &CaptureConfig) -> Vec<ListItem> {
-    const TCP: &[Protocol] = &[Protocol::Tcp];
-    let mut lists = Vec::new();
-    let mut add = |setting: Setting, captured, selectors: Vec<Selector>| {
-        lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
-    };
-    let inbound = |ports: &[PortRange]| ports.iter().copied().map(Selector::InboundPort).collect();
-    match &config.inbound.ports {
-        Ports::Only(ports) => add(Kuma::InboundPortsInclude, true, inbound(ports)),
-        Ports::AllBut(ports) => add(Kuma::InboundPortsExclude, false, inbound(ports)),
-    }
-    let outbound =
-        |ports: &[PortRange]| ports.iter().map(|ports| Selector::OutboundPort(*ports, TCP)).collect();
-    match &config.outbound.ports {
-        Ports::Only(ports) => add(Kuma::OutboundPortsInclude, true, outbound(ports)),
-        Ports::AllBut(ports) => add(Kuma::OutboundPortsExclude, false, outbound(ports)),
-    }
-    let sources = config.inbound.excluded.iter().copied().map(Selector::Source);
-    add(Kuma::InboundIpsExclude, false, sources.collect());
-    let destinations = config.outbound.excluded.iter().copied().map(Selector::Destination);
-    add(Kuma::OutboundIpsExclude, false, destinations.collect());
-    let users = config.excluded_owners.iter().map(|owner| Selector::User(owner.uids));
-    add(Kuma::OutboundPortsForUids, false, users.collect());
-    if let DnsCapture::Servers(servers) = &config.dns.capture {
-        add(Kuma::RedirectDns, true, servers.iter().copied().map(Selector::Server).collect());
-    }
-    let machines = config.networks.iter().map(|network| Selector::VmInterface(network.interface.clone()));
-    add(Kuma::Vnet, true, machines.collect());
-    lists
-}

@@ -4,8 +4,8 @@
 //! addresses without a prefix length.
 
 use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use rules::{Chain, Checked, Cidr, Family, Match, Negatable, Position, Protocol, Statement, Table, Target};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::facts::loopback;
+use rules::{Checked, Cidr, Family, Match, Position, Protocol, Statement, Table};
 
 /// The order in which upstream writes tables.
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
@@ -24,7 +24,6 @@ pub fn dry_run<'a>(rules: impl IntoIterator<Item = &'a Checked>, verbose: bool) 
 
 /// The rules of a family. `verbose` is for long options, and for headings.
 pub fn restore(rules: &Checked, verbose: bool) -> String {
-    let words = OptionSpelling { verbose };
     let mut text = Vec::new();
     for table in TABLES {
         if rules.rules().of_table(table).next().is_none() {
@@ -35,112 +34,67 @@ pub fn restore(rules: &Checked, verbose: bool) -> String {
         if verbose && !chains.is_empty() {
             text.push("# chains".to_owned());
         }
-        text.extend(chains.iter().map(|chain| format!("{} {chain}", words.pick("-N", "--new-chain"))));
+        text.extend(chains.iter().map(|chain| spelled(&format!("-N {chain}"), verbose)));
         let mut heading = None;
         for statement in rules.rules().of_table(table) {
             if verbose && heading != Some(&statement.chain) {
                 text.push(format!("# rules of {}", statement.chain));
                 heading = Some(&statement.chain);
             }
-            text.push(words.statement(statement));
+            text.push(spelled(&words(statement), verbose));
         }
         text.push("COMMIT".to_owned());
     }
     text.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Options in short, or in full.
-#[derive(Clone, Copy)]
-struct OptionSpelling {
-    verbose: bool,
+/// Options in short and in full.
+const OPTIONS: [(&str, &str); 12] = [
+    ("-A", "--append"),
+    ("-I", "--insert"),
+    ("-N", "--new-chain"),
+    ("-d", "--destination"),
+    ("-i", "--in-interface"),
+    ("-j", "--jump"),
+    ("-m", "--match"),
+    ("-o", "--out-interface"),
+    ("-p", "--protocol"),
+    ("-s", "--source"),
+    ("--dport", "--destination-port"),
+    ("--sport", "--source-port"),
+];
+
+fn spelled(words: &str, in_full: bool) -> String {
+    let long =
+        |word: &str| OPTIONS.iter().find(|(short, _)| in_full && *short == word).map(|(_, long)| *long);
+    words.split(' ').map(|word| long(word).unwrap_or(word)).collect::<Vec<_>>().join(" ")
 }
 
-impl OptionSpelling {
-    fn pick(self, short: &'static str, long: &'static str) -> &'static str {
-        if self.verbose { long } else { short }
-    }
-
-    fn statement(self, statement: &Statement) -> String {
-        let Statement { chain, position, rule, .. } = statement;
-        let mut words = vec![self.place(chain, *position)];
-        for (at, matched) in rule.matches.iter().enumerate() {
-            let next = rule.matches.get(at + 1);
-            words.push(self.matched(matched, next, &rule.matches[..at]));
-        }
-        words.push(self.target(&rule.target));
-        words.join(" ")
-    }
-
-    fn place(self, chain: &Chain, position: Position) -> String {
-        match position {
-            Position::Append => format!("{} {chain}", self.pick("-A", "--append")),
-            Position::Insert(number) => format!("{} {chain} {number}", self.pick("-I", "--insert")),
-        }
-    }
-
-    /// A condition, between the preceding ones and the next one.
-    fn matched(self, matched: &Match, next: Option<&Match>, before: &[Match]) -> String {
-        let module = |name: &str| format!("{} {name}", self.pick("-m", "--match"));
-        let port = self.pick("--dport", "--destination-port");
-        match matched {
-            Match::Source(cidr) => option(self.pick("-s", "--source"), cidr, network),
-            Match::Destination(cidr) => option(self.pick("-d", "--destination"), cidr, network),
-            Match::InInterface(name) => option(self.pick("-i", "--in-interface"), name, ToString::to_string),
-            Match::OutInterface(name) => {
-                option(self.pick("-o", "--out-interface"), name, ToString::to_string)
+fn words(statement: &Statement) -> String {
+    let Statement { chain, position, rule, .. } = statement;
+    let mut words = match position {
+        Position::Append => format!("-A {chain}"),
+        Position::Insert(number) => format!("-I {chain} {number}"),
+    };
+    for (at, matched) in rule.matches.iter().enumerate() {
+        let by_interface = rule.matches[..at].iter().any(|before| matches!(before, Match::InInterface(_)));
+        words += &match matched {
+            Match::Source(network) | Match::Destination(network) if !has_length(network.value()) => {
+                format!(" {}", matched.to_string().trim_end_matches("/32").trim_end_matches("/128"))
             }
-            Match::Protocol(protocol) => {
-                let by_interface = before.iter().any(|m| matches!(m, Match::InInterface(_)));
-                let protocol_matches = format!("{} {protocol}", self.pick("-p", "--protocol"));
-                match next {
-                    Some(Match::DestinationPorts(_)) => format!("{} {protocol_matches}", module("multiport")),
-                    _ if by_interface && *protocol == Protocol::Udp => {
-                        format!("{} {protocol_matches}", module("udp"))
-                    }
-                    _ => protocol_matches,
-                }
+            Match::Protocol(_) if matches!(rule.matches.get(at + 1), Some(Match::DestinationPorts(_))) => {
+                format!(" -m multiport {matched}")
             }
-            Match::SourcePort(range) => {
-                option(self.pick("--sport", "--source-port"), range, ToString::to_string)
-            }
-            Match::DestinationPort(range) => option(port, range, ToString::to_string),
-            Match::DestinationPorts(set) => option(port, set, ToString::to_string),
-            Match::UidOwner(uids) => {
-                format!("{} {}", module("owner"), option("--uid-owner", uids, ToString::to_string))
-            }
-            Match::Comment(comment) => format!("{} --comment \"{comment}\"", module("comment")),
-            Match::ConnState(states) => {
-                format!("{} {}", module("conntrack"), option("--ctstate", states, ToString::to_string))
-            }
-            Match::ProtocolModule(protocol) => module(&protocol.to_string()),
-            other => other.to_string(),
-        }
+            Match::Protocol(Protocol::Udp) if by_interface => format!(" -m udp {matched}"),
+            Match::DestinationPorts(_) => format!(" {matched}").replace("-m multiport --dports", "--dport"),
+            other => format!(" {other}"),
+        };
     }
-
-    fn target(self, target: &Target) -> String {
-        let text = target.to_string();
-        match (self.verbose, text.strip_prefix("-j ")) {
-            (true, Some(rest)) => format!("--jump {rest}"),
-            _ => text,
-        }
-    }
+    format!("{words} {}", rule.target)
 }
 
-fn option<T>(name: &str, value: &Negatable<T>, text: impl Fn(&T) -> String) -> String {
-    let not = if value.is_negated() { "! " } else { "" };
-    format!("{not}{name} {}", text(value.value()))
-}
-
-/// A network. A single address has no prefix length, except those that upstream writes with one.
-fn network(cidr: &Cidr) -> String {
-    let with_length: [IpAddr; 4] = [
-        Ipv4Addr::LOCALHOST.into(),
-        Ipv6Addr::LOCALHOST.into(),
-        PASSTHROUGH_V4.into(),
-        PASSTHROUGH_V6.into(),
-    ];
-    match cidr.is_host() && !with_length.contains(&cidr.address()) {
-        true => cidr.address().to_string(),
-        false => cidr.to_string(),
-    }
+/// Whether upstream writes the prefix length: of single addresses, only of these.
+fn has_length(network: &Cidr) -> bool {
+    let own = [loopback(Family::V4), loopback(Family::V6), PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()];
+    !network.is_host() || own.contains(&network.address())
 }

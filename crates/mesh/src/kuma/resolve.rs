@@ -6,7 +6,7 @@ use super::exclusions::{self, DirectionSettings};
 use super::settings::Kuma;
 use crate::facts::DnsCapture;
 use crate::settings::Setting;
-use crate::sources::{Given, Host, Raw, SettingReader, Source};
+use crate::sources::{Given, Host, Names, Raw, SettingReader, Source};
 use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
 use std::{io, net::IpAddr};
 
@@ -116,30 +116,16 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     found
 }
 
-/// The proxy's user: a number as it is, a name looked up once, here, so that no rule ever holds a name.
+/// The proxy's user.
 fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
-    let standard = Uid::new(defaults::PROXY_ID).expect("the default is valid");
-    let Some(Given { value, source }) = reader.raw.get(Kuma::ProxyUser) else {
-        return default_user(host, numbers_only).unwrap_or(standard);
+    let named = reader.raw.get(Kuma::ProxyUser).filter(|given| !given.value.trim().is_empty());
+    let found = match named {
+        Some(Given { value, source }) => {
+            Names { host, numbers_only }.user(reader, source, value.trim_matches([' ', '\t']))
+        }
+        None => default_user(host, numbers_only),
     };
-    let name = value.trim_matches([' ', '\t']);
-    if name.is_empty() {
-        return default_user(host, numbers_only).unwrap_or(standard);
-    }
-    if let Ok(uid) = name.parse() {
-        return uid;
-    }
-    let form = "expected a number from 0 to 4294967294, or the name of a user";
-    let complaint = match numbers_only {
-        true => "is not a user number; the node's names are not the pod's: give the number".to_owned(),
-        false => match host.user(name) {
-            Ok(Some(uid)) => return uid,
-            Ok(None) => format!("is not a known user; {form}"),
-            Err(error) => format!("can't be looked up: {error}; {form}"),
-        },
-    };
-    reader.problem(source, value, complaint);
-    standard
+    found.unwrap_or(Uid::new(defaults::PROXY_ID).expect("the default is valid"))
 }
 
 /// The problem where the proxy's user is not given, and the host knows none of its defaults. Upstream
@@ -206,50 +192,15 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
             "contradicts {--redirect-dns}, which captures less; give one of them",
         );
     }
-    let declared = reader.raw.get(Setting::DnsServers).is_some();
-    let declared = declared.then(|| reader.list(Setting::DnsServers, SettingReader::address_item));
     // The key limits what is captured where anything is; the flag also turns capture on.
-    let capture = match (enabled || (all && all_by_flag), all) {
-        (false, true) => {
-            reader.warn(
-                "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
-            );
-            DnsCapture::Off
-        }
-        (false, false) => DnsCapture::Off,
-        (true, true) => DnsCapture::All,
-        (true, false) => match declared.map_or_else(|| name_servers(reader, host), Some) {
-            None => DnsCapture::Off,
-            Some(servers) if servers.is_empty() => {
-                reader.warn("DNS is not captured: no DNS server is known");
-                DnsCapture::Off
-            }
-            Some(servers) => DnsCapture::Servers(servers),
-        },
-    };
-    Dns { capture, port, splits_zones }
-}
-
-/// The servers of resolv.conf; `None` after a problem.
-fn name_servers(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>> {
+    let is_on = enabled || (all && all_by_flag);
+    if all && !is_on {
+        reader.warn(
+            "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
+        );
+    }
     let path = reader.raw.get(Kuma::ResolvConf).filter(|given| !given.value.trim().is_empty());
-    let path = path.map(|given| given.value.trim().to_owned());
-    let found = match &path {
-        Some(path) => host.name_servers_in(path),
-        None => host.name_servers(),
-    };
-    found
-        .map_err(|error| {
-            let remedy = "declare the servers with --dns-servers, or capture queries to any with {--redirect-all-dns-traffic}";
-            match path {
-                Some(_) => reader.blame(Kuma::ResolvConf, &format!("can't be read: {error}; {remedy}")),
-                None => {
-                    let text = format!("resolv.conf can't be read: {error}; {remedy}");
-                    reader.whole(&Source::Default(Setting::DnsServers), text);
-                }
-            }
-        })
-        .ok()
+    Dns { capture: reader.dns(host, is_on, all, path, "{--redirect-all-dns-traffic}"), port, splits_zones }
 }
 
 /// The families in which Docker answers DNS by a separate chain.

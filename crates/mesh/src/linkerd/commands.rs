@@ -4,7 +4,7 @@ use super::chains::OF_SUBNET;
 use super::config::CaptureConfig;
 use super::ownership::COMMENTS;
 use crate::policy::CapturePolicy;
-use rules::{Chain, Family, Match, Negatable, Position, Rule, Statement, Target};
+use rules::{Chain, Family, Match, Position, Rule, Statement};
 
 /// The arguments of each command for a family, in their order, each beginning with the table. In a namespace without rules
 /// of linkerd, they make those of [`CapturePolicy::rules`].
@@ -32,35 +32,18 @@ fn words(rule: &Rule) -> String {
     let (mut source, mut comment) = (String::new(), String::new());
     for m in &rule.matches {
         match m {
-            Match::Protocol(protocol) => conditions.push_str(&format!("-p {protocol} ")),
-            Match::DestinationPorts(Negatable::Is(ports)) => {
-                conditions.push_str(&format!("--match multiport --dports {ports} "));
-            }
-            Match::DestinationPort(Negatable::Is(port)) => {
-                conditions.push_str(&format!("--destination-port {port} "));
-            }
-            Match::UidOwner(Negatable::Is(uid)) => {
-                conditions.push_str(&format!("-m owner --uid-owner {uid} "));
-            }
-            Match::GidOwner(Negatable::Is(gid)) => {
-                conditions.push_str(&format!("-m owner --gid-owner {gid} "));
-            }
-            Match::OutInterface(Negatable::Is(name)) => conditions.push_str(&format!("-o {name} ")),
-            Match::Source(Negatable::Is(_)) => {
+            Match::Source(_) => {
                 conditions.push_str("-p all ");
                 source = format!(" -s {}", written(rule));
             }
             Match::Comment(text) => comment = format!(" -m comment --comment {text}"),
-            other => unreachable!("proxy-init does not ask for {other:?}"),
+            other => conditions.push_str(&format!("{other} ")),
         }
     }
-    let target = match &rule.target {
-        Target::Return => "RETURN".to_owned(),
-        Target::Jump(chain) => chain.to_string(),
-        Target::Redirect(ports) => format!("REDIRECT --to-port {}", ports.dashed()),
-        other => unreachable!("proxy-init does nothing like {other:?}"),
-    };
-    format!("{conditions}-j {target}{source}{comment}")
+    let conditions = conditions.replace("-m multiport", "--match multiport");
+    let conditions = conditions.replace("--dport ", "--destination-port ");
+    let target = rule.target.to_string().replace("--to-ports", "--to-port");
+    format!("{conditions}{target}{source}{comment}")
 }
 
 /// A network as it was written, which its rule's comment keeps.

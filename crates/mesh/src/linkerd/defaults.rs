@@ -34,19 +34,6 @@ pub mod text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linkerd::Linkerd;
-    use crate::settings::Setting;
-
-    #[test]
-    fn the_help_names_the_defaults() {
-        let check = |setting: Setting, value: &dyn std::fmt::Display| {
-            let help = setting.row().help;
-            assert!(help.contains(&format!("[default: {value};")), "{setting:?}: {help}");
-        };
-        check(Linkerd::IncomingProxyPort, &INBOUND_LISTENER);
-        check(Linkerd::OutgoingProxyPort, &OUTBOUND_LISTENER);
-        check(Linkerd::ProxyUid, &PROXY_ID);
-    }
 
     #[test]
     fn texts_say_the_numbers() {

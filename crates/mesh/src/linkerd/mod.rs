@@ -10,7 +10,6 @@ mod config;
 pub mod defaults;
 mod ownership;
 mod pod;
-mod reading;
 mod reason;
 mod resolve;
 mod settings;
@@ -22,13 +21,15 @@ pub use reason::Reason;
 pub use resolve::{IMPLICIT_DEFAULTS, configure, missing};
 pub use settings::Linkerd;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, NOTHING_LEFT, Proxy, ProxyProgram, Selector, Unused};
+use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
+use crate::limit::Caution;
+use crate::mesh::Mesh;
 use crate::policy::CapturePolicy;
 use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry, Recognition};
 use defaults::text;
-use rules::{ByFamily, Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
-use std::collections::BTreeSet;
+use rules::field::Field;
+use rules::{ByFamily, Family, PortRange, Protocol, RuleSet};
 
 /// The mesh as data. The injector's values are those of the charts.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
@@ -52,17 +53,35 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     reasons: reason::ROWS,
     chains: &[("PROXY_INIT_REDIRECT", Role::Inbound), ("PROXY_INIT_OUTPUT", Role::Outbound)],
     limits: &[],
-    cautions: &[],
+    keys: ConfigKeys {
+        off: None,
+        on: NOTHING_LEFT,
+        ipv6: (Linkerd::Ipv6, "give {--ipv6}"),
+        proxy: Some(Linkerd::ProxyUid),
+        listeners: Some([Linkerd::OutgoingProxyPort, Linkerd::IncomingProxyPort]),
+    },
+    cautions: &[Caution::unused(
+        Linkerd::InboundPortsToIgnore,
+        |facts| facts.has(Linkerd::PortsToRedirect),
+        "it excludes ports from all ports, but only those of {--ports-to-redirect} are captured",
+        "drop the option",
+    )],
     remedy_of_gap: ByFamily {
         v4: "set the rules again: those of linkerd always capture IPv4",
         v6: "set the rules with --ipv6",
     },
-    recognition: Recognition::by(|context| reading::read(context).map(Into::into)),
+    recognition: Recognition::of(|context| match context.role {
+        Role::Inbound if context.rule.action.captures() && context.summary.ports().is_none() => {
+            Some(Reason::ToInboundListener.into())
+        }
+        Role::Outbound if context.summary.values(Field::Uid).is_some() => Some(Reason::ProxyUser.into()),
+        _ => None,
+    }),
 };
 
 impl CapturePolicy for CaptureConfig {
-    fn owner(&self) -> Ownership {
-        OWNERSHIP
+    fn mesh(&self) -> Mesh {
+        Mesh::Linkerd
     }
 
     fn ipv6(&self) -> bool {
@@ -71,10 +90,6 @@ impl CapturePolicy for CaptureConfig {
 
     fn write(&self, family: Family) -> RuleSet {
         chains::write(self, family)
-    }
-
-    fn routing(&self) -> BTreeSet<Object> {
-        BTreeSet::new()
     }
 
     /// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
@@ -99,48 +114,20 @@ impl CapturePolicy for CaptureConfig {
         }
     }
 
-    fn unused(&self) -> Vec<Unused> {
-        let ignored = Unused {
-            setting: Linkerd::InboundPortsToIgnore,
-            because: "it excludes ports from all ports, but only those of {--ports-to-redirect} are captured",
-            remedy: "drop the option",
-        };
-        let is_unused = matches!(self.inbound_ports, LinkerdInboundPorts::Only(_));
-        is_unused.then_some(ignored).into_iter().collect()
-    }
-
-    fn keys(&self) -> ConfigKeys {
-        ConfigKeys {
-            off: None,
-            on: NOTHING_LEFT,
-            ipv6: (Linkerd::Ipv6, "give {--ipv6}"),
-            proxy: Some(Linkerd::ProxyUid),
-            listeners: vec![
-                (Linkerd::OutgoingProxyPort, self.outbound_listener.into()),
-                (Linkerd::IncomingProxyPort, self.inbound_listener.into()),
-            ],
-        }
-    }
-
     fn lists(&self) -> Vec<ListItem> {
         const TCP: &[Protocol] = &[Protocol::Tcp];
-        let mut lists = Vec::new();
-        let mut add = |setting, captured, selectors: Vec<Selector>| {
-            lists.extend(selectors.into_iter().map(|selector| ListItem { setting, selector, captured }));
-        };
+        let mut lists = Lists::default();
+        let inbound = Selector::InboundPort;
         if let LinkerdInboundPorts::Only(ports) = &self.inbound_ports {
-            let ports = ports.iter().map(|port| Selector::InboundPort(PortRange::from(*port)));
-            add(Linkerd::PortsToRedirect, true, ports.collect());
+            lists.add(Linkerd::PortsToRedirect, true, ports, |port| inbound(PortRange::from(*port)));
         }
-        let inbound = self.ignored_inbound.iter().copied().map(Selector::InboundPort);
-        add(Linkerd::InboundPortsToIgnore, false, inbound.collect());
-        let outbound = self.ignored_outbound.iter().map(|ports| Selector::OutboundPort(*ports, TCP));
-        add(Linkerd::OutboundPortsToIgnore, false, outbound.collect());
-        let subnets = self.ignored_subnets.iter().map(|subnet| Selector::Source(subnet.network()));
-        add(Linkerd::SubnetsToIgnore, false, subnets.collect());
-        lists
+        lists.add(Linkerd::InboundPortsToIgnore, false, self.ignored_inbound.clone(), inbound);
+        lists.add(Linkerd::OutboundPortsToIgnore, false, &self.ignored_outbound, |ports| {
+            Selector::OutboundPort(*ports, TCP)
+        });
+        lists.add(Linkerd::SubnetsToIgnore, false, &self.ignored_subnets, |subnet| {
+            Selector::Source(subnet.network())
+        });
+        lists.0
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,7 @@
 //! few words.
 
 use rules::nft::{Condition, Field, Intervals, protocol_number};
-use rules::{ListedCondition, Mark, Match, Protocol, render};
+use rules::{Family, ListedCondition, Mark, Match, Protocol, render};
 use std::borrow::Cow;
 use std::mem::discriminant;
 
@@ -20,19 +20,12 @@ pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>
     }
 }
 
-/// The fields that rules of the policy ask about.
+/// What a rule asks about fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSummary {
-    pub in_interface: Option<Condition>,
-    pub out_interface: Option<Condition>,
-    pub source: Option<Condition>,
-    pub destination: Option<Condition>,
-    pub destination_port: Option<Condition>,
-    pub uid: Option<Condition>,
-    pub gid: Option<Condition>,
-    pub mark: Option<Condition>,
-    /// Whether it matches TCP; UDP. Neither, if it matches no protocol.
-    pub tcp: bool,
+    /// Of each field the condition.
+    conditions: Vec<Condition>,
+    /// Whether it matches UDP.
     pub udp: bool,
     /// Whether it matches the state of the connection, a mark, or anything that is not understood: what lists do not name.
     pub more: bool,
@@ -60,38 +53,34 @@ impl RuleSummary {
         summary
     }
 
-    /// The condition on a field.
+    /// The condition on a field, of whichever family or mask.
     pub fn values(&self, field: Field) -> Option<&Condition> {
-        let owners_and_ends = [&self.source, &self.destination, &self.destination_port, &self.uid, &self.gid];
-        let others = [&self.in_interface, &self.out_interface, &self.mark];
-        let is_it = |one: &&Condition| discriminant(&one.field) == discriminant(&field);
-        owners_and_ends.into_iter().chain(others).flatten().find(is_it)
+        self.conditions.iter().find(|one| discriminant(&one.field) == discriminant(&field))
+    }
+
+    pub fn source(&self) -> Option<&Condition> {
+        self.values(Field::Source(Family::V4))
+    }
+
+    pub fn destination(&self) -> Option<&Condition> {
+        self.values(Field::Destination(Family::V4))
+    }
+
+    pub fn ports(&self) -> Option<&Condition> {
+        self.values(Field::DestinationPort)
     }
 
     fn take(&mut self, condition: Condition) {
         let Condition { field, negated, values } = &condition;
         self.more |= matches!(field, Field::Mark(_) | Field::ConnState | Field::Connmark(_));
-        let place = match field {
-            Field::InInterface => &mut self.in_interface,
-            Field::OutInterface => &mut self.out_interface,
-            Field::Source(_) => &mut self.source,
-            Field::Destination(_) => &mut self.destination,
-            Field::DestinationPort => &mut self.destination_port,
-            Field::Uid => &mut self.uid,
-            Field::Gid => &mut self.gid,
-            Field::Mark(_) => &mut self.mark,
-            Field::Protocol => {
-                let number = |protocol| Intervals::one(protocol_number(protocol).into());
-                self.tcp |= !negated && values.meets(&number(Protocol::Tcp));
-                self.udp |= !negated && values.meets(&number(Protocol::Udp));
-                return;
-            }
-            Field::Family | Field::SourcePort | Field::ConnState | Field::Connmark(_) => return,
-        };
+        let udp = Intervals::one(protocol_number(Protocol::Udp).into());
+        self.udp |= *field == Field::Protocol && !negated && values.meets(&udp);
+        let held = |one: &&mut Condition| discriminant(&one.field) == discriminant(field);
         // Several owners in a rule are separate conditions; the policy only ever excludes several.
-        match place {
+        match self.conditions.iter_mut().find(held) {
             Some(held) if held.negated == *negated => held.values.union(values),
-            held => *held = Some(condition),
+            Some(held) => *held = condition,
+            None => self.conditions.push(condition),
         }
     }
 }
@@ -109,8 +98,8 @@ pub fn items(condition: &Condition) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rules::parse;
     use rules::simulate::View;
-    use rules::{Family, parse};
 
     /// The summary of the only rule of a listing, and its conditions.
     fn summarized(rule: &str) -> (RuleSummary, Vec<ListedCondition>) {
@@ -130,17 +119,17 @@ mod tests {
         assert_eq!(texts(Field::Destination(Family::V4)).as_deref(), Some("10.1.2.3"));
         assert_eq!(texts(Field::DestinationPort).as_deref(), Some("80-81"));
         assert_eq!(texts(Field::OutInterface).as_deref(), Some("eth0"));
-        for field in [Field::Uid, Field::SourcePort, Field::ConnState] {
+        for field in [Field::Uid, Field::ConnState] {
             assert_eq!(texts(field), None, "{field:?}");
         }
-        assert!(summary.tcp && !summary.udp && !summary.more);
+        assert!(!summary.udp && !summary.more);
         let (summary, _) = summarized("-i lo -m owner ! --uid-owner 1337");
-        let shown = |of: &Option<Condition>| of.as_ref().map(|one| (one.negated, items(one).join(" ")));
-        assert_eq!(shown(&summary.in_interface), Some((false, "lo".to_owned())));
-        assert_eq!(shown(&summary.uid), Some((true, "1337".to_owned())));
+        let shown = |of: Option<&Condition>| of.map(|one| (one.negated, items(one).join(" ")));
+        assert_eq!(shown(summary.values(Field::InInterface)), Some((false, "lo".to_owned())));
+        assert_eq!(shown(summary.values(Field::Uid)), Some((true, "1337".to_owned())));
         let (summary, _) = summarized("! -p udp -m mark --mark 0x1/0x3 -m comment --comment mine");
-        assert!(!summary.tcp && !summary.udp && summary.more);
-        assert_eq!(shown(&summary.mark), Some((false, "0x1/0x3".to_owned())));
+        assert!(!summary.udp && summary.more);
+        assert_eq!(shown(summary.values(Field::Mark(0))), Some((false, "0x1/0x3".to_owned())));
         assert_eq!(summary.comment.as_deref(), Some("mine"));
     }
 
@@ -148,10 +137,10 @@ mod tests {
     fn marks_have_their_masks_in_either_backend() {
         for mark in ["1337", "0x539/0xfff"] {
             let (summary, conditions) = summarized(&format!("-m mark ! --mark {mark}"));
-            let shown = summary.mark.as_ref().map(|one| (one.negated, items(one)));
+            let shown = summary.values(Field::Mark(0)).map(|one| (one.negated, items(one)));
             assert_eq!(shown, Some((true, vec![mark.to_owned()])));
             let condition = conditions.iter().find_map(field_condition).expect("a field").into_owned();
-            assert_eq!(RuleSummary::of(&[ListedCondition::Nft(condition)]).mark, summary.mark);
+            assert_eq!(RuleSummary::of(&[ListedCondition::Nft(condition)]), summary);
         }
     }
 

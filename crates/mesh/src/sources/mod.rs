@@ -4,6 +4,7 @@
 mod dialect;
 pub mod duration;
 mod host;
+mod names;
 pub mod pflag;
 mod raw;
 mod reader;
@@ -11,6 +12,7 @@ mod remote;
 
 pub use dialect::Dialect;
 pub use host::{Host, NullHost, STAND_IN, name_servers};
+pub(crate) use names::Names;
 pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{SettingReader, Wildcard};
 pub use remote::RemoteHost;

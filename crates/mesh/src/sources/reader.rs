@@ -1,8 +1,10 @@
 //! Reads values of settings into types, and collects problems and warnings.
 
+use super::Host;
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
+use crate::facts::DnsCapture;
 use crate::mesh::Feature;
 use crate::settings::{Setting, Topic, nearest_value};
 use crate::{InputProblem, Problems};
@@ -63,6 +65,43 @@ impl<'a> SettingReader<'a> {
     /// Adds a warning, which does not stop the command.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
+    }
+
+    /// Which DNS queries are captured, if it `is_on`: those to every server, or to servers that are declared, or else found in a
+    /// file, that of this `path` or the host's. `every` is the setting that captures all.
+    pub(crate) fn dns(
+        &mut self,
+        host: &dyn Host,
+        is_on: bool,
+        all: bool,
+        path: Option<&Given>,
+        every: &str,
+    ) -> DnsCapture {
+        let is_declared = self.raw.get(Setting::DnsServers).is_some();
+        let declared = self.list(Setting::DnsServers, Self::address_item);
+        let servers = match path {
+            _ if !is_on => return DnsCapture::Off,
+            _ if all => return DnsCapture::All,
+            _ if is_declared => Ok(declared),
+            Some(path) => host.name_servers_in(path.value.trim()),
+            None => host.name_servers(),
+        };
+        match servers {
+            Ok(servers) if !servers.is_empty() => return DnsCapture::Servers(servers),
+            Ok(_) => self.warn("DNS is not captured: no DNS server is known"),
+            Err(error) => {
+                let text = format!(
+                    "can't be read: {error}; declare the servers with --dns-servers, or capture queries to any with {every}"
+                );
+                match path {
+                    Some(Given { value, source }) => self.problem(source, value, text),
+                    None => {
+                        self.whole(&Source::Default(Setting::DnsServers), format!("resolv.conf {text}"));
+                    }
+                }
+            }
+        }
+        DnsCapture::Off
     }
 
     /// Warns where all of the `servers`, at least one, are of IPv6 and that is not captured: then no query is.

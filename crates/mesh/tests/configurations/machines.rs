@@ -1,25 +1,12 @@
 //! Configurations that depend on what the machine answers, on machines that answer little or nothing.
 
-use super::{Flags, check, resolved_on};
+use super::{Machine, check, raw};
+use mesh::kuma::{Kuma, unknown_user};
 use mesh::preview::{self, Preview};
-use mesh::sources::Host;
-use mesh::{Mesh, Resolved};
+use mesh::sources::{Given, Host, Raw, SettingReader, Source};
+use mesh::{Mesh, Setting, configure, linkerd, resolve};
 use rules::{Family, Gid, Uid};
 use std::{io, net::IpAddr};
-
-/// Whose configurations depend on what the machine answers.
-const ASKING: &[(Mesh, Flags)] = &[
-    (Mesh::Istio, &[("redirect-dns", "true")]),
-    (Mesh::Istio, &[("dual-stack", "true")]),
-    (Mesh::Istio, &[("proxy-uid", "web"), ("ISTIO_OUTBOUND_OWNER_GROUPS", "java")]),
-    (Mesh::Istio, &[("ENVOY_USER", "web"), ("pod-ips", "10.0.0.9")]),
-    (Mesh::Istio, &[("pod-ips", "fe80::9")]),
-    (Mesh::Linkerd, &[]),
-    (Mesh::Kuma, &[("redirect-dns", "true")]),
-    (Mesh::Kuma, &[("ip-family-mode", "dualstack"), ("redirect-all-dns-traffic", "true")]),
-    (Mesh::Kuma, &[("kuma-dp-user", "web"), ("redirect-dns", "true"), ("resolv-config-path", "/none")]),
-    (Mesh::Ambient, &[]),
-];
 
 /// A machine that answers little, or nothing.
 struct SparseMachine {
@@ -30,6 +17,11 @@ struct SparseMachine {
     servers: Option<&'static [&'static str]>,
     /// Whether users, groups and rules can be read.
     is_readable: bool,
+    /// The users and groups that it knows, by name or by number.
+    known: &'static [&'static str],
+    /// The family in which Docker answers DNS queries.
+    docker: Family,
+    may_read_rules: bool,
 }
 
 /// Without an address, and with a server.
@@ -38,6 +30,9 @@ const MACHINE: SparseMachine = SparseMachine {
     may_lack_addresses: false,
     servers: Some(&["10.0.0.10"]),
     is_readable: true,
+    known: &["web", "java", "kuma-dp"],
+    docker: Family::V4,
+    may_read_rules: true,
 };
 
 const MACHINES: &[(&str, SparseMachine)] = &[
@@ -67,6 +62,20 @@ const MACHINES: &[(&str, SparseMachine)] = &[
         "IPv4 first",
         SparseMachine { addresses: Some(&["127.0.0.1", "169.254.0.9", "10.0.0.9", "fd00::9"]), ..MACHINE },
     ),
+    (
+        "Docker answers over IPv6, and a user has the number of Kuma's proxy",
+        SparseMachine {
+            addresses: Some(&["10.1.2.3", "fd00::3"]),
+            servers: Some(&["10.0.0.10", "127.0.0.53", "fd00::a"]),
+            known: &["web", "kuma-dp", "5678"],
+            docker: Family::V6,
+            ..MACHINE
+        },
+    ),
+    (
+        "no user, and rules that may not be read",
+        SparseMachine { addresses: Some(&["10.1.2.3"]), known: &[], may_read_rules: false, ..MACHINE },
+    ),
 ];
 
 /// Addresses, or an error where they cannot be had.
@@ -83,15 +92,15 @@ impl SparseMachine {
 
 impl Host for SparseMachine {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        self.if_readable(["web", "kuma-dp"].contains(&name).then(|| Uid::new(1002).expect("a user")))
+        self.if_readable(self.known.contains(&name).then(|| Uid::new(1002).expect("a user")))
     }
 
-    fn has_user(&self, _: Uid) -> io::Result<bool> {
-        self.if_readable(false)
+    fn has_user(&self, uid: Uid) -> io::Result<bool> {
+        self.if_readable(self.known.contains(&&*uid.to_string()))
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        self.if_readable((name == "java").then(|| Gid::new(202).expect("a group")))
+        self.if_readable(self.known.contains(&name).then(|| Gid::new(202).expect("a group")))
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
@@ -107,39 +116,75 @@ impl Host for SparseMachine {
     }
 
     fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
-        assert_eq!(path, "/none");
-        Err(io::Error::other("no such file"))
+        match path {
+            "/other" => parsed_addresses(Some(&["10.9.9.9"])),
+            _ => Err(io::Error::other("no such file")),
+        }
     }
 
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
         assert_eq!(name, "DOCKER_OUTPUT");
-        self.if_readable(family == Family::V4)
+        if !self.may_read_rules {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        self.if_readable(family == self.docker)
     }
+}
+
+/// What comes of a call on a machine: in a pod there, or on its node, whose users are not the pod's.
+fn outcome(machine: &SparseMachine, raw: &Raw, numbers_only: bool) -> String {
+    let mut reader = SettingReader::new(raw, Vec::new());
+    let capture = configure(&mut reader, machine, numbers_only);
+    let warnings = match reader.finish() {
+        Ok(warnings) => warnings,
+        Err(problems) => return problems.0.iter().map(|problem| format!("  {problem}\n")).collect(),
+    };
+    let proxy = capture.proxy();
+    let dns = capture.stale_flows().map(|flows| (flows.destinations, flows.families));
+    let mut text =
+        format!("  IPv6: {}, users {:?}, groups {:?}, DNS {dns:?}\n", capture.ipv6(), proxy.uids, proxy.gids);
+    match capture.mesh() {
+        Mesh::Istio | Mesh::Ambient => {}
+        Mesh::Linkerd => {
+            text += &format!("  missing: {:?}\n", linkerd::missing(raw).collect::<Vec<_>>());
+        }
+        Mesh::Kuma => {
+            let rules = preview::print(&*capture, Preview::Restore).text;
+            let count = |words: &str| rules.matches(words).count();
+            text +=
+                &format!("  rules for Docker {}, for zones {}\n", count("DOCKER_OUTPUT"), count("--zone"));
+            text += &format!("  unknown: {:?}\n", unknown_user(raw, machine));
+        }
+    }
+    warnings.into_iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
+    text
 }
 
 #[test]
 fn what_machines_answer_counts_as_written() {
-    let mut text = String::new();
-    for (name, machine) in MACHINES {
-        text += &format!("---- {name}\n");
-        for (mesh, flags) in ASKING {
-            text += &format!("{mesh} {flags:?}\n");
-            match resolved_on(machine, *mesh, flags) {
-                Ok((_, Resolved { capture, warnings })) => {
-                    let proxy = capture.proxy();
-                    let owners = format!("users {:?}, groups {:?}", proxy.uids, proxy.gids);
-                    let dns = capture.stale_flows().map(|flows| (flows.destinations, flows.families));
-                    text += &format!("  IPv6: {}, {owners}, DNS {dns:?}\n", capture.ipv6());
-                    let rules = preview::print(&*capture, Preview::Restore).text;
-                    text += &format!(
-                        "  rules that leave DNS to Docker: {}\n",
-                        rules.matches("DOCKER_OUTPUT").count()
-                    );
-                    warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
-                }
-                Err(problems) => problems.0.iter().for_each(|problem| text += &format!("  {problem}\n")),
-            }
-        }
-    }
-    check("machines", &text);
+    check("machines", |call| {
+        let raw = raw(call);
+        let answer = |(name, machine): &(&str, SparseMachine)| {
+            let [in_pod, on_node] = [false, true].map(|numbers_only| outcome(machine, &raw, numbers_only));
+            let on_node = if on_node == in_pod { String::new() } else { format!("on its node:\n{on_node}") };
+            format!("{name}:\n{in_pod}{on_node}")
+        };
+        MACHINES.iter().map(answer).collect()
+    });
+}
+
+/// Of a file, the key alone captures nothing; defaults of the injector are written as flags.
+#[test]
+fn capture_of_all_dns_by_default_is_more_than_by_key() {
+    let is_captured = |source: Source| {
+        let all = Given { value: "true".to_owned(), source };
+        let raw = Raw::of([
+            (Setting::Mesh, Given { value: "kuma".to_owned(), source: Source::Flag("mesh") }),
+            (Kuma::CaptureAllDns, all),
+        ]);
+        let resolved = resolve(&raw, &Machine, Vec::new()).expect("good settings");
+        resolved.capture.stale_flows().is_some()
+    };
+    assert!(is_captured(Source::Default(Kuma::CaptureAllDns)));
+    assert!(!is_captured(Source::Key("redirect.dns.captureAll".to_owned())));
 }

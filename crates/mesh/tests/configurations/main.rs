@@ -6,191 +6,16 @@ mod read_back;
 mod refused;
 mod scenarios;
 
-use mesh::limit::CautionContext;
+use mesh::limit::{Caution, CautionContext};
 use mesh::preview::{self, Preview};
-use mesh::settings::{self, Setting};
+use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::{Host, Raw};
-use mesh::{Mesh, Problems, Resolved, kuma, resolve};
+use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, ambient, istio, kuma, linkerd, resolve};
+use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
 use std::io;
 use std::net::IpAddr;
-
-type Flags = &'static [(&'static str, &'static str)];
-
-const CASES: &[(&str, Mesh, Flags)] = &[
-    (
-        "istio",
-        Mesh::Istio,
-        &[
-            ("istio-inbound-ports", "*"),
-            ("istio-service-cidr", "*"),
-            ("istio-local-exclude-ports", "15090,15021"),
-            ("istio-service-exclude-cidr", "10.1.0.0/16,fd01::/16"),
-            ("dns-servers", "10.0.0.10"),
-        ],
-    ),
-    (
-        "istio-lists",
-        Mesh::Istio,
-        &[
-            ("istio-inbound-ports", "80,8443"),
-            ("istio-local-exclude-ports", "22"),
-            ("istio-service-cidr", "10.0.0.0/8,127.0.0.0/8,fd00::/8"),
-            ("istio-outbound-ports", "5000-5010"),
-            ("istio-local-outbound-ports-exclude", "22"),
-            ("istio-exclude-interfaces", "net1"),
-            ("kube-virt-interfaces", "vm0"),
-            ("ISTIO_OUTBOUND_OWNER_GROUPS", "5,java"),
-            ("redirect-dns", "true"),
-            ("drop-invalid", "true"),
-            ("dual-stack", "true"),
-            ("proxy-uid", "1337,2000"),
-        ],
-    ),
-    (
-        "istio-tproxy",
-        Mesh::Istio,
-        &[
-            ("istio-inbound-ports", "*"),
-            ("istio-inbound-interception-mode", "TPROXY"),
-            ("inbound-capture-port", "15007"),
-            ("kube-virt-interfaces", "vm0"),
-            ("istio-service-cidr", "*"),
-            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "7"),
-            ("capture-all-dns", "true"),
-            ("redirect-dns", "true"),
-            ("drop-invalid", "true"),
-            ("dual-stack", "true"),
-        ],
-    ),
-    (
-        "istio-nothing",
-        Mesh::Istio,
-        &[
-            ("istio-service-exclude-cidr", "10.1.0.0/16"),
-            ("istio-local-exclude-ports", "22"),
-            ("dns-servers", "10.0.0.10"),
-            ("istio-inbound-tproxy-mark", "0x539"),
-        ],
-    ),
-    (
-        "linkerd",
-        Mesh::Linkerd,
-        &[
-            ("inbound-ports-to-ignore", "4190,4191"),
-            ("outbound-ports-to-ignore", "443,4567-4570"),
-            ("subnets-to-ignore", "10.2.0.0/16"),
-            ("proxy-gid", "2103"),
-            ("ipv6", "true"),
-        ],
-    ),
-    (
-        "istio-ipv4",
-        Mesh::Istio,
-        &[
-            ("istio-service-cidr", "10.0.0.0/8,::1/128,fd00::/8"),
-            ("istio-service-exclude-cidr", "10.1.0.0/16,::1/128"),
-            ("istio-inbound-ports", "*"),
-        ],
-    ),
-    (
-        "linkerd-ports",
-        Mesh::Linkerd,
-        &[
-            ("ports-to-redirect", "443,80"),
-            // What does not fit any more begins a rule, and what is smaller does not overtake it.
-            ("inbound-ports-to-ignore", "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15-16,17"),
-            ("outbound-ports-to-ignore", "16,15,14,13,12,11,10,9,8,7,6,5,4,3,2,1"),
-            ("subnets-to-ignore", "10.1.2.3/8,2001:DB8::/32"),
-        ],
-    ),
-    (
-        "kuma",
-        Mesh::Kuma,
-        &[
-            ("kuma-dp-user", "5678"),
-            ("ip-family-mode", "ipv4"),
-            ("exclude-inbound-ports", "1900"),
-            ("exclude-inbound-ips", "10.4.0.0/16"),
-            ("exclude-outbound-ips", "10.3.0.0/16"),
-            ("exclude-outbound-ports-for-uids", "tcp:22,80:1001"),
-            ("redirect-dns", "true"),
-            ("drop-invalid-packets", "true"),
-            ("iptables-logs", "true"),
-            ("vnet", "docker0:172.17.0.0/16"),
-        ],
-    ),
-    (
-        "kuma-lists",
-        Mesh::Kuma,
-        &[
-            ("kuma-dp-user", "web"),
-            ("include-inbound-ports", "80"),
-            ("include-outbound-ports", "443"),
-            ("exclude-outbound-ports", "22"),
-            ("exclude-outbound-ports-for-uids", "*:22:0;udp:*:4294967294"),
-            ("redirect-all-dns-traffic", "true"),
-        ],
-    ),
-    (
-        "kuma-bare",
-        Mesh::Kuma,
-        &[
-            ("disable-comments", "true"),
-            ("redirect-inbound", "false"),
-            ("exclude-outbound-ports", "22"),
-            ("exclude-outbound-ports-for-uids", "tcp:22,80:1001;1002"),
-            ("exclude-outbound-ips", "10.3.0.0/16"),
-            ("redirect-outbound-insert-instead-of-append", "true"),
-            ("redirect-inbound-insert-instead-of-append", "true"),
-            ("redirect-dns", "true"),
-            ("drop-invalid-packets", "true"),
-            ("vnet", "docker0:172.17.0.0/16,br+:fd00::/64"),
-        ],
-    ),
-    (
-        "kuma-inbound",
-        Mesh::Kuma,
-        &[("redirect-outbound", "false"), ("iptables-logs", "true"), ("iptables-log-level", "4")],
-    ),
-    ("kuma-nothing", Mesh::Kuma, &[("redirect-inbound", "false"), ("redirect-outbound", "false")]),
-    ("istio-no-groups", Mesh::Istio, &[("ISTIO_OUTBOUND_OWNER_GROUPS", ""), ("istio-service-cidr", "*")]),
-    (
-        "istio-logged",
-        Mesh::Istio,
-        &[
-            ("istio-inbound-ports", "80"),
-            ("istio-service-cidr", "10.0.0.0/8"),
-            ("kube-virt-interfaces", "vm0,vm1"),
-            ("iptables-trace-logging", "true"),
-            ("inbound-capture-port", "15006-15010"),
-            ("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "127.0.0.0/16"),
-            ("ISTIO_OUTBOUND_OWNER_GROUPS", "202"),
-        ],
-    ),
-    (
-        "istio-off",
-        Mesh::Istio,
-        &[
-            ("istio-inbound-interception-mode", "NONE"),
-            ("istio-service-cidr", "*"),
-            ("redirect-dns", "true"),
-            ("pod-ips", "fd00::9"),
-        ],
-    ),
-    ("ambient", Mesh::Ambient, &[("dns-capture", "true"), ("reroute-virtual-interfaces", "vm0")]),
-    (
-        "ambient-probes",
-        Mesh::Ambient,
-        &[
-            ("HOST_PROBE_SNAT_IP", "10.0.0.1"),
-            ("HOST_PROBE_SNAT_IPV6", "fd00::1"),
-            ("probe-address", "fd00::2"),
-        ],
-    ),
-    ("ambient-ingress", Mesh::Ambient, &[("ingress", "true"), ("ipv6", "false")]),
-];
 
 /// A pod with two addresses.
 struct Machine;
@@ -213,41 +38,60 @@ impl Host for Machine {
     }
 }
 
-fn resolved(mesh: Mesh, flags: Flags) -> Result<(Raw, Resolved), Problems> {
-    resolved_on(&Machine, mesh, flags)
-}
-
-fn resolved_on(host: &dyn Host, mesh: Mesh, flags: Flags) -> Result<(Raw, Resolved), Problems> {
+/// The settings of a call: a line each, with the name of a flag or a variable before its value; a value in double quotes is one
+/// of JSON.
+fn raw(call: &str) -> Raw {
+    let lines = call.lines().filter(|line| !line.starts_with('#'));
+    let words = lines.map(|line| {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        let quoted = value.starts_with('"').then(|| serde_json::from_str(value).expect("a text"));
+        (name, quoted.unwrap_or_else(|| value.to_owned()))
+    });
+    let words: Vec<(&str, String)> = words.collect();
+    let named = words.iter().find(|(name, _)| *name == "mesh");
+    let mesh = named.map_or(Mesh::Istio, |(_, mesh)| mesh.parse().expect("a mesh"));
     let setting = |name: &str| {
-        let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
+        let is_named = |row: &&SettingRow| row.name() == name || row.variables.contains(&name);
+        let row = settings::all().find(|row| row.setting.is_for(mesh) && is_named(row));
         row.unwrap_or_else(|| panic!("{mesh} has no {name}")).setting
     };
     let (variables, flags): (Vec<_>, Vec<_>) =
-        flags.iter().partition(|(name, _)| setting(name).row().long.is_empty());
-    let given = flags.iter().map(|(name, value)| (setting(name), (*value).to_owned()));
-    let given = given.chain([(Setting::Mesh, mesh.to_string())]);
+        words.into_iter().partition(|(name, _)| setting(name).row().long != *name);
+    let flags = flags.into_iter().map(|(name, value)| (setting(name), value));
     let value = |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| value.into());
-    let raw = Raw::new(given, |row| row.long.is_empty(), value);
-    resolve(&raw, host, Vec::new()).map(|resolved| (raw, resolved))
+    Raw::new(flags, |row| row.setting.is_for(mesh), value)
 }
 
-fn described(mesh: Mesh, flags: Flags) -> String {
+fn resolved(call: &str) -> Result<(Raw, Resolved), Problems> {
+    let raw = raw(call);
+    resolve(&raw, &Machine, Vec::new()).map(|resolved| (raw, resolved))
+}
+
+/// The cautions that apply; of those that a setting has no effect, where it is given.
+fn cautions(
+    raw: &Raw,
+    capture: &Capture,
+    captures_inbound: bool,
+    drops_invalid: bool,
+) -> Vec<&'static Caution> {
+    let (proxy, lists) = (&capture.proxy(), &capture.lists());
+    let facts = CautionContext { raw, proxy, lists, captures_inbound, drops_invalid };
+    let is_given = |caution: &&Caution| caution.code != Code::NoEffect || facts.has(caution.setting);
+    let all = capture.mesh().entry().cautions.iter();
+    all.filter(is_given).filter(|caution| (caution.applies)(&facts)).collect()
+}
+
+fn described(call: &str) -> String {
     let (raw, Resolved { capture, warnings }) =
-        resolved(mesh, flags).unwrap_or_else(|problems| panic!("{mesh} {flags:?}: {problems}"));
+        resolved(call).unwrap_or_else(|problems| panic!("{call}: {problems}"));
+    let mesh = raw.mesh();
     let (proxy, lists) = (capture.proxy(), capture.lists());
-    let cautions = |captures_inbound, drops_invalid| {
-        let facts = CautionContext { proxy: &proxy, lists: &lists, captures_inbound, drops_invalid };
-        mesh.entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect::<Vec<_>>()
-    };
     let option = |setting: Setting| setting.row().option();
     assert_eq!(mesh::istio::of(&capture).is_some(), mesh == Mesh::Istio);
     let mut text = String::new();
     warnings.iter().for_each(|warning| text += &format!("warning: {warning}\n"));
-    for unused in capture.unused() {
-        text += &format!("unused: {}: {}; {}\n", option(unused.setting), unused.because, unused.remedy);
-    }
     for (captures_inbound, drops_invalid) in [(true, false), (true, true), (false, false)] {
-        for caution in cautions(captures_inbound, drops_invalid) {
+        for caution in cautions(&raw, &capture, captures_inbound, drops_invalid) {
             let level = if caution.is_warning { "warning" } else { "note" };
             let of =
                 format!("{level} {}, inbound: {captures_inbound}, dropped: {drops_invalid}", caution.code);
@@ -271,7 +115,7 @@ fn described(mesh: Mesh, flags: Flags) -> String {
         );
     }
     let passthrough = Family::BOTH.map(|family| proxy.passthrough(family));
-    text += &format!("captures nothing: {}\n{:?}\n", capture.captures_nothing(), capture.keys());
+    text += &format!("captures nothing: {}\n", capture.captures_nothing());
     text += &format!("{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
     text += &format!("{:?}\n{:?}\n", capture.without_ipv6(&raw, false), capture.without_ipv6(&raw, true));
     for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
@@ -282,12 +126,21 @@ fn described(mesh: Mesh, flags: Flags) -> String {
     assert_eq!(v4.rules(Family::V4), capture.rules(Family::V4));
     let without = capture.without_dns();
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
-    if capture.mesh() == Mesh::Kuma {
-        let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
-        for verbose in [false, true] {
-            text +=
-                &format!("---- of kumactl, verbose: {verbose}\n{}", kuma::preview::dry_run(&rules, verbose));
+    match &capture {
+        Capture::Kuma(_) => {
+            let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
+            for verbose in [false, true] {
+                let printed = kuma::preview::dry_run(&rules, verbose);
+                text += &format!("---- of kumactl, verbose: {verbose}\n{printed}");
+            }
         }
+        Capture::Linkerd(config) => {
+            for family in capture.families() {
+                let commands = linkerd::commands(config, family).join("\n");
+                text += &format!("---- of proxy-init, {family}\n{commands}\n");
+            }
+        }
+        Capture::Istio(_) | Capture::Ambient(_) => {}
     }
     for family in capture.families() {
         text += &read_back::all_read_back(&capture, family);
@@ -336,16 +189,15 @@ fn file(name: &str) -> String {
     format!("{}/tests/configurations/{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn check(name: &str, text: &str) {
-    testkit::golden(file(name), text);
+/// Compares the answers to the calls of a file with the sections behind them.
+fn check(name: &str, answer: impl Fn(&str) -> String) {
+    testkit::sections::answers(file(name), ".expected", answer);
 }
 
 #[test]
 fn configurations_are_as_written() {
     for mesh in Mesh::ALL {
-        let of_mesh = CASES.iter().filter(|(_, of, _)| of == mesh);
-        let found = of_mesh.map(|(name, mesh, flags)| ((*name).to_owned(), described(*mesh, flags)));
-        testkit::sections::golden(file(&mesh.to_string()), found);
+        check(mesh.name(), described);
     }
 }
 
@@ -354,11 +206,43 @@ fn limits_are_as_written() {
     let mut text = String::new();
     for mesh in Mesh::ALL {
         let [v4, v6] = Family::BOTH.map(|family| mesh.entry().remedy_of_gap.get(family));
-        text += &format!(
-            "---- {mesh}, answered by {}\n{v4}\n{v6}\n{}",
-            mesh.entry().proxy_program.resolver.unwrap_or("the proxy"),
-            limits(*mesh)
-        );
+        let MeshEntry { keys, proxy_program, .. } = mesh.entry();
+        let resolver = proxy_program.resolver.unwrap_or("the proxy");
+        text += &format!("---- {mesh}, answered by {resolver}\n{v4}\n{v6}\n{keys:?}\n{}", limits(*mesh));
     }
-    check("limits", &text);
+    testkit::golden(file("limits"), &text);
+}
+
+/// What a call says by default, by its help, may be said as well.
+#[test]
+fn the_help_names_the_defaults() {
+    let mut not_words = Vec::new();
+    for row in Mesh::ALL.iter().flat_map(|mesh| mesh.settings()).filter(|row| row.topic == Topic::Capture) {
+        let Some((_, default)) = row.help.split_once("[default: ") else { continue };
+        let default = default.split([']', ';']).next().unwrap_or_default();
+        let mesh = row.setting.mesh().expect("a setting of a mesh");
+        let base = match mesh {
+            Mesh::Istio if row.setting == Setting::InterceptionMode => "",
+            Mesh::Istio => "istio-inbound-interception-mode TPROXY",
+            Mesh::Kuma => "iptables-logs true",
+            Mesh::Linkerd | Mesh::Ambient => "",
+        };
+        let base = format!("mesh {mesh}\n{base}\n");
+        let without = resolved(base.trim()).expect("a good call").1.capture;
+        let said = |word| resolved(&format!("{base}{} {word}", row.name()).replace("\n\n", "\n"));
+        match default.split(", or ").find_map(|word| said(word).ok()) {
+            Some((_, with)) => assert_eq!(with.capture, without, "{}", row.name()),
+            None => not_words.push(default),
+        }
+    }
+    assert_eq!(not_words, ["the numbers of --proxy-uid", "none", "all"]);
+    for (setting, text) in [
+        (Setting::RedirectDns, format!("port {}", istio::defaults::AGENT_PORT)),
+        (Setting::TraceLogging, format!("group {}", istio::defaults::LOG_GROUP)),
+        (Setting::ProbePort, format!("[default: {}]", istio::defaults::PROBE_PORT)),
+        (Setting::EnvoyUser, format!("[default: {}]", istio::defaults::PROXY_USER)),
+        (ambient::Ambient::DnsCapture, format!("port {}", ambient::defaults::DNS_LISTENER)),
+    ] {
+        assert!(setting.row().help.contains(&text), "{setting:?}");
+    }
 }

@@ -1,8 +1,9 @@
 //! Rules as they are read back: from iptables, from our table of nf_tables, and from Istio's native mode.
 
+use super::check;
 use mesh::recognition::{named, recognized};
 use mesh::settings::Setting;
-use mesh::{Capture, Mesh};
+use mesh::{Capture, Mesh, RuleReason};
 use rules::nft::{self, LiveBase, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{View, ViewChain, ViewRule};
 use rules::{Action, Family, ListedCondition, parse, render};
@@ -84,4 +85,42 @@ pub(crate) fn all_read_back(capture: &Capture, family: Family) -> String {
         Some(format!("---- read back, {family}, {from}\n{text}"))
     };
     views.iter().filter_map(section).collect()
+}
+
+/// A table that holds a mesh's chains, with these rules.
+fn table(mesh: Mesh, table: &str, rules: &str) -> View {
+    let own = mesh.entry().chains.iter().map(|(name, _)| *name).chain(["DOCKER_OUTPUT"]);
+    let chains: String = own.map(|name| format!(":{name} - [0:0]\n")).collect();
+    let base = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
+    let text = format!("*{table}\n{base}{chains}{rules}\nCOMMIT\n");
+    View::of_listing(parse::listing(&text, Family::V4).expect("a listing"))
+}
+
+/// Of single rules, the reasons that their forms show.
+#[test]
+fn forms_of_rules_show_their_reasons() {
+    let answer = |question: &str| {
+        let (mesh, rules) = question.split_once('\n').expect("a mesh before its rules");
+        let mesh: Mesh = mesh.strip_prefix("mesh ").and_then(|name| name.parse().ok()).expect("a mesh");
+        let reason = |line: &str| {
+            let (name, rule) = line.split_once(' ').expect("a table before its rule");
+            let view = table(mesh, name, rule);
+            let found = recognized(&view);
+            assert!(found.iter().all(|rule| rule.mesh == mesh), "{found:?}");
+            let reason = found.first().and_then(|rule| rule.reason);
+            format!("{}\n", reason.map_or("nothing", RuleReason::name))
+        };
+        rules.lines().map(reason).collect()
+    };
+    check("forms", answer);
+}
+
+#[test]
+fn behind_a_rule_that_takes_all_none_is_reached() {
+    let rules = "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -d 10.0.0.0/8 -j RETURN\n\
+                 -A ISTIO_OUTPUT -j ISTIO_REDIRECT\n-A ISTIO_OUTPUT -j RETURN\n-A ISTIO_OUTPUT -j RETURN\n\
+                 -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001";
+    let view = table(Mesh::Istio, "nat", rules);
+    let reached = recognized(&view).into_iter().map(|rule| rule.is_reached);
+    assert_eq!(reached.collect::<Vec<_>>(), [true, true, true, true, false, true]);
 }
