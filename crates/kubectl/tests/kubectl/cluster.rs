@@ -1,32 +1,40 @@
 //! The real kubectl against a played API server.
 
-use crate::played::{account, run, scene};
+use crate::object::object;
+use crate::sessions::PROGRAM;
+use serde_json::json;
 use std::collections::BTreeSet;
-use testkit::cluster::Access;
+use testkit::{
+    cluster::{Access, Cluster},
+    word,
+};
 
 #[test]
 fn the_roles_are_enough_and_a_refusal_names_them() {
-    let cluster = scene();
-    let kubeconfig = cluster.account("shop", "reader");
-    let refused = run(&cluster, &kubeconfig, &["explain", "web-0", "8080"]).with(1);
-    let expected =
-        "; grant your user get pods, as role sidecar-capture of docker/kubectl/clusterrole.yaml does\n";
-    assert!(refused.stderr.ends_with(expected), "{}", refused.stderr);
-
-    let kubeconfig = account(&cluster);
-    cluster.state().requests.clear();
-    let words = ["explain", "deployment/web", "reviews:http", "8080", "-o", "json"];
-    let document = run(&cluster, &kubeconfig, &words).with(0).json();
+    let cluster = Cluster::start();
+    cluster.put(&object("pod.json"));
     // The agent is another node's.
-    let unknown = document["kernel_unknown"].as_str().expect("a reason");
-    assert!(unknown.starts_with("no node agent runs on node worker-1"), "{unknown}");
-    let answers = document["answers"].as_array().expect("a list");
-    let of = |at: usize| (answers[at]["address"].as_str(), answers[at]["manifest"]["port"].as_u64());
-    assert_eq!([of(0), of(1)], [(Some("10.96.0.9:9080"), Some(15001)), (Some("8080"), Some(15006))]);
-    run(&cluster, &kubeconfig, &["explain", "web-0", "8080"]).with(0);
+    let mut agent = object("agents.json")["items"][0].take();
+    (agent["apiVersion"], agent["kind"]) = (json!("v1"), json!("Pod"));
+    agent["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "sidecar-node" });
+    agent["spec"]["nodeName"] = json!("worker-2");
+    cluster.put(&agent);
+    let (kubeconfig, reader) = (cluster.kubeconfig(), cluster.account("shop", "reader"));
+    PROGRAM.sessions(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/sessions/cluster.txt"),
+        &[
+            ("READER", word(&reader)),
+            ("KUBECONFIG", word(&kubeconfig)),
+            ("ROLES", concat!(env!("CARGO_MANIFEST_DIR"), "/../../docker/kubectl/clusterrole.yaml")),
+            // kubectl keeps there what it has discovered.
+            ("HOME", word(&cluster.folder)),
+        ],
+    );
     let state = cluster.state();
+    // The reader has a token.
+    let of_reader = state.requests.iter().filter(|(_, request)| request.header("authorization").is_some());
     let made: BTreeSet<(&str, &str)> =
-        state.requests.iter().map(|(Access { resource, verb, .. }, _)| (resource.as_str(), *verb)).collect();
+        of_reader.map(|(Access { resource, verb, .. }, _)| (resource.as_str(), *verb)).collect();
     let expected = [("deployments", "get"), ("pods", "get"), ("pods", "list"), ("services", "get")];
     assert_eq!(made, expected.into_iter().collect());
 }

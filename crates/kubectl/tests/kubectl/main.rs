@@ -2,5 +2,4 @@
 
 mod cluster;
 mod object;
-mod played;
 mod sessions;

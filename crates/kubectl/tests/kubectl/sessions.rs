@@ -3,7 +3,8 @@
 use crate::object::object;
 use testkit::command_line::Program;
 
-const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), name: "kubectl-capture" };
+pub(crate) const PROGRAM: Program =
+    Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), name: "kubectl-capture" };
 
 fn check(name: &str) {
     let pod = object("pod.json");
@@ -26,5 +27,5 @@ fn lint() {
 fn the_manual_has_a_page_for_each_command() {
     let pages = PROGRAM.manual();
     assert_eq!((pages.len(), &*pages[2].0), (8, "kubectl-capture-explain.1"));
-    assert!(pages[2].1.contains("Variable: KUBECTL"), "{}", pages[2].1);
+    assert!(pages[2].1.contains("[env: KUBECTL]"), "{}", pages[2].1);
 }

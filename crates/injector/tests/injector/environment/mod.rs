@@ -4,7 +4,6 @@ mod envoy;
 mod faults;
 mod inspect;
 mod monitoring;
-mod offline;
 mod operator;
 mod ownership;
 mod program;
