@@ -60,24 +60,22 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     if flags.against.is_empty() {
         return Ok(templates(&configuration));
     }
-    let mut documents = Vec::new();
-    let mut problems = Vec::new();
+    let (mut objects, mut problems) = (Vec::new(), Vec::new());
     for name in &flags.against {
         let read = input::read(name).map_err(|error| {
             let text =
                 format!("can't be read: {error}; expected pods as kubectl get pods -o yaml prints them");
             Problems(vec![InputProblem::with_item("--against", name, text)])
         });
-        match read.and_then(|text| mesh::pod::values(&format!("--against {name}"), &text)) {
-            Ok(found) => documents.extend(found),
+        match read.and_then(|text| mesh::pod::located(&format!("--against {name}"), &text)) {
+            Ok(found) => objects.extend(found.into_iter().map(|object| object.value)),
             Err(Problems(found)) => problems.extend(found),
         }
     }
     Problems::check(problems)?;
     let mut namespaces = Namespaces::new("default", None, BTreeMap::new());
-    documents.iter().for_each(|document| namespaces.describe(document));
-    let pods: Vec<&Value> =
-        documents.iter().flat_map(items).filter(|object| object["kind"] == "Pod").collect();
+    objects.iter().for_each(|object| namespaces.describe(object));
+    let pods: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Pod").collect();
     if pods.is_empty() {
         let text = "holds no pod; expected pods as kubectl get pods -o yaml prints them";
         return Err(Problems(vec![InputProblem::of("--against", text)]));
@@ -86,14 +84,6 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     let compared: Vec<PodComparison> =
         pods.iter().map(|pod| compare(pod, &namespaces, &variables, &configuration)).collect();
     Ok((summary(&compared), !compared.iter().any(|one| one.verdict.is_change())))
-}
-
-/// The objects of a document, which may be a list of them.
-fn items(document: &Value) -> Vec<&Value> {
-    match document.get("items").and_then(Value::as_array) {
-        Some(items) => items.iter().collect(),
-        None => vec![document],
-    }
 }
 
 fn templates(configuration: &Configuration) -> (String, bool) {

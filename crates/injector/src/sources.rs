@@ -123,14 +123,8 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
 
 /// The ConfigMaps of a text, alone or in lists: the name and the data of each.
 fn maps(name: &str, text: &str) -> Result<Vec<(String, Value)>, Problems> {
-    let documents = mesh::pod::values(name, text)?;
-    let items = documents.iter().flat_map(|document| match &document["items"] {
-        Value::Array(items) if document["kind"] == "List" || document["kind"] == "ConfigMapList" => {
-            items.iter().collect()
-        }
-        _ => vec![document],
-    });
-    let maps = items.filter(|item| item["kind"] == "ConfigMap");
+    let objects = mesh::pod::located(name, text)?.into_iter().map(|object| object.value);
+    let maps = objects.filter(|object| object["kind"] == "ConfigMap");
     let maps = maps.map(|map| {
         let name = map["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, map["data"].clone())

@@ -355,11 +355,10 @@ mod tests {
         let pod = json!({ "metadata": { "name": "web" }, "spec": {} });
         let request = json!({ "uid": "u3", "namespace": "shop", "object": pod });
         let whole = json!({ "apiVersion": VERSIONS[1], "kind": KIND, "request": request }).to_string();
-        let brackets = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
-        let deep = whole.replace(r#""spec":{}"#, &format!(r#""spec":{brackets}"#));
+        let deep = whole.replace(r#""spec":{}"#, &format!(r#""spec":{}"#, "[".repeat(1000)));
         let many = whole.replace(r#""spec":{}"#, &format!(r#""spec":[{}0]"#, r#"{"a":0},"#.repeat(500_000)));
         let other = whole.replace(KIND, "Review");
-        for body in [&*deep, &*many, &*other] {
+        for body in [&*deep, &*many, &*other, &whole[..whole.len() - 1]] {
             let answer = answered("/inject", Some(JSON), body.as_bytes());
             let response = &body_of(&answer)["response"];
             assert_eq!((&response["uid"], &response["allowed"]), (&"u3".into(), &false.into()), "{body:.99}");

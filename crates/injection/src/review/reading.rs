@@ -3,9 +3,7 @@
 use super::tree::{self, Depth};
 use super::{Cancellation, KIND, VERSIONS};
 use mesh::pod::called;
-use serde::Deserialize;
 use serde_json::Value;
-use std::borrow::Cow;
 
 /// What was sent, once it is known to be a review.
 pub(crate) struct Review {
@@ -47,27 +45,55 @@ impl Review {
     }
 }
 
-/// The version and the UID of a review whose text is JSON, but is too large, or nested too deeply, to be read.
+/// The version and the UID of a review that can't be read, because its text is cut, nested too deeply or not JSON. They are
+/// found by the names of the outermost fields.
 fn version_and_uid(body: &[u8]) -> (Option<&'static str>, String) {
-    let head: ReviewHead<'_> = serde_json::from_slice(body).unwrap_or_default();
-    let version = VERSIONS.into_iter().find(|known| head.api_version == *known);
-    (version, head.request.unwrap_or_default().uid.into_owned())
+    let (mut version, mut uid) = (None, String::new());
+    // The open brackets around the current place, each with the name of the field that it is the value of; the last string,
+    // which is a field's name if a colon follows.
+    let mut path: Vec<(u8, &[u8])> = Vec::new();
+    let (mut last, mut name): (&[u8], &[u8]) = (b"", b"");
+    let mut at = 0;
+    while let Some(byte) = body.get(at) {
+        at += 1;
+        match byte {
+            b'{' | b'[' => path.push((*byte, std::mem::take(&mut name))),
+            // An object ends with all lists in it that were left open.
+            b'}' => path.truncate(path.iter().rposition(|(open, _)| *open == b'{').unwrap_or(0)),
+            b']' => drop(path.pop_if(|(open, _)| *open == b'[')),
+            b',' => name = b"",
+            b':' => name = last,
+            b'"' => {
+                let Some(length) = length(&body[at..]) else { break };
+                last = &body[at..at + length];
+                let value = || serde_json::from_slice::<String>(&body[at - 1..=at + length]).ok();
+                match (&path[..], name) {
+                    ([(b'{', _)], b"apiVersion") => {
+                        let given = value();
+                        version =
+                            VERSIONS.into_iter().find(|known| given.as_deref() == Some(*known)).or(version);
+                    }
+                    ([(b'{', _), (b'{', b"request")], b"uid") => uid = value().unwrap_or(uid),
+                    _ => {}
+                }
+                at += length + 1;
+            }
+            _ => {}
+        }
+    }
+    (version, uid)
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ReviewHead<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    request: Option<RequestHead<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RequestHead<'a> {
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
+/// How long a text of JSON is whose first quote lies before; `None` if it has no end.
+fn length(rest: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match rest.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -144,11 +170,19 @@ mod tests {
         let whole = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u\u00311","object":{"metadata":{"uid":"not \" this"},"uid":"nor this"},"name":"x"},"response":{"uid":"nor that"}}"#;
         let expected = (Some(VERSIONS[1]), "u11".to_owned());
         assert_eq!(version_and_uid(whole.as_bytes()), expected);
-        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
-        let deep = whole.replace(r#""nor this""#, &deep);
-        assert_eq!(version_and_uid(deep.as_bytes()), expected);
+        let known = whole.find(r#","object""#).expect("it has one");
+        for end in known..whole.len() {
+            assert_eq!(version_and_uid(&whole.as_bytes()[..end]), expected, "{}", &whole[..end]);
+        }
+        for broken in [
+            whole.replace(r#""uid":"nor this""#, "uid: nor this"),
+            whole.replace(r#""nor this""#, &"[".repeat(500)),
+            whole.replace("nor this", "\u{1}\n"),
+        ] {
+            assert_eq!(version_and_uid(broken.as_bytes()), expected, "{broken}");
+        }
         // Whatever comes before it.
-        let late = r#"{"request":{"object":{"a":[[[]]]},"uid":"u2"},"apiVersion":"admission.k8s.io/v1"}"#;
+        let late = r#"{"request":{"object":{"a":[[[]],"b":nonsense]},"uid":"u2"},"apiVersion":"admission.k8s.io/v1"}"#;
         assert_eq!(version_and_uid(late.as_bytes()), (Some(VERSIONS[0]), "u2".to_owned()));
         for none in
             ["", "{", "null", r#"{"uid":"u"}"#, r#"{"request":[{"uid":"u"}]}"#, r#"{"request":{"uid":7}}"#]

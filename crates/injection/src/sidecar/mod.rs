@@ -72,9 +72,6 @@ pub struct Sidecar {
     /// For `--proxyLogLevel` and `--proxyComponentLogLevel`.
     pub proxy_log_level: Option<String>,
     pub proxy_component_log_level: Option<String>,
-    pub log_as_json: bool,
-    /// `DOMAIN` of `$(POD_NAMESPACE).svc.DOMAIN`.
-    pub domain: String,
     /// The path's, else the values'; empty where it is not configured.
     pub cluster: String,
     /// The pod's label, else the path's, else the values'.

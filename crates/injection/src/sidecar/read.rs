@@ -109,8 +109,6 @@ impl Sidecar {
             log_level,
             proxy_log_level: Some(proxy_log_level).filter(|level| !level.is_empty()),
             proxy_component_log_level: Some(components).filter(|levels| !levels.is_empty()),
-            log_as_json: values.log_as_json,
-            domain: values.proxy.domain.clone(),
             cluster: variable(CLUSTER_VARIABLE).unwrap_or_else(|| values.cluster.clone()),
             network: network.filter(|network| !network.is_empty()),
             mesh_id: trust.cloned().unwrap_or_default(),

@@ -74,8 +74,8 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
 fn variables(context: &mut RenderContext<'_>, control_plane: &str) -> Vec<Value> {
     const TRUST_ANCHORS: &str = "linkerd.identityTrustAnchorsPEM";
     const IDENTITY: &str = "serviceaccount.identity.$(_l5d_ns).$(_l5d_trustdomain)";
-    let sidecar = context.input.sidecar;
-    let domain = &sidecar.domain;
+    let values = context.input.values;
+    let domain = &values.proxy.domain;
     let or = |found: Option<String>, default: &str| found.unwrap_or_else(|| default.to_owned());
     let trust_domain = or(context.value("linkerd.identityTrustDomain"), domain);
     let networks = or(context.value("linkerd.clusterNetworks"), NETWORKS);
@@ -94,7 +94,7 @@ fn variables(context: &mut RenderContext<'_>, control_plane: &str) -> Vec<Value>
     });
     let ports = context.ports().filter_map(|port| port.get("containerPort"));
     let ports = ports.map(Value::to_string).collect::<Vec<_>>().join(",");
-    let format = if sidecar.log_as_json { "json" } else { "plain" };
+    let format = if values.log_as_json { "json" } else { "plain" };
     let service = |name: &str, port: u16| format!("{name}.{control_plane}.svc.{domain}.:{port}");
     let account = |name: &str| format!("{name}.$(_l5d_ns).{IDENTITY}");
     vec![

@@ -79,10 +79,10 @@ fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
         sidecar.proxy_component_log_level.as_ref().map(|levels| format!("--proxyComponentLogLevel={levels}")),
         set(&sidecar.log_level).map(|level| format!("--log_output_level={level}")),
         sts.map(|port| format!("--stsPort={port}")),
-        sidecar.log_as_json.then(|| "--log_as_json".to_owned()),
+        values.log_as_json.then(|| "--log_as_json".to_owned()),
         set(&values.proxy.outlier_log).map(|path| format!("--outlierLogPath={path}")),
     ];
-    let domain = format!("$(POD_NAMESPACE).svc.{}", sidecar.domain);
+    let domain = format!("$(POD_NAMESPACE).svc.{}", values.proxy.domain);
     let first = ["proxy", "sidecar", "--domain", &domain].map(str::to_owned);
     first.into_iter().chain(optional.into_iter().flatten()).collect()
 }

@@ -3,6 +3,7 @@
 
 use super::{ANY, FunctionResult, functions};
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
+use mesh::data::ScalarKind;
 
 functions! {
     "default" passes 1..=2, |args| Ok(args.last().filter(|value| !is_empty(value)).unwrap_or(&args[0]).clone());
@@ -80,28 +81,16 @@ fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// A number as Go's source has it: hexadecimal, octal and binary ones too, those with `_` between digits, and one with
-/// nothing but zeros after its point.
+/// A number as Go's source has it, which YAML 1.1 shares: hexadecimal, octal and binary ones too, those with `_` between digits, and
+/// one with nothing but zeros after its point.
 fn of_literal(text: &str) -> Option<i64> {
-    let text = text
-        .split_once('.')
-        .filter(|(_, part)| !part.is_empty() && part.bytes().all(|b| b == b'0'))
-        .map_or(text, |(whole, _)| whole);
-    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
-    let digits = digits.strip_prefix('+').filter(|_| sign.is_empty()).unwrap_or(digits).to_ascii_lowercase();
-    let (digits, base) = match digits.as_bytes() {
-        [b'0', b'x', ..] => (&digits[2..], 16),
-        [b'0', b'b', ..] => (&digits[2..], 2),
-        [b'0', b'o', ..] => (&digits[2..], 8),
-        [b'0', _, ..] => (&digits[1..], 8),
-        _ => (digits.as_str(), 10),
-    };
-    let divides =
-        !digits.ends_with('_') && !digits.contains("__") && (base != 10 || !digits.starts_with('_'));
-    if digits.starts_with(['+', '-']) || !divides {
-        return None;
+    let has_no_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b == b'0');
+    let text = text.split_once('.').filter(|(_, part)| has_no_part(part)).map_or(text, |(whole, _)| whole);
+    let divides = !text.ends_with('_') && !text.contains("__");
+    match ScalarKind::of_plain(text) {
+        ScalarKind::Whole(number) if divides => number.try_into().ok(),
+        _ => None,
     }
-    i64::from_str_radix(&format!("{sign}{}", digits.replace('_', "")), base).ok()
 }
 
 pub(super) fn list_of(items: impl IntoIterator<Item: Into<Value>>) -> Value {
