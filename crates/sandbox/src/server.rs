@@ -20,7 +20,6 @@ pub(super) enum Server {
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a request before its first empty line.
 const REQUEST: usize = 16 * 1024;
-const ECHO: usize = 128 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
 
 /// Listens at all addresses of one or both families, and answers on threads from then on.
@@ -106,13 +105,8 @@ fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
 /// `first`: bytes that were read already.
 fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
     client.write_all(first)?;
-    let mut buffer = vec![0; ECHO];
-    loop {
-        match client.read(&mut buffer)? {
-            0 => return client.shutdown(Shutdown::Write),
-            length => client.write_all(&buffer[..length])?,
-        }
-    }
+    io::copy(&mut &*client, &mut &*client)?;
+    client.shutdown(Shutdown::Write)
 }
 
 /// Answers DNS queries at these addresses, over UDP and TCP.
