@@ -211,9 +211,9 @@ impl<O: Observer> Walker<'_, O> {
         now.translated = Some(at);
         now.destination_done = true;
         now.destination = address.map_or(now.destination, Binding::Is);
-        now.destination_local = local.unwrap_or(now.destination_local);
         now.stays = stays.unwrap_or(now.stays);
-        now.taken_by_mark |= local == Some(false) && now.stays;
+        now.taken_by_mark |= now.destination_local && local == Some(false) && now.stays;
+        now.destination_local = local.unwrap_or(now.destination_local);
         now.perhaps_taken &= stays.is_none();
         now.destination_port = port;
         now.written.destination = true;

@@ -27,5 +27,5 @@ fn lint() {
 fn the_manual_has_a_page_for_each_command() {
     let pages = PROGRAM.manual();
     assert_eq!((pages.len(), &*pages[2].0), (8, "kubectl-capture-explain.1"));
-    assert!(pages[2].1.contains("[env: KUBECTL]"), "{}", pages[2].1);
+    assert!(pages[2].1.contains("[env: KUBECTL"), "{}", pages[2].1);
 }
