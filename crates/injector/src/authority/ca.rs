@@ -74,7 +74,7 @@ impl Trusted {
     }
 }
 
-/// An empty text has none.
+/// Reads all certificates; an empty text has none.
 pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, CaError> {
     let blocks = CertificateDer::pem_slice_iter(text);
     blocks.map(|der| Trusted::read(der.map_err(CaError::Text)?)).collect()

@@ -67,7 +67,7 @@ pub(crate) struct AuthorityFlags {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// The authority of a Secret, for readers alone.
+/// The authority of a Secret, for those that only read it.
 pub(crate) struct StoredAuthority {
     /// The text that `caBundle` has to hold.
     pub(crate) bundle: String,

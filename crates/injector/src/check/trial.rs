@@ -1,5 +1,6 @@
 //! Trials: of Pod Security Standards of the injector's own namespace, which its pods meet or not, and of namespaces
-//! whose pods it injects; and of an injection as a dry run, of a pod that is created with `dryRun=All` in a namespace whose pods the webhooks select.
+//! whose pods it injects; and of an injection as a dry run, of a pod that is created with `dryRun=All` in a namespace
+//! whose pods the webhooks select.
 //!
 //! That takes the way of every pod, with the API server's check of the certificate, and needs one right, which users of a namespace have
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 /// The name of the pod. It is never stored.
 const NAME: &str = "sidecar-injector-check";
 
-/// A pod as a dry run, which this installation has to inject.
+/// Creates a pod as a dry run, which this installation has to inject.
 pub(super) async fn injected(
     checked: &CheckedInstallation,
     ours: &[&Value],
