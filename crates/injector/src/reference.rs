@@ -92,7 +92,7 @@ fn names(flag: &Arg) -> String {
     }
 }
 
-/// Words that the flag takes, its other names, its variable.
+/// What else is to be known of a flag: words that it takes, its other names, its variable.
 fn others(flag: &Arg) -> String {
     let words: Vec<String> =
         flag.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
