@@ -88,6 +88,7 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     Ok((summary(&compared), !compared.iter().any(|one| one.verdict.is_change())))
 }
 
+/// The objects of a document, which may be a list of them.
 fn items(document: &Value) -> Vec<&Value> {
     match document.get("items").and_then(Value::as_array) {
         Some(items) => items.iter().collect(),
