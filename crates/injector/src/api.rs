@@ -8,12 +8,10 @@ use serde_json::Value;
 /// The path of webhook configurations.
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-/// An API server, as a user reaches it.
 pub(crate) struct ApiServer {
     client: Client,
 }
 
-/// The failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoAnswer {
     pub(crate) status: Option<u16>,
@@ -25,7 +23,7 @@ impl ApiServer {
         Self { client }
     }
 
-    /// The object at a path; `None` where there is none.
+    /// `None` where there is none.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>, NoAnswer> {
         match self.send(Request::get(path).body(Vec::new())).await {
             Err(error) if error.status == Some(404) => Ok(None),
@@ -34,7 +32,6 @@ impl ApiServer {
         }
     }
 
-    /// The items of a list.
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, NoAnswer> {
         let list = self.get(path).await?;
         Ok(list.and_then(|list| list["items"].as_array().cloned()).unwrap_or_default())

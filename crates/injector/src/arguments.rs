@@ -1,4 +1,4 @@
-//! The flags, and what help adds to them. Those of a command are beside the command.
+//! The flags, and additions of help. Flags of a command are beside the command.
 
 use clap::{Parser, Subcommand};
 use command_line::program::CommandHelp;
@@ -36,7 +36,7 @@ pub(crate) enum InjectorCommand {
 
 const EXITS: &Exits = &[("0", "done"), ("1", "failed, or invalid input"), ("2", "invalid flags")];
 
-/// What help adds to the flags of each command.
+/// Additions of help to the flags of each command.
 pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "inject",

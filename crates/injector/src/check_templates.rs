@@ -1,4 +1,4 @@
-//! `check-templates`: what becomes of a cluster's pods if this injector takes over with the cluster's own ConfigMaps.
+//! `check-templates`: the pods of a cluster, if this injector took over with the cluster's own ConfigMaps.
 
 use crate::inject::webhook_path;
 use crate::output::{self, ColourChoice, fail, warn};
@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &CheckTemplatesFlags) -> Result<ExitCode, Box<dyn Error
     Ok(ExitCode::from(if is_equal { 0 } else { DIFFERS }))
 }
 
-/// What is printed, and whether all is well.
+/// The boolean is true if all is well.
 fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     let configuration = sources::of_config_maps(&flags.filenames)?;
     configuration.warnings.iter().for_each(warn);

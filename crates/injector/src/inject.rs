@@ -42,7 +42,6 @@ pub(crate) struct InjectFlags {
     of_cluster: OfCluster,
 }
 
-/// `/inject`, or a path below it.
 pub(crate) fn webhook_path(text: &str) -> Result<String, String> {
     match text.strip_prefix("/inject") {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(text.to_owned()),
@@ -121,7 +120,7 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     Problems::check(problems).map(|()| files)
 }
 
-/// Whether it says that a template isn't there, or is wrong: it may be one that could not be read.
+/// A template that isn't there, or is wrong, may be one that could not be read.
 fn is_about_templates(problem: &InputProblem) -> bool {
     problem.name.contains(TEMPLATES)
 }
@@ -177,8 +176,7 @@ fn cluster(_: &str) -> Never {
         .to_owned())
 }
 
-/// The texts, one after the other. A single one is unchanged; between several a marker separates documents, where
-/// nothing does yet.
+/// A single one is unchanged; between several a marker separates documents, where nothing does yet.
 fn join(texts: &[&str]) -> String {
     let [first, rest @ ..] = texts else { return String::new() };
     let mut out = (*first).to_owned();
@@ -202,7 +200,7 @@ fn join(texts: &[&str]) -> String {
     out
 }
 
-/// Whether a text is a stream of JSON objects. YAML may begin with a brace too.
+/// True of a stream of JSON objects. YAML may begin with a brace too.
 fn is_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}');
     Deserializer::from_str(text).into_iter::<Map<String, Value>>().all(|object| object.is_ok())

@@ -1,4 +1,4 @@
-//! The input of `inject` and `explain`: manifests, and what is known of the namespaces of their objects.
+//! The input of `inject`, `explain` and `lint`: manifests, and what is known of the namespaces of their objects.
 
 use clap::Args;
 use injection::{
@@ -8,7 +8,7 @@ use injection::{
 use mesh::{InputProblem, Problems};
 use std::{collections::BTreeMap, fs, io};
 
-/// What standard input is called in problems.
+/// The name of standard input in problems.
 const STANDARD_INPUT: &str = "input";
 
 /// The flags about it.
@@ -53,7 +53,6 @@ impl Input {
         (files, namespaces, problems)
     }
 
-    /// Whether a file of this name is standard input.
     pub(crate) fn is_standard_input(&self, name: &str) -> bool {
         name == STANDARD_INPUT && !self.filenames.iter().any(|given| given == name)
     }
@@ -65,7 +64,6 @@ impl Input {
     }
 }
 
-/// Reads a file by its name; `-` is standard input.
 pub(crate) fn read(name: &str) -> io::Result<String> {
     match name {
         "-" => io::read_to_string(io::stdin()),
@@ -103,12 +101,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A namespace's name, as clap asks for it.
 pub(crate) fn namespace(text: &str) -> Result<String, String> {
     label(text, 63).map(|()| text.to_owned())
 }
 
-/// The same for a revision.
 pub(crate) fn revision(text: &str) -> Result<String, String> {
     label(text, MAX_REVISION).map(|()| text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! `lint`: what is suspicious about the pods, webhooks and Services of manifests, or of a cluster as kubectl prints it.
+//! `lint`: suspicious pods, webhooks and Services of manifests, or of a cluster as kubectl prints it.
 
 use crate::input::Input;
 use crate::output::{self, ColourChoice};

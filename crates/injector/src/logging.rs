@@ -1,4 +1,4 @@
-//! Log lines of what runs for long: on standard error, as text or as JSON.
+//! Log lines of commands that run for long: on standard error, as text or as JSON.
 
 use clap::Args;
 use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
@@ -50,7 +50,7 @@ fn level(text: &str) -> Result<LevelFilter, String> {
     })
 }
 
-/// Starts logging. A panic becomes a line too.
+/// A panic becomes a line too.
 pub(crate) fn start(flags: &LoggingFlags) -> LogLevelHandle {
     let (filter, level) = reload::Layer::new(filter(flags.level));
     let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);
@@ -69,7 +69,7 @@ pub(crate) fn start(flags: &LoggingFlags) -> LogLevelHandle {
     LogLevelHandle(level)
 }
 
-/// Which lines are written, as long as the process runs.
+/// Changes the level of log lines while the process runs.
 #[derive(Clone, Debug)]
 pub(crate) struct LogLevelHandle(reload::Handle<Targets, Registry>);
 

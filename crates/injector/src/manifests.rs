@@ -139,8 +139,7 @@ fn count(text: &str) -> Result<u16, String> {
 const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites it. Your own changes belong in a \
                     kustomization over this folder.\n";
 
-/// Writes the files and reports each. `kustomization.yaml` comes last: so it never names a file that is missing, even if
-/// writing fails halfway.
+/// Reports each. `kustomization.yaml` comes last: it never names a file that is missing, even if writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
     let mut texts: Vec<(PathBuf, String)> = files
         .iter()
@@ -172,7 +171,7 @@ fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), Strin
     Ok(())
 }
 
-/// Whether something is there that this command did not write.
+/// True if something is there that this command did not write.
 fn is_foreign(path: &Path) -> bool {
     match fs::read(path) {
         Ok(bytes) => !bytes.starts_with(MARK.as_bytes()),

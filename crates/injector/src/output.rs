@@ -19,7 +19,6 @@ use std::{
 /// The column under which a folded line of a message goes on.
 const HANG: usize = 4;
 
-/// Whether text has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColourChoice {
     Auto,
@@ -47,25 +46,23 @@ pub(crate) fn print_folded(text: &str, hang: usize) -> io::Result<()> {
     print_styled(&fold(text, hang, columns::of_line(&io::stdout())))
 }
 
-/// Prints text unchanged: it may contain anything.
+/// Leaves text unchanged: it may contain anything.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     ignoring_closed_pipes(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// Prints a message on standard error; on a terminal, in lines that fit it.
+/// Goes to standard error; on a terminal, in lines that fit it.
 pub(crate) fn report(text: impl Display) {
     let text = fold(&text.to_string(), HANG, columns::of_line(&io::stderr()));
     // The output and the exit code are what count.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Prints why a command fails.
 pub(crate) fn fail(text: impl Display) {
     report(format_args!("{} {}", Style::Dropped.paint("error:"), visible_lines(&text.to_string())));
 }
 
-/// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
     report(format_args!("{} {}", Style::Passing.paint("warning:"), visible_lines(&text.to_string())));
 }
@@ -78,12 +75,10 @@ fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// An object as a document of YAML.
 pub(crate) fn document(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
 }
 
-/// Objects as documents of YAML, or as a List of JSON.
 pub(crate) fn objects(objects: &[Value], is_json: bool) -> String {
     match is_json {
         true => format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": objects })),

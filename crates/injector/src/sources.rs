@@ -27,7 +27,7 @@ pub(crate) struct ConfigurationSources {
     pub(crate) mesh: Option<PathBuf>,
 }
 
-/// Which text of a configuration it is: what flag names its file, and where a ConfigMap holds it.
+/// A text of a configuration: the flag that names its file, and its place in a ConfigMap.
 struct ConfigurationPart {
     flag: &'static str,
     key: &'static str,
@@ -52,7 +52,7 @@ pub(crate) fn configuration(
 
 /// ConfigMaps of a file or of a cluster.
 pub(crate) struct Maps {
-    /// What names the file or the cluster in problems.
+    /// Names the file or the cluster in problems.
     pub(crate) name: String,
     /// The name and the data of each.
     pub(crate) maps: Vec<(String, Value)>,
@@ -121,7 +121,7 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
     Ok(SourceFile { text, maps: Maps { name, maps } })
 }
 
-/// The ConfigMaps of a text, alone or in lists: the name and the data of each.
+/// The name and the data of each, alone or in lists.
 fn maps(name: &str, text: &str) -> Result<Vec<(String, Value)>, Problems> {
     let objects = mesh::pod::located(name, text)?.into_iter().map(|object| object.value);
     let maps = objects.filter(|object| object["kind"] == "ConfigMap");
@@ -132,7 +132,7 @@ fn maps(name: &str, text: &str) -> Result<Vec<(String, Value)>, Problems> {
     Ok(maps.collect())
 }
 
-/// The configuration of a cluster, from files with its ConfigMaps as kubectl prints them. Others may be among them.
+/// Reads files with ConfigMaps as kubectl prints them. Others may be among them.
 pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
     const FLAG: &str = "--filename";
     let (mut found, mut problems) = (Vec::new(), Vec::new());
@@ -174,7 +174,7 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
 }
 
 impl SourceFile {
-    /// The text of a part: that of a ConfigMap, or the file itself.
+    /// The text of a ConfigMap, or the file itself.
     fn text(self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
         match self.maps.maps.is_empty() {
             true => Ok(ConfigurationText { name: self.maps.name, text: self.text }),
@@ -184,7 +184,6 @@ impl SourceFile {
 }
 
 impl Maps {
-    /// The text of a part.
     fn text(&self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
         let name = &self.name;
         let found = self.found(part);
@@ -206,7 +205,7 @@ impl Maps {
         }
     }
 
-    /// The text of a part, if exactly one ConfigMap has it.
+    /// `None` unless exactly one ConfigMap has it.
     fn beside(&self, part: &ConfigurationPart) -> Option<ConfigurationText> {
         match &self.found(part)[..] {
             [one] => Some(one.clone()),
@@ -226,7 +225,6 @@ impl Maps {
     }
 }
 
-/// Values whose revision is another one.
 fn with_revision(
     values: Option<ConfigurationText>,
     revision: &str,

@@ -28,7 +28,6 @@ pub(crate) struct InstalledFlags {
 const ANY_IMAGE: &str = "any/image:1";
 
 impl InstalledFlags {
-    /// The installation with these names.
     pub(crate) fn installation(
         &self,
         names_namespace: bool,

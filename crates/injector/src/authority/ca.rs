@@ -32,7 +32,6 @@ pub(super) struct Life {
     pub(super) ends: i64,
 }
 
-/// Why a stored certificate or key can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CaError {
     #[error("no PEM block of the kind that is expected")]
@@ -48,7 +47,7 @@ pub(super) enum CaError {
 /// Certificates are valid from this long before they are made, so that clocks that are behind take them.
 const SKEW: i64 = 3600;
 
-/// The name of the authority. What it has signed is checked against this name, so it stays as it is.
+/// The name of the authority. Certificates are checked against this name, so it stays as it is.
 const NAME: &str = "sidecar-injector";
 
 impl Life {
@@ -56,7 +55,7 @@ impl Life {
         now >= self.ends
     }
 
-    /// When this part of the life is over.
+    /// The time at which this part of the life is over.
     pub(super) fn part(self, numerator: i64, denominator: i64) -> i64 {
         self.born
             + (self.ends - self.born) / denominator * numerator
@@ -75,7 +74,7 @@ impl Trusted {
     }
 }
 
-/// All certificates of a text; an empty text has none.
+/// Reads all certificates; an empty text has none.
 pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, CaError> {
     let blocks = CertificateDer::pem_slice_iter(text);
     blocks.map(|der| Trusted::read(der.map_err(CaError::Text)?)).collect()
@@ -101,12 +100,11 @@ impl Ca {
         Ok(Self { trusted, key })
     }
 
-    /// Certificate and key, as they are stored.
     pub(super) fn pem(&self) -> (String, String) {
         (self.trusted.pem(), pem("PRIVATE KEY", self.key.serialized_der()))
     }
 
-    /// A certificate for a server of these names. It never outlives the authority.
+    /// It never outlives the authority.
     pub(super) fn sign(&self, names: &[String], now: i64, lifetime: Duration) -> Result<Leaf, rcgen::Error> {
         let mut life = life(now, lifetime);
         life.ends = life.ends.min(self.trusted.life.ends);
@@ -179,13 +177,13 @@ pub(super) struct ServedLeaf {
 }
 
 impl ServedLeaf {
-    /// When the next one is due: after two thirds of this one's life, or at once if another authority signs now.
+    /// The time at which the next one is due: after two thirds of this one's life, or at once if another authority
+    /// signs now.
     pub(super) fn due(&self, signer: &Ca) -> i64 {
         if self.signer == signer.trusted.der { self.life.part(2, 3) } else { i64::MIN }
     }
 }
 
-/// Why a certificate can't be made or shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeafError {
     #[error("no certificate can be made")]

@@ -9,7 +9,7 @@
 //!                  +------> webhooks: caBundle of each webhook configuration, whenever it is another one
 //! ```
 //!
-//! Everything is read by watches. What is written shows itself there too, so events come in one way only.
+//! Everything is read by watches. Writes show there too, so events come in one way only.
 
 mod ca;
 mod reconciler;
@@ -67,15 +67,15 @@ pub(crate) struct AuthorityFlags {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// What a Secret holds of the authority, for those who only look.
+/// The authority of a Secret, for those that only read it.
 pub(crate) struct StoredAuthority {
     /// The text that `caBundle` has to hold.
     pub(crate) bundle: String,
-    /// When the certificate that signs now ends, in seconds since 1970.
+    /// The end of the certificate that signs now, in seconds since 1970.
     pub(crate) ends: i64,
 }
 
-/// The authority of a Secret; `None` if it holds none yet.
+/// `None` if the Secret holds none yet.
 pub(crate) fn stored(secret: &Secret) -> Result<Option<StoredAuthority>, Box<dyn Error>> {
     let kept = rotation::read(secret)?;
     Ok(kept.map(|kept| StoredAuthority { bundle: kept.bundle(), ends: kept.current.trusted.life.ends }))
@@ -85,14 +85,14 @@ pub(crate) fn stored(secret: &Secret) -> Result<Option<StoredAuthority>, Box<dyn
 /// earlier, after 290 seconds (`timeoutSeconds`, the default of `kube`).
 pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 
-/// The host of a URL, in small letters.
+/// In small letters.
 fn host(text: &str) -> Result<String, String> {
     let expected = "expected a DNS name such as injector.example, or an IP address without brackets";
     let name = ServerName::try_from(text.to_ascii_lowercase()).map_err(|_| expected.to_owned())?;
     Ok(name.to_str().into_owned())
 }
 
-/// A lifetime in words; from a second to a hundred years.
+/// From a second to a hundred years.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let expected = "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d";
     let at = text.len().saturating_sub(1);

@@ -33,7 +33,7 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// However far off the next step is, the clock is looked at again after this time: clocks are set, machines sleep.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the API server may take to answer at the start of a watch.
+/// The longest time to the API server's answer at the start of a watch.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
@@ -53,10 +53,10 @@ pub(crate) struct CertificateReconciler {
     configurations: Api<MutatingWebhookConfiguration>,
     service: WebhookService,
     secret: String,
-    /// The names in the server's certificate: those of the Service, and the hosts of `--name`.
+    /// Those of the Service, and the hosts of `--name`.
     names: Vec<String>,
     callers: Arc<Callers>,
-    /// How many webhook configurations are watched.
+    /// The count of watched webhook configurations.
     watched: usize,
     lifetimes: Lifetimes,
     events: BoxStream<'static, AuthorityEvent>,
@@ -64,11 +64,11 @@ pub(crate) struct CertificateReconciler {
     seen: Option<Option<Secret>>,
     /// The last Secret that could be used: if it is damaged or deleted, it is written again.
     sound: Option<Secret>,
-    /// What each webhook configuration was last seen to be, once it is known whether there is one.
+    /// Each webhook configuration as last seen, once it is known whether there is one.
     webhooks: BTreeMap<String, Option<Value>>,
     shown: Option<ServedLeaf>,
     backoff: Backoff,
-    /// When writing goes on after a failure.
+    /// The time at which writing goes on after a failure.
     resume: Option<Instant>,
     next: Instant,
 }
@@ -120,12 +120,11 @@ impl CertificateReconciler {
         }
     }
 
-    /// The certificate that is shown, once there is one.
+    /// `None` until there is one.
     pub(super) fn identity(&self) -> Option<Arc<ServerIdentity>> {
         self.shown.as_ref().map(|shown| Arc::clone(&shown.identity))
     }
 
-    /// The webhook configurations that should call the server.
     pub(crate) fn callers(&self) -> Arc<Callers> {
         Arc::clone(&self.callers)
     }
@@ -165,7 +164,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// Does what is due. What the API server refuses is logged and tried again.
+    /// A refusal of the API server is logged and tried again.
     pub(super) async fn reconcile(&mut self) -> Result<(), LeafError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
@@ -214,7 +213,7 @@ impl CertificateReconciler {
         (before, is_lost)
     }
 
-    /// Whether all webhooks trust these authorities. One that does not exist calls no server.
+    /// True if all webhooks trust these authorities. One that does not exist calls no server.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
         self.webhooks.len() == self.watched
@@ -312,7 +311,7 @@ async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
     answered.map_err(|_| WriteError::Silent)?.map_err(WriteError::Refused)
 }
 
-/// The objects of a watch. Failures are logged by the watch itself.
+/// Failures are logged by the watch itself.
 fn events<T: Send + 'static>(
     objects: BoxStream<'static, Result<Option<T>, watch::Failure>>,
     event: impl Fn(Option<T>) -> AuthorityEvent + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! When an authority is made, when it begins to sign, and when it is forgotten. Knows no clock: times are arguments.
+//! Steps of an authority: it is made, begins to sign, and is forgotten. Knows no clock: times are arguments.
 //!
 //! ```text
 //!   born                 two thirds                           ends
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Callers have to trust an authority before it signs. So the next one is in the bundle for a while first, and signs
-//! only when all webhooks are known to have it. What it takes over from is trusted until it ends.
+//! only when all webhooks are known to have it. The one before is trusted until it ends.
 
 use super::ca::{Ca, CaError, Trusted, read_all};
 use k8s_openapi::ByteString;
@@ -21,7 +21,7 @@ pub(super) struct Authorities {
     pub(super) current: Ca,
     /// This one is announced, and will sign.
     pub(super) next: Option<Ca>,
-    /// These have signed what may still be shown.
+    /// These have signed certificates that may still be shown.
     pub(super) previous: Vec<Trusted>,
 }
 
@@ -57,7 +57,7 @@ impl Authorities {
         all.into_iter().map(Trusted::pem).collect()
     }
 
-    /// When the next step is due. An exchange also waits for the webhooks, of which nothing is known here.
+    /// The time of the next step. An exchange also waits for the webhooks, of which nothing is known here.
     pub(super) fn due(&self) -> i64 {
         let forget = self.previous.iter().map(|trusted| trusted.life.ends).min();
         let exchange = self.next.as_ref().map_or(self.current.trusted.life.part(2, 3), takes_over);
@@ -113,7 +113,6 @@ pub(super) fn step(
     }
 }
 
-/// Why a Secret's content can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("key {key}")]
 pub(super) struct Damaged {
@@ -122,7 +121,7 @@ pub(super) struct Damaged {
     source: CaError,
 }
 
-/// The authorities of a Secret; none if it holds nothing yet.
+/// `None` if the Secret holds nothing yet.
 pub(super) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
     let data = secret.data.as_ref();
     let bytes = |key: &str| data.and_then(|data| data.get(key)).map_or(&[][..], |bytes| &bytes.0);
@@ -173,7 +172,7 @@ mod tests {
     const LIFETIME: Duration = Duration::from_secs(300);
     const START: i64 = 1_795_305_600;
 
-    /// What happens second by second while bundles are known everywhere from `announced` on.
+    /// The steps, second by second, while bundles are known everywhere from `announced` on.
     fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, RotationStep)>, Option<Authorities>) {
         let (mut known, mut text) = (None, Vec::new());
         let mut trusted = String::new();

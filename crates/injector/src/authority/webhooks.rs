@@ -23,7 +23,6 @@ pub(crate) struct WebhookService {
 }
 
 impl WebhookService {
-    /// True where a webhook calls the server.
     pub(crate) fn is_called_by(&self, webhook: &Value) -> bool {
         match WebhookClient::of(webhook) {
             Some(WebhookClient::Service { namespace, name }) => {
@@ -47,7 +46,6 @@ impl WebhookService {
     }
 }
 
-/// The webhooks of a configuration.
 pub(crate) fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten()
 }
@@ -68,7 +66,7 @@ pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &st
         .then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks }))
 }
 
-/// Whether a webhook configuration calls the server, by how many webhooks, or whom it calls instead.
+/// The count of webhooks that call the server, or the reason that none does.
 pub(super) fn caller(configuration: Option<&Value>, service: &WebhookService) -> WebhookCaller {
     let Some(configuration) = configuration else {
         let text = "there is no webhook configuration of this name, so the API server does not call this server through it; \
@@ -103,7 +101,7 @@ fn host(url: &str) -> Option<&str> {
     }
 }
 
-/// Compares two hosts, however their letters and addresses are written.
+/// Ignores the case of letters and the form of addresses.
 fn is_same(one: &str, other: &str) -> bool {
     match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
         (Ok(one), Ok(other)) => one == other,
@@ -111,7 +109,7 @@ fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// How long a configuration may be wrong before it is logged: an installation is applied object by object.
+/// The time that a configuration may be wrong before it is logged: an installation is applied object by object.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A webhook configuration, as far as it calls the server.
@@ -123,20 +121,19 @@ pub(crate) struct WebhookCaller {
     pub(crate) fault: Option<String>,
 }
 
-/// All of them, by name.
+/// All webhook configurations, by name.
 #[derive(Debug)]
 pub(crate) struct Callers(Mutex<BTreeMap<String, Known>>);
 
 #[derive(Debug)]
 struct Known {
     caller: WebhookCaller,
-    /// Since when it is so.
     since: Instant,
     is_logged: bool,
 }
 
 impl Callers {
-    /// Those of these names, of which nothing is known yet.
+    /// Nothing is known of these names yet.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
         let fault = "it was not read from the API server yet; expected a role that lists and watches it";
         let known = |name: &String| {
@@ -164,14 +161,14 @@ impl Callers {
         *known = Known { caller, since: Instant::now(), is_logged: false };
     }
 
-    /// When something is to be logged; none where all is well, or was logged.
+    /// The time at which something is to be logged; `None` where all is well, or was logged.
     pub(super) fn due(&self) -> Option<Instant> {
         let all = self.known();
         let waiting = all.values().filter(|known| known.caller.fault.is_some() && !known.is_logged);
         waiting.map(|known| known.since + GRACE).min()
     }
 
-    /// Logs what has been wrong for long enough, once.
+    /// Logs faults that have lasted long enough, once.
     pub(super) fn log(&self) {
         let now = Instant::now();
         for (name, known) in self.known().iter_mut() {

@@ -1,4 +1,5 @@
-//! What has to hold of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their roles.
+//! Checks of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their
+//! roles.
 
 use super::{
     CheckedInstallation,
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 const DAY: i64 = 86_400;
 
-/// What there is to say where the Deployment is not seen.
+/// The finding where the Deployment is not seen.
 pub(super) fn absent(checked: &CheckedInstallation, ours: &[&Value]) -> InstallationFinding {
     let topic = InstallationTopic::Server;
     let title = format!("Deployment {}/{}", checked.namespace, checked.target.name());
@@ -71,7 +72,7 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
     findings
 }
 
-/// Why containers of a pod do not run.
+/// Reasons why containers of a pod do not run.
 fn waiting(pod: &Value) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Server;
     let title = pod["metadata"]["name"].as_str().unwrap_or_default();
@@ -141,7 +142,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     findings
 }
 
-/// How long the authority is valid. The server replaces it after two thirds of its life.
+/// The server replaces the authority after two thirds of its life.
 fn validity(ends: i64, now: i64) -> InstallationFinding {
     let topic = InstallationTopic::Certificates;
     let until = k8s_openapi::jiff::Timestamp::from_second(ends)
@@ -159,8 +160,8 @@ fn validity(ends: i64, now: i64) -> InstallationFinding {
     }
 }
 
-/// What the accounts of the server and the operator may do, against what their roles are to grant. An operator that is not
-/// installed yet has no account.
+/// Rights of the accounts of the server and the operator, against those that their roles are to grant. An operator that
+/// is not installed yet has no account.
 pub(super) async fn roles(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],

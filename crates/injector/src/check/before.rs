@@ -1,4 +1,4 @@
-//! What has to hold before an installation: the API server's version, the rights to install, and names that are free.
+//! Conditions of an installation: the API server's version, the rights to install, and names that are free.
 
 use super::{
     CheckedInstallation,
@@ -46,7 +46,6 @@ pub(super) fn version(version: &Value) -> InstallationFinding {
     }
 }
 
-/// What the cluster has under the names of the installation.
 pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObject> {
     let mut found = Vec::new();
     for object in &checked.objects {
@@ -58,7 +57,7 @@ pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObjec
     found
 }
 
-/// What `kubectl apply` needs, and what one has to hold to grant it to the server.
+/// Rights that `kubectl apply` needs, and rights that one has to hold to grant them to the server.
 pub(super) async fn rights(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],

@@ -1,4 +1,4 @@
-//! What is checked, what was found, and how that is printed: sections of lines with a sign, and the remedy below.
+//! Findings, and their print: sections of lines with a sign, and the remedy below.
 
 use crate::api::{ApiServer, NoAnswer};
 use crate::authority::WebhookService;
@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What is checked: the objects of the installation, and what the cluster says of its webhooks.
 pub(super) struct CheckedInstallation {
     pub(super) api: ApiServer,
     pub(super) target: Installation,
@@ -37,7 +36,7 @@ pub(super) enum InstallationLevel {
     Fail,
 }
 
-/// The sections, in the order of the output.
+/// In the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum InstallationTopic {

@@ -1,4 +1,4 @@
-//! `check`: whether the injector can be installed in a cluster, and whether one that is installed works. All findings in one run; it
+//! `check`: the state of a cluster before and after an installation of the injector. All findings in one run; it
 //! changes nothing.
 
 mod after;
@@ -63,7 +63,7 @@ enum CheckFormat {
 
 /// The exit code if a check failed.
 const FAILED: u8 = 3;
-/// How long the API server may stay silent: a webhook may take 10 seconds, or 30 if it is another one.
+/// The longest silence of the API server: a webhook may take 10 seconds, or 30 if it is another one.
 const SILENCE: Duration = Duration::from_secs(35);
 
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
@@ -128,7 +128,7 @@ async fn findings(
     Ok(findings)
 }
 
-/// Whether signs may be other than ASCII: at a terminal whose locale has them.
+/// True at a terminal whose locale has signs other than ASCII.
 fn is_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
         let value = env::var(name).ok()?;

@@ -4,7 +4,6 @@ use crate::api::{ApiServer, NoAnswer};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// A right in the words of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) group: String,
@@ -24,7 +23,7 @@ impl Right {
         format!("{verb} {resource}{dot}{of}{place}")
     }
 
-    /// Whether the client has the right, or a service account, if one is given.
+    /// True if the client has the right, or the service account, if one is given.
     pub(super) async fn is_granted(
         &self,
         api: &ApiServer,
@@ -46,7 +45,7 @@ impl Right {
     }
 }
 
-/// A service account; written as the API server names its user.
+/// Written as the API server names its user.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServiceAccount<'a> {
     pub(super) namespace: &'a str,
@@ -67,7 +66,7 @@ impl fmt::Display for ServiceAccount<'_> {
     }
 }
 
-/// Where an object of a kind is: its group, its resource, and the path of the collection.
+/// The group, the resource, and the path of the collection of an object's kind.
 pub(super) fn collection(object: &Value) -> (String, String, String) {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     // The plurals of English, for all kinds of an installation.
@@ -85,7 +84,6 @@ pub(super) fn collection(object: &Value) -> (String, String, String) {
     (group, resource, path)
 }
 
-/// What an object is called in messages.
 pub(super) fn title(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let kind = object["kind"].as_str().unwrap_or_default();

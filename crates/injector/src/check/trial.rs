@@ -1,5 +1,6 @@
-//! What becomes of pods: by the Pod Security Standards of the injector's own namespace, which its pods meet or not, and of namespaces whose
-//! pods it injects; and an injection as a dry run, of a pod that is created with `dryRun=All` in a namespace whose pods the webhooks select.
+//! Trials: of Pod Security Standards of the injector's own namespace, which its pods meet or not, and of namespaces
+//! whose pods it injects; and of an injection as a dry run, of a pod that is created with `dryRun=All` in a namespace
+//! whose pods the webhooks select.
 //!
 //! That takes the way of every pod, with the API server's check of the certificate, and needs one right, which users of a namespace have
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 /// The name of the pod. It is never stored.
 const NAME: &str = "sidecar-injector-check";
 
-/// Creates a pod as a dry run, and says whether this installation injected it.
+/// Creates a pod as a dry run, which this installation has to inject.
 pub(super) async fn injected(
     checked: &CheckedInstallation,
     ours: &[&Value],
@@ -113,7 +114,6 @@ fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
     )
 }
 
-/// The labels of an object.
 pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
@@ -169,7 +169,7 @@ pub(super) fn findings(
     findings
 }
 
-/// Whether the values of a ConfigMap leave the rules to the CNI plugin: by `pilot.cni`, or by the older `istio_cni`.
+/// True if the values of a ConfigMap leave the rules to the CNI plugin: by `pilot.cni`, or by the older `istio_cni`.
 fn sets_cni(map: &Value) -> bool {
     let text = map["data"]["values"].as_str().unwrap_or_default();
     let documents = mesh::pod::values("values", text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Webhook configurations: which are of the installation, which others are called for its pods, and in which order.
+//! Webhook configurations: those of the installation, others that are called for its pods, and their order.
 
 use super::{
     CheckedInstallation,
@@ -17,7 +17,7 @@ pub(super) fn name(configuration: &Value) -> &str {
     configuration["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Those that call the server of the installation.
+/// Configurations that call the server of the installation.
 pub(super) fn ours<'a>(checked: &CheckedInstallation, all: &'a Configurations) -> Vec<&'a Value> {
     all.iter().flatten().filter(|configuration| is_ours(checked, configuration)).collect()
 }
@@ -57,7 +57,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     findings
 }
 
-/// What another configuration does with pods that are ours.
+/// Effects of another configuration on pods that are ours.
 fn rival(configuration: &Value, own: &[Webhook]) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let title = name(configuration);

@@ -44,14 +44,13 @@ pub(crate) struct RoutesFlags {
     table: bool,
 }
 
-/// A namespace's environment with its plan.
 struct Routed<'a> {
     environment: &'a VirtualEnvironment,
     spec: &'a EnvironmentSpec,
     plan: Plan,
 }
 
-/// What is wrong with the manifests. The command changes nothing, so the message does not mention changes.
+/// The command changes nothing, so the message does not mention changes.
 #[derive(Debug)]
 struct ManifestProblems(Problems);
 
@@ -148,7 +147,7 @@ fn routed<'a>(
     routed
 }
 
-/// Why Services, or the VirtualEnvironment itself, get no routes.
+/// Reasons why Services, or the VirtualEnvironment itself, get no routes.
 fn missing_routes(environment: &VirtualEnvironment, spec: &EnvironmentSpec, plan: &Plan) -> Vec<String> {
     let namespace = &environment.namespace;
     if plan.services.is_empty() {
@@ -215,7 +214,7 @@ pub(super) struct Manifests {
     pub(super) environments: Vec<VirtualEnvironment>,
     pub(super) services: Vec<Service>,
     pub(super) workloads: Vec<InventoryWorkload>,
-    /// What is of a kind that we make, each with its namespace.
+    /// Objects of kinds that we make, each with its namespace.
     pub(super) existing: Vec<(String, Existing)>,
     pub(super) warnings: Vec<String>,
     /// The file and line of each object, by its title.
@@ -223,8 +222,8 @@ pub(super) struct Manifests {
 }
 
 impl Manifests {
-    /// Reads files; `-` is standard input. `namespace` is that of what names none. With it comes what is wrong: files that
-    /// can't be read, objects without a name. What can be read may have further problems.
+    /// Reads files; `-` is standard input. Objects that name no namespace are in `namespace`. The problems are files
+    /// that can't be read, and objects without a name. Objects that can be read may have further ones.
     pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
@@ -288,7 +287,7 @@ impl Manifests {
         Ok(())
     }
 
-    /// Records the place of an object. Returns whether it was given before.
+    /// Returns true if it was given before.
     fn record(&mut self, title: &str, name: &str, place: &str) -> Result<bool, InputProblem> {
         if name.is_empty() {
             let text = "is missing; expected the object's name";
@@ -312,14 +311,13 @@ impl Manifests {
         }
     }
 
-    /// The same of problems.
     pub(super) fn located(&self, problems: Vec<InputProblem>) -> Problems {
         let named = |problem: InputProblem| InputProblem { name: self.at(&problem.name), ..problem };
         Problems(Problems::first(problems.into_iter().map(named)))
     }
 }
 
-/// Whether it is ours from an earlier call, or from a cluster: then it is printed again.
+/// True if it is ours from an earlier call, or from a cluster: then it is printed again.
 fn is_printed(object: &Value) -> bool {
     let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
     label.is_some_and(|label| label == "sidecar-injector")

@@ -1,4 +1,4 @@
-//! What a cluster says of the question: its namespaces, the webhooks that inject, and what their injectors go by.
+//! Answers of a cluster: its namespaces, the webhooks that inject, and the configuration of their injectors.
 
 use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::output::warn;
@@ -26,12 +26,12 @@ pub(super) struct ExplainClusterFlags {
     context: Option<String>,
 }
 
-/// How long the API server may stay silent.
+/// The longest silence of the API server.
 const SILENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(super) struct ClusterInjectors {
     pub(super) injectors: Vec<DeployedInjector>,
-    /// Whether every kubelet runs native sidecars.
+    /// True if every kubelet runs native sidecars.
     pub(super) native_sidecars: bool,
 }
 
@@ -40,8 +40,8 @@ impl ExplainClusterFlags {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// The injectors of the cluster and whether its kubelets run native sidecars, with everything that is wrong with the
-    /// configuration; `namespaces` gets what the cluster knows.
+    /// The injectors of the cluster, with everything that is wrong with their configuration; `namespaces` gets what the
+    /// cluster knows.
     pub(super) fn ask(
         &self,
         sources: &ConfigurationSources,
@@ -123,7 +123,7 @@ fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String
     holders.map(|holder| namespaces.of(&holder.namespace).name).collect()
 }
 
-/// Whether every kubelet runs native sidecars, as the webhook asks for pods that have no node yet.
+/// True if every kubelet runs them, as the webhook asks for pods that have no node yet.
 async fn native_sidecars(api: &ApiServer) -> bool {
     let runs = |node: &Value| {
         let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `explain`: would the pods of a manifest be injected, who says so, and what becomes of their traffic then.
+//! `explain`: the pods of a manifest, injected or not, with the reasons, and the traffic of injected ones.
 
 mod cluster;
 
@@ -166,7 +166,7 @@ fn command(flags: &ExplainFlags) -> String {
     format!("{} | sidecar-init explain -f -", injection::explain::command(&words))
 }
 
-/// Starts `sidecar-init explain` with the injected pods as its manifest; ends with its exit code.
+/// Starts `sidecar-init explain` with the injected pods as its manifest; returns its exit code.
 fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
     let program = flags.sidecar_init.display();
     let failed = |error: &io::Error| {

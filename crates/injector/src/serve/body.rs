@@ -8,10 +8,10 @@ use injection::review::{Answer, MAX_BYTES};
 use std::{error::Error, sync::Arc, time::Duration};
 use tokio::time;
 
-/// How much of a body that is too long is read and thrown away, so that its sender comes to read the answer.
+/// Bytes of a body that is too long: they are read and thrown away, so that its sender comes to read the answer.
 const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
-/// A complete body, and its share of the memory for bodies.
+/// A complete body.
 pub(super) struct RequestBody {
     bytes: Vec<u8>,
     /// Given back when the answer is made.
@@ -32,7 +32,6 @@ impl RequestBody {
         &self.bytes
     }
 
-    /// Waits for a turn among the bodies of its size.
     pub(super) async fn turn(&self) -> Turn {
         self.share.turn().await
     }
@@ -51,7 +50,6 @@ impl BodyError {
     }
 }
 
-/// Reads all of it, unless the connection is evicted before.
 pub(super) async fn read<B>(
     body: B,
     classes: &Arc<SizeClasses>,

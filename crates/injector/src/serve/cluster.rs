@@ -1,5 +1,4 @@
-//! What reviews need of the cluster's namespaces and nodes: OpenShift's users of a namespace, and whether kubelets run native
-//! sidecars.
+//! Facts of the cluster for reviews: of namespaces, OpenShift's users; of nodes, whether kubelets run native sidecars.
 //!
 //! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
 
@@ -67,14 +66,13 @@ pub(super) enum When {
     Off,
 }
 
-/// How long the server is not ready for want of what is watched.
+/// The longest time that the server is not ready for want of first lists.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// So that a large cluster is never in memory as a whole.
 const PAGE_SIZE: u32 = 500;
 const UNLISTED: &str = "waiting for the first list of namespaces and nodes";
 
-/// What is known of the cluster.
 pub(super) struct ClusterState {
     native: Native,
     /// `None` where nothing is watched.
@@ -83,7 +81,7 @@ pub(super) struct ClusterState {
 
 struct ClusterWatches {
     namespaces: ResourceWatch<Namespace>,
-    /// Whether a node's kubelet runs native sidecars.
+    /// By node: true if its kubelet runs native sidecars.
     kubelets: ResourceWatch<bool>,
     /// The answer for all kubelets, as it was logged last.
     logged_native: AtomicBool,
@@ -92,7 +90,7 @@ struct ClusterWatches {
     since: Instant,
 }
 
-/// What is known of one resource, by name: read by reviews, written by a watch.
+/// One resource, by name: read by reviews, written by a watch.
 struct ResourceWatch<T> {
     resource: &'static str,
     store: RwLock<Store<String, T>>,
@@ -100,7 +98,7 @@ struct ResourceWatch<T> {
 }
 
 impl ClusterState {
-    /// Takes what flags decide, and follows the API server from then on.
+    /// Follows the API server from then on.
     pub(super) async fn begin(
         flags: &ServeClusterFlags,
         kubeconfig: Option<&Path>,
@@ -133,7 +131,6 @@ impl ClusterState {
         Ok(cluster)
     }
 
-    /// Follows the API server, for ever.
     async fn follow(self: Arc<Self>, client: Client, [namespaces, nodes]: [Blocker; 2]) {
         let Some(watched) = &self.watched else { return };
         let spaces: Api<PartialObjectMeta<Space>> = Api::all(client.clone());
@@ -145,7 +142,7 @@ impl ClusterState {
         );
     }
 
-    /// Why reviews would lack something that is about to be known; `None` when nothing is to be waited for, or no longer.
+    /// Facts that reviews lack for now; `None` when nothing is to be waited for, or no longer.
     pub(super) fn blocked_by(&self) -> Option<&'static str> {
         let watched = self.watched.as_ref().filter(|watched| watched.since.elapsed() < MAX_WAIT)?;
         watched.readiness.blocked_by()
@@ -178,7 +175,7 @@ impl<T> ResourceWatch<T> {
         read(self.store.read().unwrap_or_else(PoisonError::into_inner).known())
     }
 
-    /// Keeps the store as the API server has it. `changed` is called whenever it may hold something else.
+    /// `changed` is called whenever the store may hold something else.
     async fn follow<K>(&self, api: Api<K>, unlisted: Blocker, value: impl Fn(K) -> T, changed: impl Fn())
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -236,14 +233,13 @@ impl review::Cluster for ClusterState {
     }
 }
 
-/// What matters of a namespace.
 fn namespace(mut object: PartialObjectMeta<Space>) -> Namespace {
     let labels = std::mem::take(object.labels_mut());
     let annotations = std::mem::take(object.annotations_mut());
     Namespace { name: object.name_any(), labels, annotations }
 }
 
-/// Whether a node's kubelet runs native sidecars. One whose version can not be parsed counts as too old.
+/// One whose version can not be parsed counts as too old.
 fn kubelet_runs_native_sidecars(node: Node) -> bool {
     let name = node.metadata.name.unwrap_or_default();
     let info = node.status.and_then(|status| status.node_info);
@@ -255,7 +251,6 @@ fn kubelet_runs_native_sidecars(node: Node) -> bool {
     runs.unwrap_or(false)
 }
 
-/// Parses one of these words as what it means.
 fn one_of<T: Clone + Send + Sync + 'static>(
     words: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {

@@ -1,4 +1,4 @@
-//! Which files the configuration and the certificate are in, and how they are understood.
+//! The files of the configuration and of the certificate, and readers of their contents.
 
 use super::reload::{FileContents, Files, WatchedFile};
 use super::tls::{self, IdentityError};
@@ -17,7 +17,6 @@ enum ConfigurationKey {
     Mesh,
 }
 
-/// Where the texts of a configuration are.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigurationFiles {
     keys: Vec<ConfigurationKey>,
@@ -45,7 +44,6 @@ impl ConfigurationFiles {
         Self { keys, files: Files(files) }
     }
 
-    /// Parses the contents of the files.
     pub(super) fn parse(&self, contents: &FileContents) -> Result<Configuration, Problems> {
         let names: Vec<String> = self.files.0.iter().map(|file| file.path.display().to_string()).collect();
         let (mut texts, mut problems) = (Texts::default(), Vec::new());
@@ -73,7 +71,7 @@ impl ConfigurationFiles {
     }
 }
 
-/// Tries the templates of a configuration on a plain pod. Problems of those that a pod has to name are logged.
+/// Tries them on a plain pod. Problems of those that a pod has to name are logged.
 pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problems> {
     let mut problems = Vec::new();
     for TemplateTrial { template, is_default, problems: found, warnings } in trial(configuration) {
@@ -92,13 +90,11 @@ pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problem
     Problems::check(problems)
 }
 
-/// The files of a certificate and its key.
 pub(super) fn certificate_files(certificate: &Path, key: &Path) -> Files {
     let file = |path: &Path| WatchedFile { path: path.to_owned(), optional: false };
     Files(vec![file(certificate), file(key)])
 }
 
-/// Parses the contents of these files.
 pub(super) fn certificate(
     contents: &FileContents,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), IdentityError> {

@@ -25,21 +25,20 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::io::InspectReader;
 
-/// The longest head of a request. Those of the API server have a few hundred bytes.
+/// The longest head of a request, in bytes. Those of the API server have a few hundred.
 const MAX_HEAD: u16 = 16 * 1024;
-/// How many requests of one connection of HTTP/2 are answered at once; a client has the others wait, or opens another
+/// Requests of one connection of HTTP/2 that are answered at once; a client has the others wait, or opens another
 /// connection. Go's servers have the same.
 const MAX_STREAMS: u32 = 250;
-/// How long to wait where no connection can be accepted, most likely for want of file descriptors.
+/// The wait where no connection can be accepted, most likely for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Accepts connections, within limits.
 pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) metrics: Arc<ServeMetrics>,
-    /// How long a client may take for a handshake, for a head, and for a body.
+    /// The longest time for a handshake, for a head, and for a body.
     pub(super) timeout: Duration,
     /// The most open connections; for further ones, those with incomplete requests are closed, then idle ones.
     pub(super) max_connections: usize,
@@ -71,7 +70,7 @@ impl Acceptor {
         while open.join_next().await.is_some() {}
     }
 
-    /// The next connection; `None` when it is time to stop.
+    /// `None` when it is time to stop.
     async fn next(&self, slots: &Arc<Slots>, stop: &mut watch::Receiver<bool>) -> Option<(TcpStream, Slot)> {
         let accepted = async {
             loop {
@@ -225,7 +224,7 @@ impl AcceptedConnection {
         }
     }
 
-    /// Serves a connection until its end. After `shut_down` it answers the requests it has received, and takes no more.
+    /// After `shut_down`, a connection answers the requests it has received, and takes no more.
     async fn serve<C>(&self, connection: C, shut_down: impl Fn(Pin<&mut C>), conditions: EndConditions<'_>)
     where
         C: Future<Output = hyper::Result<()>>,
@@ -233,7 +232,7 @@ impl AcceptedConnection {
         let EndConditions { version, timer, last_answer } = conditions;
         let mut connection = std::pin::pin!(connection);
         let mut stop = self.stop.clone();
-        // Whether the connection is shut down gracefully, once it has to end.
+        // True if the connection is to be shut down gracefully.
         let shutdown = async {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => true,
@@ -270,14 +269,13 @@ impl AcceptedConnection {
     }
 }
 
-/// How requests are written, as a client has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HttpVersion {
     Http1,
     Http2,
 }
 
-/// What ends a connection, besides its client and the server's shutdown.
+/// Ends of a connection, besides those by its client and the server's shutdown.
 struct EndConditions<'a> {
     /// Of HTTP/2 alone, a client learns that its connection is about to end (GOAWAY).
     version: HttpVersion,

@@ -16,10 +16,9 @@ use tokio::{
 /// Longer than Go's client keeps a connection that it doesn't use (90 s), so that it is the client who ends it: no request
 /// is sent into a connection that is just being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a client may take to agree on the end of a connection without requests (GOAWAY of HTTP/2).
+/// The time for a client to agree on the end of a connection without requests (GOAWAY of HTTP/2).
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The deadline of one connection, which moves with what happens on it.
 #[derive(Debug)]
 pub(crate) struct IoTimeout {
     timeout: Duration,
@@ -82,7 +81,6 @@ impl IoTimeout {
         });
     }
 
-    /// Returns when the deadline has passed.
     pub(crate) async fn expired(&self) {
         let mut changes = self.deadline.subscribe();
         loop {

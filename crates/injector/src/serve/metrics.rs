@@ -14,7 +14,6 @@ use std::time::Duration;
 /// Upper bounds of the histogram in seconds: around the time that a review should take, and far above.
 const BOUNDS: [f64; 12] = [0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 
-/// A family with one label.
 type LabelledFamily<M, V = &'static str> = Family<[(&'static str, V); 1], M>;
 
 #[derive(Debug)]
@@ -38,7 +37,6 @@ pub(crate) struct ServeMetrics {
     watch_errors: LabelledFamily<Counter>,
 }
 
-/// How often something was loaded again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reloads(LabelledFamily<Counter>);
 
@@ -48,7 +46,6 @@ impl Reloads {
     }
 }
 
-/// Numbers about a watched resource.
 pub(super) struct WatchMetrics {
     pub(super) current: Gauge,
     pub(super) errors: Counter,
@@ -132,7 +129,7 @@ impl ServeMetrics {
         self.tags.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    /// The numbers of a resource that is watched. Without a watch there is nothing to raise an alarm about.
+    /// Numbers of a resource that is watched: without a watch there is nothing to raise an alarm about.
     pub(super) fn watch(&self, resource: &'static str) -> WatchMetrics {
         let labels = [("resource", resource)];
         WatchMetrics {
@@ -141,8 +138,8 @@ impl ServeMetrics {
         }
     }
 
-    /// The page that Prometheus reads, with what is not counted but looked up for it: when the certificate ends, in seconds
-    /// since 1970; whether the default templates make pods; and the webhook configurations that should call, by name.
+    /// The page that Prometheus reads. Looked up for it: the certificate's end, in seconds since 1970; whether the
+    /// default templates make pods; and the webhook configurations that should call, by name.
     pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, WebhookCaller)>) -> Reply {
         self.expiry.set(expires);
         self.usable.set(is_usable.into());

@@ -44,7 +44,7 @@ use tls::ServerIdentity;
 use tokio::{runtime::Builder, sync::watch, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
-/// Where Istio's injector listens, and what its Service points to.
+/// The port of Istio's injector, to which its Service points.
 const PORT: u16 = 15017;
 /// A review takes less than a millisecond, so a few threads answer thousands in a second; more would only take memory.
 const MAX_THREADS: usize = 4;
@@ -142,7 +142,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number of threads that read and write; as many answer short reviews.
+/// Threads that read and write; as many answer short reviews.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
@@ -218,7 +218,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
     Ok(server)
 }
 
-/// The server's identity by the certificate and the key of files, and the watch that replaces it when they change.
+/// The watch replaces the identity when the files change.
 fn identity_of(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
     let files = configuration::certificate_files(certificate, key);
     let (identity, contents, stamps) = read_first(&files, |contents| {
@@ -236,7 +236,7 @@ fn identity_of(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, W
     Ok((identity, Watched::new("certificate", files, &contents, stamps, reload)))
 }
 
-/// Reads files at the start. The stamps come first, so that a change in between is noticed.
+/// The stamps come first, so that a change in between is noticed.
 fn read_first<T>(
     files: &Files,
     parse: impl FnOnce(&FileContents) -> Result<T, Box<dyn Error>>,

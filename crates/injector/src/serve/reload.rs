@@ -1,4 +1,4 @@
-//! What is read from files, and read again when they change, while the server serves.
+//! Files that are read again when they change, while the server serves.
 //!
 //! Several files are read as one: all as they are at the same moment, or not at all. They may be written at any time: by Kubernetes,
 //! which exchanges a whole folder of a ConfigMap or Secret at once, or by people, who write one after the other.
@@ -21,10 +21,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// kernel's clock.
 const UNTRUSTED_POLLS: u8 = 10;
 
-/// Puts what was read into use; or says why not, and then has changed nothing.
+/// Puts contents into use; an error has changed nothing.
 pub(super) type Apply = Box<dyn Fn(&FileContents) -> Result<(), Box<dyn Error>> + Send>;
 
-/// Files, and what uses their contents.
 pub(super) struct Watched {
     /// For the log: `configuration`, `certificate`.
     what: &'static str,
@@ -37,7 +36,6 @@ pub(super) struct Watched {
     untrusted_polls: u8,
 }
 
-/// The outcome of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reload {
     Unchanged,
@@ -47,7 +45,7 @@ enum Reload {
 }
 
 impl Watched {
-    /// `first` is what was read and applied at the start, when the files had these `stamps`.
+    /// `first` was read and applied at the start, when the files had these `stamps`.
     pub(super) fn new(
         what: &'static str,
         files: Files,
@@ -129,24 +127,24 @@ pub(super) fn watch(mut watched: Vec<(Watched, Reloads)>) {
     });
 }
 
-/// How often they are read again when they change meanwhile.
+/// Reads in a row if files change meanwhile.
 const ATTEMPTS: usize = 5;
 
 #[derive(Clone, Debug)]
 pub(super) struct WatchedFile {
     pub(super) path: PathBuf,
-    /// Whether its absence means something; else it is an error.
+    /// True if its absence means something; else it is an error.
     pub(super) optional: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Files(pub(super) Vec<WatchedFile>);
 
-/// By what a change is seen: for each file its device, number, size and times; `None` where the file does not exist.
+/// For each file its device, number, size and times, by which a change is seen; `None` where the file does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileStamps(Vec<Option<[u64; 7]>>);
 
-/// What was read; the texts in the order of the files.
+/// The texts are in the order of the files.
 #[derive(Clone, Debug)]
 pub(super) struct FileContents {
     pub(super) texts: Vec<Option<Vec<u8>>>,
@@ -173,7 +171,7 @@ impl Files {
         FileStamps(self.0.iter().map(|file| stamp(&file.path)).collect())
     }
 
-    /// Reads all of them, as they are at one moment.
+    /// Reads all files as they are at one moment.
     pub(super) fn read(&self) -> Result<FileContents, FileReadError> {
         let mut failed = None;
         for _ in 0..ATTEMPTS {
@@ -257,7 +255,7 @@ mod tests {
             Self { folder, applied, watched }
         }
 
-        /// What the next polls notice, until the stamps are trusted.
+        /// The changes at the next polls, until the stamps are trusted.
         fn polls(&mut self) -> Vec<Reload> {
             let seen: Vec<Reload> = (0..=UNTRUSTED_POLLS).map(|_| self.watched.poll()).collect();
             seen.into_iter().filter(|seen| *seen != Reload::Unchanged).collect()

@@ -45,15 +45,14 @@ pub(super) struct WebhookServer {
     /// Set when the process is about to end: no more requests should be sent.
     pub(super) draining: AtomicBool,
     pub(super) classes: Arc<SizeClasses>,
-    /// How long a client may take for a body.
+    /// The longest time for a client to send a body.
     pub(super) timeout: Duration,
-    /// Why pods can't be injected by the configuration, as far as that is known before the first review.
+    /// The reason that pods can't be injected, as far as it is known before the first review.
     pub(super) template_problems: RwLock<Option<String>>,
     /// The webhooks that should call; none where they are not watched.
     pub(super) callers: Option<Arc<Callers>>,
 }
 
-/// What a review asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReviewPurpose {
     Injection,
@@ -71,7 +70,6 @@ impl WebhookServer {
         Arc::clone(&self.configuration.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Answers a request of the API server, or one for a status page.
     pub(super) async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -117,7 +115,7 @@ impl WebhookServer {
         }
     }
 
-    /// All on which it depends whether requests should be sent.
+    /// All that must be well for requests to be sent.
     fn checks(&self) -> [Check; 3] {
         let is_draining = self.draining.load(Relaxed);
         let template_problems = self.template_problems.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -211,7 +209,7 @@ impl WebhookServer {
         })
     }
 
-    /// Counts and logs an answer on its way out.
+    /// Counts it too.
     fn logged(&self, subject: ReviewPurpose, answer: Answer, start: Instant) -> Reply {
         let took = start.elapsed();
         let ReviewReport { outcome, reason, object, uid, warnings } = answer.report;
@@ -237,7 +235,7 @@ impl WebhookServer {
     }
 }
 
-/// Works in a thread, and cancels that when the future is dropped.
+/// Cancels the work in the thread when the future is dropped.
 async fn in_thread<T: Send + 'static>(
     work: impl FnOnce(Cancellation) -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -246,7 +244,6 @@ async fn in_thread<T: Send + 'static>(
     spawn_blocking(move || work(cancellation)).await
 }
 
-/// Cancels a review whose caller has gone or waits no longer.
 struct CancelledOnDrop(Cancellation);
 
 impl Drop for CancelledOnDrop {
@@ -255,7 +252,7 @@ impl Drop for CancelledOnDrop {
     }
 }
 
-/// The time for which the caller waits for an answer; the API server states it as `?timeout=10s`.
+/// The API server states it as `?timeout=10s`.
 fn call_timeout(query: Option<&str>) -> Duration {
     let given = query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("timeout="));
     let seconds = given.and_then(|text| text.strip_suffix('s')?.parse().ok());

@@ -12,7 +12,6 @@ use tokio::sync::{Notify, oneshot};
 /// in the last class, because none is read that is longer than [`injection::review::MAX_BYTES`].
 const CLASSES: [(usize, usize); 3] = [(64 << 10, 16 << 20), (512 << 10, 16 << 20), (usize::MAX, 32 << 20)];
 
-/// The memory and the turns of all requests.
 pub(super) struct SizeClasses {
     memory: Mutex<Ledger>,
     /// A body has given memory back.
@@ -32,7 +31,7 @@ struct Incomplete {
     evict: Arc<Notify>,
 }
 
-/// One body's part of them, until it is dropped.
+/// One body's part of memory and turns, until it is dropped.
 pub(super) struct Share {
     classes: Arc<SizeClasses>,
     id: u64,
@@ -121,7 +120,7 @@ impl Share {
         own.is_some()
     }
 
-    /// Waits for a turn among the bodies of its class; those that are shorter have theirs first.
+    /// Waits among the bodies of its class; shorter ones have theirs first.
     pub(super) async fn turn(&self) -> Turn {
         self.classes.turns[self.class].take(self.length).await
     }
@@ -137,7 +136,6 @@ impl Drop for Share {
     }
 }
 
-/// Hands turns out.
 #[derive(Clone)]
 pub(super) struct Turns(Arc<Mutex<Queue>>);
 
@@ -156,7 +154,6 @@ impl Turns {
         Self(Arc::new(Mutex::new(Queue { free: at_once, sequence: 0, waiting: BTreeMap::new() })))
     }
 
-    /// Waits for a turn for a work of this length.
     pub(super) async fn take(&self, length: usize) -> Turn {
         let (sender, receiver) = oneshot::channel();
         self.enqueue(length, sender);

@@ -1,4 +1,4 @@
-//! Who the server is: its certificate and key, which can be changed while it serves.
+//! The server's certificate and key, which can be changed while it serves.
 //!
 //! A connection keeps the certificate that it was opened with; the next one gets the next. Nothing here reads a file.
 
@@ -17,7 +17,7 @@ use std::{
 };
 use x509_cert::{Certificate, der::Decode, time::Time};
 
-/// A certificate with its key, in the place where the server looks for it at each handshake.
+/// The server looks for its certificate here at each handshake.
 pub(crate) struct ServerIdentity {
     state: RwLock<IdentityState>,
     provider: Arc<CryptoProvider>,
@@ -29,7 +29,6 @@ struct IdentityState {
     expires: i64,
 }
 
-/// Why a certificate and its key are not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdentityError {
     #[error(
@@ -47,7 +46,7 @@ pub(crate) enum IdentityError {
 }
 
 impl ServerIdentity {
-    /// The identity that is served first. In `chain` the server's own certificate precedes the intermediates.
+    /// In `chain` the server's own certificate precedes the intermediates.
     pub(crate) fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -57,7 +56,7 @@ impl ServerIdentity {
         Ok(Arc::new(Self { state, provider }))
     }
 
-    /// The next certificate. Open connections keep the old one, and an error changes nothing.
+    /// Open connections keep the old certificate, and an error changes nothing.
     pub(crate) fn set(
         &self,
         chain: Vec<CertificateDer<'static>>,
@@ -68,7 +67,7 @@ impl ServerIdentity {
         Ok(())
     }
 
-    /// When the certificate ends, in seconds since 1970.
+    /// In seconds since 1970.
     pub(crate) fn expires(&self) -> i64 {
         self.state().expires
     }
@@ -101,7 +100,7 @@ fn state(
     Ok(IdentityState { key: Arc::new(key), expires })
 }
 
-/// A chain and a key from the texts of a Secret (`tls.crt`, `tls.key`).
+/// From the texts of a Secret (`tls.crt`, `tls.key`).
 pub(crate) fn from_pem(
     certificate: &[u8],
     key: &[u8],

@@ -1,4 +1,4 @@
-//! What is to be done, and when: events in, work out. No clock, no network.
+//! Work, and its time: events in, work out. No clock, no network.
 //!
 //! Events wait until none has come for a while, but not for ever. What breaks requests does not wait: another
 //! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; a new leader looks at everything.
@@ -19,13 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many times the debounce interval events may delay work at most.
+/// Events may delay work by at most so many debounce intervals.
 const MAX_DEBOUNCES: u32 = 6;
 /// The delay after a failure, and the longest one after several.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// What is known, and what is due.
 #[derive(Debug)]
 pub(super) struct Core {
     store: ObjectStore,
@@ -36,11 +35,11 @@ pub(super) struct Core {
     leading: bool,
     due: BTreeMap<String, Due>,
     failures: BTreeMap<String, Backoff>,
-    /// What was made again at once, when, and which VirtualEnvironment acted: if it goes again soon, another program deletes
-    /// it, and is not to be answered as fast as it deletes.
+    /// Objects that were made again at once, with the acting VirtualEnvironment and the time: if one goes again soon,
+    /// another program deletes it, and is not to be answered as fast as it deletes.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
-    /// When the last VirtualEnvironment of a namespace went. It may be deleted in order to be created again, so its routes are
-    /// kept for the debounce interval, whatever else is due.
+    /// The time at which the last VirtualEnvironment of a namespace went. It may be deleted in order to be created again,
+    /// so its routes are kept for the debounce interval, whatever else is due.
     abandoned: BTreeMap<String, Instant>,
 }
 
@@ -48,25 +47,23 @@ pub(super) struct Core {
 struct Due {
     since: Instant,
     at: Instant,
-    /// Whether further events leave the time as it is.
+    /// True if further events leave the time as it is.
     is_firm: bool,
 }
 
-/// How work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WorkOutcome {
     Done,
-    /// What was to be written is another object by now, or gone. A watch is about to report it.
+    /// The object to be written is another one by now, or gone. A watch is about to report it.
     Outdated,
     Failed,
 }
 
-/// What a namespace needs.
 #[derive(Clone, Debug)]
 pub(super) struct NamespaceWork {
     pub(super) namespace: String,
     pub(super) steps: Vec<ChangeStep>,
-    /// The one that acts: its name, and what its status is made of; `None` where there is none.
+    /// The VirtualEnvironment that acts, and the facts of its status; `None` where there is none.
     acting: Option<Acting>,
     /// The names and generations of the others.
     idle: Vec<(String, Option<i64>)>,
@@ -110,12 +107,10 @@ impl Core {
         &self.store
     }
 
-    /// Sets the version of Istio's objects that is served.
     pub(super) fn set_version(&mut self, istio: &'static str) {
         self.istio = istio;
     }
 
-    /// Handles an event.
     pub(super) fn handle(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
         let was_complete = self.store.is_complete();
         let before = (resource == Resource::Environments).then(|| self.store.ranking());
@@ -186,7 +181,6 @@ impl Core {
         }
     }
 
-    /// Whether this process leads from now on.
     pub(super) fn lead(&mut self, leading: bool, now: Instant) {
         if leading && !self.leading {
             self.failures.clear();
@@ -195,7 +189,6 @@ impl Core {
         self.leading = leading;
     }
 
-    /// When something is due next.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let may_act = self.leading && self.store.is_complete();
         may_act.then(|| self.due.values().map(|due| due.at).min()).flatten()
@@ -218,7 +211,6 @@ impl Core {
         }
     }
 
-    /// What a namespace needs now.
     fn work(&self, namespace: String) -> NamespaceWork {
         let all = self.store.environments(&namespace);
         let existing = self.store.existing(&namespace);

@@ -11,11 +11,10 @@ use tracing::level_filters::LevelFilter;
 
 const JSON: &str = "application/json";
 
-/// What the pages show and change.
 pub(super) struct Inspection {
     pub(super) core: Rc<RefCell<Core>>,
     pub(super) level: LogLevelHandle,
-    /// The one namespace that is looked at; `None` for all.
+    /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
 }
 

@@ -34,13 +34,12 @@ pub(super) struct EnvironmentOperator {
     pub(super) metrics: Metrics,
     /// Blocks readiness until all resources are listed.
     pub(super) unlisted: Option<Blocker>,
-    /// Until when this process leads.
+    /// The end of this process's lead.
     pub(super) leads_until: Receiver<Option<Instant>>,
 }
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// Work under way, and its namespace.
 struct InProgress {
     namespace: String,
     done: Pending<WorkOutcome>,
@@ -56,7 +55,7 @@ impl EnvironmentOperator {
         }
     }
 
-    /// The version of Istio's objects that is served. Asks until there is an answer.
+    /// Asks until there is an answer.
     async fn served_istio_version(&self) -> &'static str {
         let mut backoff = Backoff::new(FIRST_DELAY, MAX_DELAY);
         let mut logged = None;
@@ -145,7 +144,6 @@ impl EnvironmentOperator {
         next
     }
 
-    /// Begins the work that is due, if there is some.
     fn start_work(&self, istio_version: &'static str, now: Instant) -> Option<InProgress> {
         let work = self.core.borrow_mut().start(now)?;
         self.metrics.rounds.inc();

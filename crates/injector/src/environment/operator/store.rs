@@ -1,4 +1,4 @@
-//! What is known of the cluster: the objects that decide about routes, and what each event changes of that.
+//! The objects of a cluster that decide about routes, and the changes that each event brings.
 
 use injection::environment::{
     conditions::ranked,
@@ -32,7 +32,6 @@ impl Resource {
         Self::EnvoyFilters,
     ];
 
-    /// Its plural name, as the API server has it.
     pub(super) fn plural(self) -> &'static str {
         match self {
             Self::Environments => "virtualenvironments",
@@ -76,7 +75,7 @@ impl WatchedObject {
         }
     }
 
-    /// Whether routes are the same with the other one.
+    /// True if routes are the same with the other one.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Environment(one, _), Self::Environment(other, _)) => one == other,
@@ -87,12 +86,11 @@ impl WatchedObject {
         }
     }
 
-    /// Whether the operator has made the object.
     fn is_ours(&self) -> bool {
         matches!(self, Self::Existing(object) if object.is_ours())
     }
 
-    /// The UID of a VirtualEnvironment.
+    /// `None` for other objects than a VirtualEnvironment.
     fn uid(&self) -> Option<&str> {
         match self {
             Self::Environment(environment, _) => environment.uid.as_deref(),
@@ -105,7 +103,7 @@ impl WatchedObject {
 pub(super) struct Touched {
     /// Namespaces whose routes may be others now.
     pub(super) namespaces: BTreeSet<String>,
-    /// What was ours and is gone.
+    /// Objects of ours that are gone.
     pub(super) lost: Vec<Lost>,
 }
 
@@ -122,7 +120,6 @@ impl Touched {
     }
 }
 
-/// All objects, by their resources.
 #[derive(Debug, Default)]
 pub(super) struct ObjectStore([ResourceTable; Resource::ALL.len()]);
 
@@ -184,7 +181,7 @@ impl ObjectStore {
         }
     }
 
-    /// Whether all that is watched was listed once.
+    /// True if all that is watched was listed once.
     pub(super) fn is_complete(&self) -> bool {
         self.0.iter().all(ResourceTable::is_listed)
     }
@@ -197,7 +194,7 @@ impl ObjectStore {
         facts.filter_map(of).collect()
     }
 
-    /// The VirtualEnvironments of a namespace, with their statuses.
+    /// With their statuses.
     pub(super) fn environments(&self, namespace: &str) -> Vec<(&VirtualEnvironment, &Value)> {
         self.within(namespace, |fact| match fact {
             WatchedObject::Environment(environment, status) => Some((environment, status)),

@@ -30,18 +30,17 @@ const ISTIO: &str = "networking.istio.io";
 /// The page size of lists. A Deployment may have a hundred kilobytes.
 pub(super) const PAGE: u32 = 200;
 
-/// What is watched of each resource, and how.
 #[derive(Clone, Debug)]
 pub(super) struct WatchScope {
     /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
-    /// How long the API server is asked to keep a watch open.
+    /// The time that the API server is asked to keep a watch open.
     pub(super) timeout: Duration,
-    /// How long any other call may take, of a list each page.
+    /// The longest time of any other call; of a list, of each page.
     pub(super) call_timeout: Duration,
 }
 
-/// A resource as the API server knows it.
+/// The resource as the API server knows it.
 pub(super) fn resource(of: Resource, istio: &str) -> ApiResource {
     let (group, version, kind) = match of {
         Resource::Environments => (GROUP, VERSION, KIND),
@@ -65,10 +64,9 @@ pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> 
     Ok(VERSIONS.iter().find(is_served).copied().unwrap_or(VERSIONS[0]))
 }
 
-/// An event of one resource, or what went wrong with it.
 pub(super) type WatchEvent = (Resource, Result<Event<Value>, Failure>);
 
-/// The events of all resources, without end.
+/// Never ends.
 pub(super) fn events(
     client: &Client,
     scope: &WatchScope,
@@ -84,7 +82,7 @@ pub(super) fn events(
     }))
 }
 
-/// The events of one resource, whose specs are read as `S`.
+/// Specs are read as `S`.
 fn of_one<S>(
     client: &Client,
     scope: &WatchScope,
@@ -122,7 +120,6 @@ pub(super) fn is_missing(of: Resource, failure: &Failure) -> bool {
     is_istio && is_list && failure.status() == Some(404)
 }
 
-/// An object whose spec is read in this form.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Reduced<S> {
     #[serde(deserialize_with = "metadata")]
@@ -154,7 +151,7 @@ struct Labelled {
 }
 
 impl<S: Serialize> Reduced<S> {
-    /// The object as data. Items of lists don't say what they are.
+    /// Items of lists don't say what they are.
     pub(super) fn value(self, resource: &ApiResource) -> Value {
         json!({
             "apiVersion": resource.api_version, "kind": resource.kind,
@@ -179,7 +176,6 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
     ObjectMeta::deserialize(Value::Object(others)).map_err(D::Error::custom)
 }
 
-/// A field manager, and the fields that it has set.
 #[derive(Deserialize)]
 struct Manager {
     #[serde(default)]

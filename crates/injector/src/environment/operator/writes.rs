@@ -30,13 +30,13 @@ pub(super) struct OperatorWriter {
     pub(super) client: Client,
     pub(super) istio_version: &'static str,
     pub(super) timeout: Duration,
-    /// Until when this process leads.
+    /// The end of this process's lead.
     pub(super) leads_until: Receiver<Option<Instant>>,
     pub(super) metrics: Metrics,
 }
 
 impl OperatorWriter {
-    /// Does the work, and writes the statuses of the VirtualEnvironments.
+    /// Then writes the statuses of the VirtualEnvironments.
     pub(super) async fn work(self, work: NamespaceWork, core: Rc<RefCell<Core>>) -> WorkOutcome {
         let (mut outcome, mut failed) = (WorkOutcome::Done, Vec::new());
         // What follows for the same Service may rest on what failed. Other Services don't suffer for it.
@@ -144,7 +144,6 @@ impl OperatorWriter {
                 let params = DeleteParams::background().preconditions(only);
                 let deleted = async {
                     match api.delete(name, &params).await {
-                        // It is gone already.
                         Err(Error::Api(status)) if status.code == 404 => Ok(()),
                         done => done.map(drop),
                     }
