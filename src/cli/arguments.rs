@@ -160,8 +160,8 @@ pub(super) struct Parser {
     /// The first word of a command of two words.
     pub(super) group: Option<String>,
     /// The flags of the command; before a command, those that may precede any.
-    pub(super) flags: Flags,
-    pub(super) next: Next,
+    flags: Flags,
+    next: Next,
     positional: usize,
     given: Vec<(Setting, String)>,
     problems: Vec<InputProblem>,
@@ -169,7 +169,7 @@ pub(super) struct Parser {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next {
+enum Next {
     Any,
     /// The value of this flag, whatever it looks like.
     Value(&'static SettingRow),
@@ -219,7 +219,7 @@ impl Parser {
         group.chain(self.entry.map(|entry| entry.within().1))
     }
 
-    pub(super) fn argument(&self) -> Option<Setting> {
+    fn argument(&self) -> Option<Setting> {
         let entry = self.entry?;
         entry.words().nth(self.positional).or_else(|| entry.words().last().filter(|_| entry.repeats))
     }

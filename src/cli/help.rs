@@ -24,7 +24,7 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
     }
     let help = match extent {
         Extent::Summary => command.render_help(),
-        Extent::Full | Extent::All => command.render_long_help(),
+        Extent::Full | Extent::All | Extent::Proposed => command.render_long_help(),
     };
     help.ansi().to_string()
 }

@@ -5,7 +5,7 @@
 
 use super::command::{COMMANDS, CommandEntry, is_global};
 use crate::cni;
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, ValueHint, builder::PossibleValuesParser};
 use command_line::columns;
 use command_line::sections::{Exits, described};
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
@@ -32,6 +32,8 @@ pub(super) enum Extent {
     Full,
     /// Flags without effect as well.
     All,
+    /// As [`Extent::All`], without flags of upstream's logging that have no effect.
+    Proposed,
 }
 
 pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained after those that give a container its \
@@ -97,13 +99,19 @@ pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Comma
         false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}{trailing}", entry.name)),
     };
     let command = match entry.trailing {
-        Some((name, help)) => command.arg(Arg::new(name).help(help).last(true).num_args(0..)),
+        Some((name, help)) => {
+            let trailing = Arg::new(name).help(help).last(true).num_args(0..);
+            command.arg(trailing.value_hint(ValueHint::AnyPath))
+        }
         None => command,
     };
     let arguments = rows(entry, mesh)
         .into_iter()
         .map(|row| argument(row, entry.short(row), extent).global(is_global(row)));
-    command.arg(help_flag()).args(arguments)
+    // The usage names them already.
+    let words = ["first", "second"].into_iter().zip(entry.words());
+    let words = words.map(|(name, word)| valued(Arg::new(name), word.row()).hide(true));
+    command.arg(help_flag()).args(arguments).args(words)
 }
 
 /// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does. Of those
@@ -131,7 +139,7 @@ fn only_variable(row: &SettingRow) -> String {
 
 fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
     let long_help: Vec<String> = std::iter::once(row.help.to_owned()).chain(details(row, short)).collect();
-    let argument = Arg::new(row.long)
+    valued(Arg::new(row.long), row)
         .long(row.long)
         .short(short)
         .action(ArgAction::Set)
@@ -140,10 +148,27 @@ fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
         .help_heading(row.topic.heading())
         // `-h` shows the most common options, `--help` all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility))
-        .hide(row.help.starts_with(NO_EFFECT) && extent != Extent::All);
+        .hide(match extent {
+            Extent::Summary | Extent::Full => row.help.starts_with(NO_EFFECT),
+            Extent::All => false,
+            Extent::Proposed => row.topic == Topic::Compatibility,
+        })
+}
+
+/// An argument with the values of a setting, for completions. Its help has them in a sentence.
+fn valued(argument: Arg, row: &SettingRow) -> Arg {
+    let argument = argument.hide_possible_values(true);
     match row.kind {
-        SettingKind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
-        SettingKind::Switch => argument.value_name("BOOL").num_args(0..=1).require_equals(true),
+        SettingKind::Value(name) => argument
+            .value_name(name)
+            .num_args(1)
+            .allow_hyphen_values(true)
+            .value_parser(PossibleValuesParser::new(row.values)),
+        SettingKind::Switch => argument
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .value_parser(PossibleValuesParser::new(["true", "false"])),
     }
 }
 

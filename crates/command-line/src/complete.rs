@@ -3,39 +3,57 @@
 use crate::shell::Proposals;
 use clap::{Arg, Command, ValueHint};
 
+/// Proposals for a value that only the program knows: of this argument, beginning so, each after the second text.
+pub type OwnValues<'a> = &'a dyn Fn(&Arg, &str, &str) -> Option<Proposals>;
+
 /// The completions of the last word of a line, of which the first word is the program. Where `whole` words are needed, a
 /// value comes with its `--flag=`. The command has to be built.
-pub fn proposals(program: &Command, line: &[String], whole: bool) -> Proposals {
+pub fn proposals(program: &Command, line: &[String], whole: bool, own: OwnValues<'_>) -> Proposals {
     let (last, before) = line.split_last().map_or(("", line), |(last, before)| (last.as_str(), before));
     let mut command = program;
-    let mut waiting = None;
+    let (mut waiting, mut count, mut is_escaped) = (None, 0, false);
     for word in before.iter().skip(1) {
         if waiting.take().is_some() {
             continue;
         }
-        match word.strip_prefix('-') {
+        match word.strip_prefix('-').filter(|_| !is_escaped) {
+            Some("-") => is_escaped = true,
             Some(_) if !word.contains('=') => {
                 let takes_next_word =
                     |arg: &&Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
                 waiting = flag(command, word).filter(takes_next_word);
             }
             Some(_) => {}
-            None => command = command.find_subcommand(word).unwrap_or(command),
+            None => match command.find_subcommand(word) {
+                Some(below) => (command, count) = (below, 0),
+                None => count += 1,
+            },
         }
     }
+    let values =
+        |arg, before: &str, start| own(arg, start, before).unwrap_or_else(|| values(arg, before, start));
     if let Some(arg) = waiting {
         return values(arg, "", last);
     }
-    if let Some((name, value)) = last.split_once('=').filter(|(name, _)| name.starts_with("--")) {
+    let is_flag = last.starts_with('-') && !is_escaped;
+    if let Some((name, value)) = last.split_once('=').filter(|(name, _)| is_flag && name.starts_with("--")) {
         let before = if whole { format!("{name}=") } else { String::new() };
         return flag(command, name).map_or(Proposals::Words(Vec::new()), |arg| values(arg, &before, value));
     }
-    let mut words = if last.starts_with('-') { flags(command) } else { commands(command) };
+    let mut words = if is_flag { flags(command) } else { commands(command) };
     words.retain(|(word, _)| word.starts_with(last));
-    match command.get_positionals().next() {
-        Some(arg) if words.is_empty() && !last.starts_with('-') => values(arg, "", last),
+    match positional(command, count, is_escaped) {
+        Some(arg) if words.is_empty() && !is_flag => values(arg, "", last),
         Some(_) | None => Proposals::Words(words),
     }
+}
+
+/// The positional argument behind so many.
+fn positional(command: &Command, count: usize, is_escaped: bool) -> Option<&Arg> {
+    let trailing = command.get_positionals().find(|arg| is_escaped && arg.is_last_set());
+    let repeats = |arg: &&Arg| arg.get_num_args().is_some_and(|numbers| numbers.max_values() > 1);
+    let all: Vec<&Arg> = command.get_positionals().filter(|arg| !arg.is_last_set()).collect();
+    trailing.or(all.get(count).copied()).or(all.into_iter().find(repeats))
 }
 
 fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
@@ -68,6 +86,7 @@ fn flags(command: &Command) -> Vec<(String, String)> {
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional());
     let forms = |arg: &Arg| {
         let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let about = about.split(" [default").next().unwrap_or_default().to_owned();
         let short = arg.get_short().map(|letter| format!("-{letter}"));
         let long = arg.get_long().map(|long| format!("--{long}"));
         short.into_iter().chain(long).map(move |form| (form, about.clone())).collect::<Vec<_>>()
@@ -94,11 +113,14 @@ mod tests {
             .arg(Arg::new("format").long("format").value_parser(["text", "json"]))
             .arg(Arg::new("old").long("old").hide(true))
             .arg(Arg::new("diff").long("diff").action(ArgAction::SetTrue));
-        let man = Command::new("man").arg(Arg::new("folder").value_name("DIR"));
+        let man = Command::new("man")
+            .arg(Arg::new("folder").value_name("DIR"))
+            .arg(Arg::new("form").value_parser(["roff", "text"]))
+            .arg(Arg::new("viewer").last(true).value_name("FILE"));
         let mut program = Command::new("program").subcommand(inject).subcommand(man);
         program.build();
         let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let found = match proposals(&program, &line, false) {
+        let found = match proposals(&program, &line, false, &|_, _, _| None) {
             Proposals::Words(words) => words.into_iter().map(|(word, _)| word).collect(),
             Proposals::Files => vec!["FILES".to_owned()],
             Proposals::Folders => vec!["FOLDERS".to_owned()],
@@ -117,6 +139,10 @@ mod tests {
         check("program inject --diff --fi", &["--filename"]);
         check("program inject -f ", &["FILES"]);
         check("program man ", &["FOLDERS"]);
+        check("program man there ", &["roff", "text"]);
+        check("program man there text ", &[]);
+        check("program man there -- ", &["FILES"]);
+        check("program inject -- --fi", &[]);
     }
 
     #[test]

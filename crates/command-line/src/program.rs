@@ -128,7 +128,7 @@ fn complete(command: &mut Command, matches: &ArgMatches) -> io::Result<()> {
             command.build();
             let line: Vec<String> =
                 shell.words(line).iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            shell.answer(proposals(command, &line, shell.replaces_whole_words()))
+            shell.answer(proposals(command, &line, shell.replaces_whole_words(), &|_, _, _| None))
         }
     };
     io::stdout().write_all(text.as_bytes())
