@@ -4,7 +4,9 @@ use super::commit::{CommitFailure, commit};
 use super::compare::{DesiredState, LiveComparison, compare};
 use super::{finding::blocking, provenance::doubtful, session::Choice, steps::steps};
 use crate::backend::nftables::BlockedTable;
-use crate::backend::{self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant};
+use crate::backend::{
+    self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant, of_iptables,
+};
 use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned again when another program changes the rules at the same time.
@@ -47,8 +49,8 @@ pub enum EngineError {
     Unreadable,
     #[error(
         "{} can't show its table {} of {family} ({}), so rules can't be set or compared there; use --backend nftables, or \
-         remove what it does not understand: nft list table {} {}",
-        .unlistable.program, .table.name(), .unlistable.why, nft_family(*.family), .table.name()
+         remove what it does not understand: nft list table {}",
+        .unlistable.program, .table.name(), .unlistable.why, of_iptables(*.family, *.table)
     )]
     Unlistable { family: Family, table: Table, unlistable: Box<UnlistableTable> },
     /// The rules are not as desired, and replacing them is not allowed.
@@ -237,13 +239,6 @@ fn require_listable(
         }
     }
     Ok(())
-}
-
-fn nft_family(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ip",
-        Family::V6 => "ip6",
-    }
 }
 
 fn plan_and_commit(

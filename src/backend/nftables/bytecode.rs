@@ -5,7 +5,7 @@
 //! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
 use super::expression::{EncodedVerdict, Expression};
-use super::record::TableRecord;
+use super::record::{NFTNL_UDATA_RULE_COMMENT, TableRecord, item};
 use crate::sys::header::*;
 use rules::Hook;
 use rules::nft::{self, DataType, Interval, Kind, SetKind};
@@ -77,9 +77,6 @@ pub struct EncodedRule {
     /// Bytes that the kernel keeps for us: the comment.
     pub userdata: Vec<u8>,
 }
-
-/// Of libnftnl's `udata.h`: type, length, text with NUL.
-const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 
 impl EncodedTable {
     pub fn of(table: &nft::InetTable) -> Self {
@@ -162,11 +159,7 @@ fn chain(chain: &nft::InetChain) -> EncodedChain {
 
 /// A comment of at most 127 bytes as the kernel keeps it.
 pub(super) fn comment(text: &str) -> Vec<u8> {
-    let length = u8::try_from(text.len() + 1).expect("comments have at most 127 bytes");
-    match text.as_bytes() {
-        [] => Vec::new(),
-        text => [&[NFTNL_UDATA_RULE_COMMENT, length], text, &[0]].concat(),
-    }
+    if text.is_empty() { Vec::new() } else { item(NFTNL_UDATA_RULE_COMMENT, text.as_bytes()) }
 }
 
 fn hook(hook: Hook) -> u32 {

@@ -17,7 +17,7 @@ use rules::desired::Made;
 pub(super) const CHAIN: &str = "made_by";
 
 /// Of libnftnl's `udata.h`: type, length, text with NUL.
-const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
+pub(super) const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 /// A type that libnftnl does not know and passes over: the number of our routing protocol.
 const SETTINGS: u8 = 137;
 /// `NFT_USERDATA_MAXLEN` (`linux/netfilter/nf_tables.h`).
@@ -98,7 +98,7 @@ fn word(text: &str) -> String {
 }
 
 /// Type, length, text with NUL.
-fn item(kind: u8, text: &[u8]) -> Vec<u8> {
+pub(super) fn item(kind: u8, text: &[u8]) -> Vec<u8> {
     let length = u8::try_from(text.len() + 1).expect("user data has at most 256 bytes");
     [&[kind, length], text, &[0]].concat()
 }
