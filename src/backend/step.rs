@@ -218,8 +218,8 @@ pub enum BackendName {
 }
 
 impl BackendName {
-    pub const ALL: [Self; 3] =
-        [Self::Iptables(Variant::Nft), Self::Iptables(Variant::Legacy), Self::Nftables];
+    pub const ALL: [Self; 3] = [Self::IPTABLES_NFT, Self::Iptables(Variant::Legacy), Self::Nftables];
+    pub const IPTABLES_NFT: Self = Self::Iptables(Variant::Nft);
 }
 
 impl fmt::Display for BackendName {

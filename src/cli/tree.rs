@@ -1,4 +1,5 @@
-//! The command tree, made from the tables of commands and of settings: clap prints help from it.
+//! The command tree, made from the tables of commands and of settings: clap prints help from it, and completions
+//! are proposed from it.
 //!
 //! Calls are read without it ([`super::arguments`] explains why), so it can afford to describe each option in full: its meaning,
 //! its variables, what of a pod sets the same, and an example.

@@ -8,7 +8,7 @@ use super::DesiredState;
 use super::foreign::{droppers, preceding_rules_in};
 use super::provenance::{doubtful, predecessors};
 use crate::backend::nftables::{BlockedTable, Obstacle};
-use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, of_iptables};
+use crate::backend::{BackendName, CommitStep, Contents, Snapshot, of_iptables};
 use rules::finding::{Code, Finding};
 use rules::{Ownership, State, Table, plan, simulate::View};
 use std::collections::BTreeSet;
@@ -115,15 +115,13 @@ pub(super) fn dormant_targets<'a>(
 pub(super) fn disables(blocked: &BlockedTable, snapshot: &Snapshot, owner: &Ownership) -> bool {
     let holds = || {
         let own = |one: Ownership| blocked.table == format!("inet {}", one.table);
-        owner.each().any(own) || holds_of(snapshot.contents(NFT), &blocked.table, owner)
+        owner.each().any(own) || holds_of(snapshot.contents(BackendName::IPTABLES_NFT), &blocked.table, owner)
     };
     blocked.obstacle == Obstacle::Dormant && holds()
 }
 
-const NFT: BackendName = BackendName::Iptables(Variant::Nft);
-
 fn desired_in(desired: &DesiredState, table: &str) -> bool {
-    holds_of(desired.contents(NFT), table, &desired.owner)
+    holds_of(desired.contents(BackendName::IPTABLES_NFT), table, &desired.owner)
 }
 
 fn holds_of(contents: Option<&Contents>, table: &str, owner: &Ownership) -> bool {

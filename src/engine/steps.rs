@@ -72,8 +72,6 @@ fn change_of_hands(
         .collect()
 }
 
-const NFT: BackendName = BackendName::Iptables(Variant::Nft);
-
 struct Migration<'a> {
     owner: &'a Ownership,
     /// The state after the steps so far.
@@ -110,7 +108,7 @@ impl<'a> Migration<'a> {
                 |backend: &BackendName| kept.is_none_or(|contents| contents.backend() != *backend);
             BackendName::ALL.into_iter().filter(is_removed).for_each(|backend| match (backend, kept) {
                 // The empty tables that its last rule leaves are removed too.
-                (NFT, None | Some(Contents::Nftables(_))) => migration.clear(),
+                (BackendName::IPTABLES_NFT, None | Some(Contents::Nftables(_))) => migration.clear(),
                 _ => migration.migrate_backend(backend, None, false),
             });
             let joined: Vec<_> = migration.now.joined().cloned().collect();

@@ -4,6 +4,7 @@
 //! 5.12 know no such tables. There the trace deletes it, or else the next one does.
 
 use super::bytecode::{BaseChain, EncodedChain, EncodedRule, EncodedTable};
+use super::lift::{SYN, TCP_FLAGS};
 use super::{BatchOperation, CmpOperator, Expression, Header, Nftables, Refusal, Register, Tables, lower};
 use crate::sys::{header::*, message::Messages};
 use nix::libc;
@@ -19,9 +20,7 @@ pub const FIRST: [&str; 2] = ["prerouting", "output"];
 /// .. and those in which it ends.
 pub const LAST: [&str; 2] = ["input", "postrouting"];
 
-/// The offset of the flags in TCP's header, and those that begin a connection: SYN without ACK.
-const TCP_FLAGS: u32 = 13;
-const SYN: u8 = 0x02;
+/// The flag of TCP that a first segment lacks (RFC 9293).
 const ACK: u8 = 0x10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

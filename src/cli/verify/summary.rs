@@ -16,34 +16,44 @@ pub(super) fn expected(call: &Call) -> String {
     match call.expected {
         Verdict::Redirect(ports) => format!("captured at {}", ports.dashed()),
         Verdict::Tproxy(port) => format!("handed over at {port}"),
-        Verdict::Pass => "not captured".to_owned(),
-        Verdict::Drop => "dropped".to_owned(),
-        Verdict::Unknown => "unknown".to_owned(),
+        verdict @ (Verdict::Pass | Verdict::Drop | Verdict::Unknown) => {
+            VerdictKind::of(verdict).0.word().to_owned()
+        }
     }
 }
 
 pub(super) fn instead(judgement: &Judgement) -> String {
     match judgement {
-        Judgement::Right(seen) | Judgement::Wrong(seen) => outcome(seen).1,
+        Judgement::Right(seen) | Judgement::Wrong(seen) => outcome(seen).3,
         Judgement::NoResult(why) => why.clone(),
     }
 }
 
-fn outcome(seen: &ProbeObservation) -> (Style, String) {
+/// The word for the end of a connection in documents, the port where it ended, and the text about it.
+fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String) {
     match seen.end {
-        ConnectionOutcome::Redirected(there) if there.ip().is_loopback() => {
-            (Style::Captured, format!("captured at {}", there.port()))
+        ConnectionOutcome::Redirected(there) => {
+            let text = match there.ip().is_loopback() {
+                true => format!("captured at {}", there.port()),
+                false => format!("sent to {there}"),
+            };
+            ("redirect", Some(there.port()), Style::Captured, text)
         }
-        ConnectionOutcome::Redirected(there) => (Style::Captured, format!("sent to {there}")),
-        ConnectionOutcome::Handed(Some(port)) => (Style::Captured, format!("handed over at {port}")),
-        ConnectionOutcome::Handed(None) => (Style::Captured, "handed over".to_owned()),
-        ConnectionOutcome::Accepted => (Style::Captured, "captured".to_owned()),
-        ConnectionOutcome::Passed => (Style::Passing, "not captured".to_owned()),
-        ConnectionOutcome::Silent => (Style::Passing, "not captured".to_owned()),
-        ConnectionOutcome::Unanswered(port) => (Style::Dropped, format!("got no answer from {port}")),
-        ConnectionOutcome::Refused => (Style::Dropped, "was refused".to_owned()),
-        ConnectionOutcome::Nowhere => (Style::Dropped, "got nowhere".to_owned()),
-        ConnectionOutcome::NoAddress(ip) => (Style::Dropped, format!("found no {ip} on lo")),
+        ConnectionOutcome::Handed(port) => {
+            let place = port.map(|port| format!(" at {port}")).unwrap_or_default();
+            ("tproxy", port, Style::Captured, format!("handed over{place}"))
+        }
+        ConnectionOutcome::Accepted => ("accepted", None, Style::Captured, "captured".to_owned()),
+        ConnectionOutcome::Passed => ("pass", None, Style::Passing, "not captured".to_owned()),
+        ConnectionOutcome::Silent => ("silent", None, Style::Passing, "not captured".to_owned()),
+        ConnectionOutcome::Unanswered(port) => {
+            ("unanswered", Some(port), Style::Dropped, format!("got no answer from {port}"))
+        }
+        ConnectionOutcome::Refused => ("refused", None, Style::Dropped, "was refused".to_owned()),
+        ConnectionOutcome::Nowhere => ("nowhere", None, Style::Dropped, "got nowhere".to_owned()),
+        ConnectionOutcome::NoAddress(ip) => {
+            ("no-address", None, Style::Dropped, format!("found no {ip} on lo"))
+        }
     }
 }
 
@@ -104,10 +114,10 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String
 fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
     let (mark, style, what, note) = match judgement {
         Judgement::Right(seen) => {
-            let (style, what) = outcome(seen);
+            let (_, _, style, what) = outcome(seen);
             ("ok", style, what, known(seen.proof).map(str::to_owned))
         }
-        Judgement::Wrong(seen) => ("fail", Style::Dropped, outcome(seen).1, None),
+        Judgement::Wrong(seen) => ("fail", Style::Dropped, outcome(seen).3, None),
         Judgement::NoResult(_) => return,
     };
     // The proxy's own source address; loopback is every caller's.
@@ -252,17 +262,7 @@ impl<'a> ReportedCall<'a> {
 
 impl Observed {
     fn of(seen: &ProbeObservation) -> Self {
-        let (end, port) = match seen.end {
-            ConnectionOutcome::Redirected(there) => ("redirect", Some(there.port())),
-            ConnectionOutcome::Handed(port) => ("tproxy", port),
-            ConnectionOutcome::Accepted => ("accepted", None),
-            ConnectionOutcome::Passed => ("pass", None),
-            ConnectionOutcome::Silent => ("silent", None),
-            ConnectionOutcome::Unanswered(port) => ("unanswered", Some(port)),
-            ConnectionOutcome::Refused => ("refused", None),
-            ConnectionOutcome::Nowhere => ("nowhere", None),
-            ConnectionOutcome::NoAddress(_) => ("no-address", None),
-        };
+        let (end, port, ..) = outcome(seen);
         let proof = match seen.proof {
             ProbeEvidence::Token => "token",
             ProbeEvidence::Conntrack => "conntrack",

@@ -1,14 +1,13 @@
 //! Conditions: comparisons and look-ups of the register.
 
-use super::{BitwiseOperands, Lifter, RegisterValue};
+use super::{BitwiseOperands, Lifter, RegisterValue, SYN};
 use crate::backend::nftables::bytecode::{Element, EncodedSet};
 use crate::backend::nftables::expression::{CmpOperator, WORD};
 use crate::{backend::nftables::listed::values, sys::header::*};
 use rules::nft::{self, Field, Interval, Intervals, Test};
 use rules::{Family, ListedCondition, Negatable, Protocol};
 
-/// The flag of TCP that a first segment has, and those that it may have (RFC 9293).
-const SYN: u8 = 0x02;
+/// The flags of TCP that a first segment may have (RFC 9293).
 const ECN: u8 = 0xc0;
 
 impl Lifter<'_> {

@@ -11,8 +11,9 @@ use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
-/// The offset of the flags in TCP's header (RFC 9293).
-const TCP_FLAGS: u32 = 13;
+/// The offset of the flags in TCP's header, and the flag that a first segment has (RFC 9293).
+pub(super) const TCP_FLAGS: u32 = 13;
+pub(super) const SYN: u8 = 0x02;
 
 pub(super) struct Context<'a> {
     /// The family of the table; `None` if it sees packets of both.
