@@ -9,7 +9,6 @@ use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Reads the values of one document and collects the problems with them.
 pub(crate) struct DocumentReader<'a> {
     /// The name of the document, with which each problem begins.
     name: &'a str,
@@ -36,7 +35,6 @@ impl<'a> DocumentReader<'a> {
         (!value.is_null()).then_some(value)
     }
 
-    /// Reports each key of a mapping that is not among the known ones.
     pub(crate) fn only(&mut self, path: &str, known: &[&'static str]) {
         let fields = self.at(path).and_then(Value::as_object).into_iter().flat_map(Map::keys);
         for field in fields.filter(|field| !known.contains(&field.as_str())) {
@@ -141,7 +139,6 @@ impl<'a> DocumentReader<'a> {
         self.parsed(path, "a number from 0 to 2147483647", quantity::count).unwrap_or(0)
     }
 
-    /// A port that a proxy listens at.
     pub(crate) fn port(&mut self, path: &str, default: u16) -> u16 {
         let parse = |text: &str| text.parse().ok().filter(|port| *port != 0);
         self.parsed(path, "a port from 1 to 65535", parse).unwrap_or(default)
@@ -204,7 +201,6 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The type of a value, in words.
 pub(crate) fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

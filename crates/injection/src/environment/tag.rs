@@ -40,7 +40,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     Problems::check(problems).map(|()| found)
 }
 
-/// Answers a call. `labels` are those of which the first that the pod has names its environment.
+/// Of `labels`, the first that the pod has names its environment.
 pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     if call.method != "POST" {
         return Answer::text(405, &format!("{} is not answered here; expected POST", call.method));
@@ -66,7 +66,7 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     reply.answer()
 }
 
-/// The operation that a pod gets, if any, and why; or why the pod can't be read.
+/// The reason, with the operation that a pod gets, if any; or why the pod can't be read.
 fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Value>), String> {
     let namespace = request.text("namespace");
     if SYSTEM_NAMESPACES.contains(&namespace) {

@@ -210,7 +210,7 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
     ))
 }
 
-/// Sets the proxy's cluster, network, and the variables of the request's path. Returns a warning.
+/// Returns a warning.
 fn set_proxy_variables(
     pod: &mut CheckedPod,
     admission: &AdmissionContext,
@@ -240,10 +240,10 @@ fn set_proxy_variables(
     warning
 }
 
-/// The annotation by which a pod names them.
+/// The annotation by which a pod names its templates.
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
-/// How many templates a pod may name: each is rendered and merged, and the API server limits the length of annotations
+/// The most templates that a pod may name: each is rendered and merged, and the API server limits the length of annotations
 /// only after it has called webhooks.
 const MAX_NAMED: usize = 64;
 
@@ -310,8 +310,7 @@ fn serve(pod: &mut CheckedPod, values: &IstioValues, mesh: &MeshConfig) -> Resul
     Ok(warnings)
 }
 
-/// Where the agent answers; `None` where an annotation turns it off. An invalid port can only come from a template, and has no
-/// effect.
+/// `None` where an annotation turns the agent off. An invalid port can only come from a template, and has no effect.
 fn port(pod: &CheckedPod, of_mesh: u16) -> Option<u16> {
     let annotated = pod.annotation(known::STATUS_PORT);
     let port = annotated.and_then(|text| text.trim().parse().ok()).unwrap_or(of_mesh);

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 /// The init container of older templates that lets the proxy dump its core.
 const CORE_DUMP: &str = "enable-core-dump";
 
-/// Brings containers into their order.
-///
 /// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they are
 /// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes after them, so
 /// that they are not captured before the proxy runs. Where the proxy starts among them, both come before it, and it
@@ -42,7 +40,7 @@ fn last(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() == name);
 }
 
-/// Brings those items that are among the others too into the order of the others. The rest stays where it is.
+/// Brings the items that are also among the others into their order. The rest stays where it is.
 pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
     // Reversed, so that of two with one name the first one counts.
     let places: BTreeMap<&str, usize> =
