@@ -153,7 +153,6 @@ fn numbered(parts: &[String]) -> Value {
     )
 }
 
-/// With the first letter of each word in upper case.
 fn titled(text: &str) -> String {
     let mut is_first = true;
     let mut out = String::with_capacity(text.len());
@@ -178,7 +177,7 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// What separates words for Go's `Title`: of ASCII, all but letters, digits and `_`.
+/// Separators of words for Go's `Title`: of ASCII, all except letters, digits and `_`.
 fn separates(c: char) -> bool {
     if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() }
 }
