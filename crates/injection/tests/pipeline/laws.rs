@@ -1,4 +1,4 @@
-//! What holds for every pod: what its user wrote stays, injecting twice is injecting once, and nothing that is sent does harm.
+//! Laws for every pod: its user's parts stay, injecting twice is injecting once, and nothing that is sent does harm.
 
 use super::cases::{Case, Setup};
 use crate::support::{keyed, object, rfc6902::apply};
@@ -88,7 +88,6 @@ fn annotations() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A pod with containers of these names.
 fn pod(
     running: Vec<&'static str>,
     starting: Vec<&'static str>,
@@ -137,7 +136,6 @@ pub(crate) fn entangled() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Istio's defaults.
 fn defaults() -> &'static Setup {
     static DEFAULTS: LazyLock<Setup> = LazyLock::new(Setup::plain);
     &DEFAULTS
@@ -284,7 +282,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(2000, 400), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is sent is either injected, so that the patch makes what it says, or refused.
+    /// Any JSON is either injected, so that the patch makes what it says, or refused.
     #[test]
     fn nothing_does_harm(sent in anything(), at in any::<prop::sample::Index>()) {
         if let Some(done) = injected(at.get(Case::all()).setup(), &sent) {
