@@ -47,9 +47,11 @@ impl From<Problems> for RefusedManifest {
 /// For the manifest's author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
+    /// An object whose pods are skipped.
     Skipped { kind: String, name: String, decision: Decision },
     /// An object that holds pods, but is of no kind that is known.
     Unknown { at: String, what: String, suggestion: Option<&'static str> },
+    /// A warning about an object.
     Warning { at: String, text: String },
     /// A document that could not be edited and was written again, without the comments within it.
     Rewritten { at: String },
