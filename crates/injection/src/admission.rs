@@ -22,7 +22,6 @@ pub struct AdmissionContext {
     pub variables: Vec<(String, String)>,
     /// For kubelets with native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
     pub native_sidecars: bool,
-    /// Cancelled where the outcome is not wanted any more.
     pub cancellation: Cancellation,
 }
 

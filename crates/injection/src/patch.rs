@@ -82,7 +82,6 @@ impl PatchBuilder {
     }
 }
 
-/// Step at one place of a list, from its beginning on.
 #[derive(Clone, Copy)]
 enum PatchStep<'a> {
     Keep(&'a Value, &'a Value),

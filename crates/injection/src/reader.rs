@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 pub(crate) struct DocumentReader<'a> {
-    /// The name of the document, with which each problem begins.
     name: &'a str,
     root: &'a Value,
     problems: Vec<InputProblem>,

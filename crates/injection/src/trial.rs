@@ -15,7 +15,6 @@ pub struct TemplateTrial {
     pub template: String,
     /// Pods that name no template get it: its problems are those of nearly every pod.
     pub is_default: bool,
-    /// Problems with the patch of a plain pod.
     pub problems: Vec<InputProblem>,
     pub warnings: Vec<String>,
 }

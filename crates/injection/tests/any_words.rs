@@ -66,7 +66,6 @@ fn annotations() -> impl Strategy<Value = Map<String, Value>> {
         .prop_map(|all| all.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect())
 }
 
-/// Trees, with keys that mean something here and there.
 fn trees() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -17,7 +17,6 @@ use proptest::{
 use serde_json::{Map, Value, json};
 use testkit::scope;
 
-/// The pods of each patch.
 const PODS: usize = 10;
 
 fn name() -> impl proptest::strategy::Strategy<Value = String> {

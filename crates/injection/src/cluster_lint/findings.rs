@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The version of the form. A new field does not raise it; a removed one, or one with another meaning, does.
 const VERSION: u32 = 1;
 
 /// The findings about the objects of a cluster.

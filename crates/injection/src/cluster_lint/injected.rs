@@ -70,7 +70,6 @@ pub(super) fn judge(
     found
 }
 
-/// A request of a pod or its namespace for injection.
 struct InjectionWish {
     /// The label or annotation.
     option: String,

@@ -32,7 +32,6 @@ pub(super) struct DescribedPod<'a> {
     pub(super) namespace: Rc<KnownNamespace>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
-    /// An existing pod, not a template.
     pub(super) is_pod: bool,
     /// Its containers have not ended for good.
     pub(super) is_running: bool,

@@ -20,7 +20,6 @@ pub struct ClusterObject {
 pub struct ClusterQuestion<'a> {
     /// Lists are unpacked.
     pub objects: &'a [ClusterObject],
-    /// Known namespaces beside the objects.
     pub namespaces: Namespaces,
     /// The objects are all Namespaces, Services and webhooks of a cluster: an absent one does not exist.
     pub is_whole: bool,

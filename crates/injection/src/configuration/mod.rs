@@ -50,11 +50,9 @@ pub struct Configuration {
     pub templates: BTreeMap<String, InjectionTemplate>,
     /// Names that stand for several templates.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Annotations that every injected pod gets.
     pub injected_annotations: BTreeMap<String, String>,
     pub values: IstioValues,
     pub mesh: MeshConfig,
-    /// About the texts, for their authors.
     pub warnings: Vec<String>,
 }
 

@@ -16,7 +16,6 @@ pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
 /// Field manager of our writes.
 pub const MANAGER: &str = "sidecar-injector-environment";
-/// Label of our objects.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
 

@@ -43,7 +43,6 @@ pub struct Service {
     pub rule: Result<HttpRouteRule, Problems>,
     /// As it is in the cluster.
     pub rule_text: Option<String>,
-    /// About its annotations.
     pub warnings: Vec<String>,
 }
 
@@ -51,7 +50,6 @@ pub struct Service {
 pub struct ServicePort {
     pub name: Option<String>,
     pub number: u16,
-    /// Istio takes its traffic for HTTP.
     pub is_http: bool,
 }
 

@@ -21,7 +21,6 @@ pub const ISTIO: &str = "v1beta1";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// All environments that workloads have.
     pub environments: BTreeSet<String>,
     /// Sorted by name.
     pub services: Vec<Planned>,
@@ -164,7 +163,6 @@ struct PlanContext<'a> {
     environments: &'a BTreeSet<String>,
     /// In whatever namespace, with and without environments.
     all: &'a [InventoryWorkload],
-    /// With their environments.
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
     hosts: &'a [AllowedHost],
     version: &'a str,

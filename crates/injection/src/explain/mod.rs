@@ -21,9 +21,7 @@ use std::fmt::Write;
 pub struct InjectionQuestion<'a> {
     /// Their names, for problems, and their texts.
     pub manifests: &'a [(&'a str, &'a str)],
-    /// Known namespaces beside those of the manifests.
     pub namespaces: Namespaces,
-    /// Kubelets can run native sidecars.
     pub native_sidecars: bool,
 }
 
@@ -82,10 +80,8 @@ pub struct Explained {
 pub enum InjectionVerdict {
     Injected,
     NotCalled,
-    /// One is called, and lets the pod through as it is.
     #[serde(rename = "left-alone")]
     Skipped,
-    /// One is called, and refuses the pod: it can't be made.
     Refused,
 }
 
@@ -94,7 +90,6 @@ pub struct WebhookMatch {
     pub name: String,
     /// False for all where the API server can't read the pod.
     pub called: bool,
-    /// The conditions of it that do not hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub misses: Vec<String>,
 }

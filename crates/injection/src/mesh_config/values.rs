@@ -67,7 +67,6 @@ pub struct ProxyValues {
     pub capture: BTreeMap<Setting, String>,
     /// The agent's port; `None` where it does not answer.
     pub status_port: Option<u16>,
-    /// The cluster's DNS domain.
     pub domain: String,
     /// `holdApplicationUntilProxyStarts`.
     pub hold: bool,

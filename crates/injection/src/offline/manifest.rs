@@ -19,7 +19,6 @@ pub struct Surroundings {
     pub namespaces: Namespaces,
     /// Variables that a webhook's path would set.
     pub variables: Vec<(String, String)>,
-    /// Kubelets can run native sidecars.
     pub native_sidecars: bool,
 }
 
@@ -44,7 +43,6 @@ impl From<Problems> for RefusedManifest {
     }
 }
 
-/// For the manifest's author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// An object whose pods are skipped.

@@ -31,7 +31,6 @@ use record::{InjectionStatus, Overrides};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The label with the network of a pod.
 const NETWORK: &str = "topology.istio.io/network";
 
 #[derive(Clone, Debug)]
@@ -44,7 +43,6 @@ pub enum InjectionOutcome {
 pub struct Injected {
     pub decision: Decision,
     pub pod: Value,
-    /// For the author of the pod.
     pub warnings: Vec<String>,
 }
 

@@ -34,8 +34,6 @@ pub struct WebhookCall<'a> {
     pub cancellation: Cancellation,
 }
 
-/// Answers a call: the pod of its review is injected, let through or refused.
-///
 /// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
 /// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is not a review.
 pub fn answer(call: &WebhookCall<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {

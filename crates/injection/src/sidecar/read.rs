@@ -13,7 +13,6 @@ use mesh::{InputProblem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The label of a pod's network.
 const NETWORK: &str = "topology.istio.io/network";
 /// Variables by which the path of a request gives the network and the cluster.
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";

@@ -42,7 +42,6 @@ impl Mode {
 }
 
 impl InitMode {
-    /// The name of the container; `None` where there is none.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Capture => Some(INIT),

@@ -304,7 +304,6 @@ fn what_is_being_deleted_is_left_to_those_who_delete_it() {
     assert_eq!(counts(&cluster), (3, 3, 3));
 }
 
-/// Without the filter.
 fn bare(scene: &Scene) -> Scene {
     let mut bare = scene.clone();
     bare.environment["spec"]["envHeader"] = json!({});

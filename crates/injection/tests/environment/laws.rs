@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 const SERVICES: [&str; 3] = ["cart", "mail", "pay"];
 
-/// An environment: up to three parts.
 fn value() -> impl Strategy<Value = String> {
     proptest::collection::vec("[ab]", 1..4).prop_map(|parts| parts.join("."))
 }

@@ -148,7 +148,6 @@ fn injected(setup: &Setup, pod: &Value) -> Option<Injected> {
     }
 }
 
-/// Any JSON, with some words that mean something.
 fn anything() -> impl Strategy<Value = Value> {
     let words = vec![
         "metadata",

@@ -37,7 +37,6 @@ impl Random {
         self.below(of) == 0
     }
 
-    /// A mapping.
     pub(crate) fn tree(&mut self) -> Value {
         let mut fields = Map::new();
         for at in 0..=self.below(4) {
@@ -141,7 +140,6 @@ impl Random {
         }
     }
 
-    /// Comments and empty lines before an entry.
     fn between(&mut self, out: &mut Written, column: usize, path: &str) {
         if self.one_in(4) {
             out.count += 1;

@@ -86,7 +86,6 @@ impl<'a> RenderContext<'a> {
         })))
     }
 
-    /// Annotations for a plugin, instead of the init container's arguments.
     fn plugin_annotations(&self) -> Map<String, Value> {
         /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
         const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";

@@ -64,7 +64,6 @@ fn escaped(json: &str, html: bool) -> String {
     out
 }
 
-/// A text in double quotes.
 pub(super) fn quoted(text: &str) -> String {
     escaped(&serde_json::to_string(&meant(text, false)).expect("a text is JSON"), false)
 }

@@ -101,7 +101,6 @@ fn env(name: &str, otherwise: &Value) -> Value {
     known.filter(|value| !value.is_empty()).unwrap_or_else(|| text(otherwise)).into()
 }
 
-/// Up to the last slash.
 fn directory(path: &str) -> &str {
     path.rfind('/').map_or("", |slash| &path[..=slash])
 }
