@@ -95,8 +95,8 @@ impl fmt::Display for Note {
     }
 }
 
-/// Injects the pods of a manifest also where the policy is `disabled`: who asks for a manifest's injection wants it. `name` is that
-/// of the file, for problems.
+/// Injects the pods of a manifest whatever the policy: who asks for a manifest's injection wants it. `name` is that of the file,
+/// for problems.
 ///
 /// A document that is not injected keeps its text, byte for byte.
 ///
