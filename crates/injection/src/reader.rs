@@ -50,7 +50,6 @@ impl<'a> DocumentReader<'a> {
         self.problems.push(InputProblem::about(&name, item, text));
     }
 
-    /// Reports the value at a path, which is of the wrong type or out of range.
     pub(crate) fn refuse(&mut self, path: &str, value: &Value, expected: &str) {
         let item = scalar(value).filter(|written| !written.is_empty());
         self.problem(path, item.as_deref(), format!("is {}; expected {expected}", noun(value)));

@@ -4,7 +4,6 @@
 /// The longest name and value of a label.
 const MAX_LENGTH: usize = 63;
 
-/// The form of such a value, for problems.
 pub(super) const LABEL_VALUE: &str =
     "expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
 
@@ -41,7 +40,6 @@ pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-/// The form of a label's key, for problems.
 pub(super) const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
 
 #[cfg(test)]

@@ -279,7 +279,6 @@ pub(crate) fn short_name(webhook: &Value) -> &str {
     name.strip_suffix(SUFFIX).unwrap_or(name)
 }
 
-/// All webhooks of a configuration that are called for new pods.
 pub(crate) fn of_pods(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| is_for_pods(webhook))
 }

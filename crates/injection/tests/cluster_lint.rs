@@ -13,7 +13,6 @@ use rules::finding::{Code, Level};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The first code of lint of a cluster.
 const FIRST: Code = Code::NotInjected;
 
 struct LintCase {

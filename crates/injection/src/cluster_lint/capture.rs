@@ -106,7 +106,6 @@ fn anonymous(settings: &GivenSettings) -> GivenSettings {
     anonymous
 }
 
-/// Placeholders for addresses: one of each family that they have.
 fn stand_ins(addresses: &str) -> String {
     let parsed = || addresses.split(',').filter_map(|address| address.trim().parse::<IpAddr>().ok());
     let of = [IpAddr::V4(STAND_IN.0), IpAddr::V6(STAND_IN.1)];

@@ -85,7 +85,6 @@ pub fn compare(
     }
 }
 
-/// A template of the configuration, tried with pods that ask for nothing special.
 #[derive(Clone, Debug)]
 pub struct TriedTemplate {
     pub template: String,

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
-/// Namespaces whose pods get no tag.
 const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-public"];
 
 /// The labels of which the first that a pod has is its environment, from a list with commas. `name` is that of the flag or

@@ -40,7 +40,6 @@ impl DeployedInjector {
     }
 }
 
-/// The explanation of an object that describes pods.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
@@ -373,7 +372,6 @@ impl<'a> AdmissionSubject<'a> {
     }
 }
 
-/// The names of containers that are an earlier injection's.
 fn of_earlier_injection(pod: &Value) -> Vec<String> {
     let status = texts(pod, "annotations").remove(STATUS);
     let status: Value = status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -497,7 +495,6 @@ fn line(label: &str, text: &str) -> String {
     format!("  {label:<11} {}", visible(text))
 }
 
-/// Words as a shell takes them.
 pub fn command(words: &[String]) -> String {
     words.iter().map(|word| mesh::quoted(word)).collect::<Vec<_>>().join(" ")
 }

@@ -55,7 +55,6 @@ impl Default for InstallOptions {
     }
 }
 
-/// A valid installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub(super) options: InstallOptions,

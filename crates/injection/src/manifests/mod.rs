@@ -103,7 +103,6 @@ const ORDER: [&str; 13] = [
     "ConfigMap",
 ];
 
-/// The identity of an object, without its content.
 fn named(object: &Value) -> Option<Value> {
     let mut metadata = json!({ "name": object["metadata"]["name"].as_str()? });
     if let Some(namespace) = object["metadata"].get("namespace") {

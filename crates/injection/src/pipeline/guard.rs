@@ -28,7 +28,6 @@ pub(super) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
-    /// Containers of a list that templates touch.
     fn injected(&self, list: PodSpecList) -> Vec<&'a Value> {
         let overlay = self.overlay.by_name(list);
         self.pod.items(list).iter().filter(|container| overlay.contains_key(container.name())).collect()

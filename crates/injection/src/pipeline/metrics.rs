@@ -12,7 +12,6 @@ use serde_json::Value;
 
 /// The variable with the annotations whose place the agent has taken.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
-/// Where the agent answers.
 const PATH: &str = "/stats/prometheus";
 /// The agent's port where neither an annotation nor the mesh sets another one.
 const DEFAULT_AGENT_PORT: u16 = 15020;

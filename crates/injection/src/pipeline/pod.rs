@@ -110,7 +110,6 @@ impl PodSpecItem for Value {
     }
 }
 
-/// The object in a field, created where there is none.
 pub(crate) fn object_in<'a>(fields: &'a mut PodFields, field: &str) -> &'a mut PodFields {
     let value = fields.entry(field).or_insert(Value::Null);
     if !value.is_object() {

@@ -32,7 +32,6 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Takes a value with the text that it holds, if any.
     pub(crate) fn value(&mut self, text: &str) -> Result<(), TooLarge> {
         self.take(VALUE + text.len())
     }

@@ -16,7 +16,6 @@ const MARK: &str = "sidecar-injector/unread";
 /// The field of a container whose list may be left out.
 const FIELD: &str = "env";
 
-/// The placeholder of a list.
 pub(crate) fn mark() -> Value {
     Value::Array(vec![MARK.into()])
 }

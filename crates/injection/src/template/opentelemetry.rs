@@ -6,7 +6,6 @@ use crate::sidecar::PROXY;
 
 /// The value of `serviceAttributeEnrichment` that asks for them.
 pub(super) const CONVENTIONS: &str = "OTEL_SEMANTIC_CONVENTIONS";
-/// The variable of the proxy's container that holds the pod's name.
 const POD_NAME: &str = "$(POD_NAME)";
 
 pub(super) fn is_requested(mesh: &MeshConfig) -> bool {

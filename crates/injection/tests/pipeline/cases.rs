@@ -68,7 +68,6 @@ impl Case {
         }
     }
 
-    /// The pod as its user wrote it.
     pub(crate) fn written(&self) -> &Value {
         &self.written
     }

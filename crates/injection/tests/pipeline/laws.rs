@@ -254,7 +254,6 @@ proptest! {
         }
     }
 
-    /// The patch too touches nothing of theirs: it only adds.
     #[test]
     fn patches_only_add(pod in plain()) {
         let mut pod = pod;

@@ -14,7 +14,6 @@ use std::collections::HashMap;
 
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
 const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
-/// The volume of a pod's own bootstrap configuration.
 const BOOTSTRAP_VOLUME: &str = "custom-bootstrap-volume";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {

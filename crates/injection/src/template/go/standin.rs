@@ -103,7 +103,6 @@ pub(super) fn covered(value: &Value) -> Value {
     changed(value, |text| if text == super::data::STRUCT { text.to_owned() } else { cover(text) })
 }
 
-/// The most that are reported.
 const MAX_TEXTS: usize = 64;
 
 /// The texts of a pod that YAML could take for structure, each once, with its first place: an annotation by its name, others by

@@ -42,7 +42,6 @@ functions! {
     "title" reads 1..=1, |args| Ok(titled(&text(&args[0])).into());
 }
 
-/// The values that are not nil, each as `write` makes it, with `between` between them.
 fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Value {
     let written: Vec<String> = args.iter().filter(|value| !is_nothing(value)).map(write).collect();
     written.join(between).into()

@@ -114,7 +114,6 @@ pub(super) fn fields(value: &Value) -> Result<Fields, String> {
     }
 }
 
-/// The fields of all, the last one's where several have a key.
 pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
     let mut all = Fields::new();
     for arg in args {
