@@ -11,7 +11,6 @@ pub struct Namespace {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The context of a pod's admission.
 #[derive(Clone, Debug, Default)]
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
@@ -21,18 +20,15 @@ pub struct AdmissionContext {
     pub workload: Option<Workload>,
     /// Variables that the path of the request sets, in its order.
     pub variables: Vec<(String, String)>,
-    /// Whether its kubelet runs native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
+    /// For kubelets with native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
     pub native_sidecars: bool,
-    /// Cancelled where the outcome is not wanted any more.
     pub cancellation: Cancellation,
 }
 
 /// The workload that a pod belongs to, or the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// `apps/v1`.
     pub api_version: String,
-    /// `Deployment`.
     pub kind: String,
     pub name: String,
     pub namespace: String,
@@ -103,7 +99,6 @@ impl Workload {
     }
 }
 
-/// The owner reference of an object's controller.
 pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)

@@ -5,7 +5,7 @@ use mesh::{InputProblem, Problems};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether a review is cancelled. Copies share it.
+/// Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
@@ -18,7 +18,6 @@ impl Cancellation {
         self.0.load(Relaxed)
     }
 
-    /// Fails where it is cancelled.
     pub(crate) fn check(&self) -> Result<(), Problems> {
         let problem = || Problems(vec![InputProblem::of("pod", "its review was cancelled")]);
         if self.is_cancelled() { Err(problem()) } else { Ok(()) }

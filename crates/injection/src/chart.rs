@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 const VALUES: &str = include_str!("../chart/values.yaml");
 
-/// A template of the chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChartTemplate {
     Injector,
@@ -28,7 +27,7 @@ impl ChartTemplate {
         }
     }
 
-    /// Its objects in a namespace, by the chart's values with those of the injector that `set` sets.
+    /// `set` changes the values under `injector`.
     ///
     /// # Panics
     /// When the chart is not one: its tests fill every template.
@@ -46,12 +45,11 @@ impl ChartTemplate {
 
 const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];
 
-/// The text of a helper, by its name and its data.
 fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
     let [TemplateValue::String(name), data] = args else {
         return Err(FuncError::Generic("include takes the name of a helper, and data".to_owned()));
     };
-    // What separates the helpers of the file follows the text.
+    // Space between the helpers of the file follows the text.
     let text = format!("{{{{ template {name:?} . }}}}{HELPERS}");
     let filled = go::parsed("helpers", &text, &FUNCTIONS)
         .and_then(|helpers| go::rendered("helpers", &helpers, data.clone()));

@@ -1,4 +1,4 @@
-//! Whether a pod is injected: the first of Istio's reasons that holds, in its order.
+//! Decision about a pod: the first of Istio's reasons that holds, in its order.
 
 use crate::namespaces::texts;
 use serde_json::Value;
@@ -12,12 +12,10 @@ pub const INJECT: &str = "sidecar.istio.io/inject";
 pub const SYSTEM_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
-/// What happens to a pod that says nothing.
+/// Default for a pod that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionPolicy {
-    /// It is injected.
     Enabled,
-    /// It is skipped.
     Disabled,
 }
 
@@ -31,7 +29,6 @@ pub struct InjectionRules {
     pub always: Vec<LabelSelector>,
 }
 
-/// Why a pod is injected, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionReason {
     HostNetwork,
@@ -39,12 +36,10 @@ pub enum DecisionReason {
     OtherSystem,
     SystemNamespace,
     NoPolicy,
-    /// It says so itself.
     Label,
     Annotation,
     NeverSelected,
     AlwaysSelected,
-    /// It says nothing, so the policy decides.
     ByPolicy,
 }
 
@@ -84,7 +79,7 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-/// Decides about a pod, in the namespace in which it will run.
+/// `namespace` is the one in which the pod will run.
 pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, unclear: None };
     if pod["spec"]["hostNetwork"] == true {
@@ -122,11 +117,9 @@ pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision 
     Decision { inject, reason, unclear }
 }
 
-/// A label selector. An empty one matches nothing, as in Istio's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector(pub Vec<LabelRequirement>);
 
-/// What a selector requires of one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
     pub key: String,
@@ -143,19 +136,18 @@ pub enum Operator {
 }
 
 impl LabelSelector {
-    /// Whether the labels meet all requirements.
+    /// An empty selector matches nothing, as in Istio's configuration.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.0.is_empty() && self.is_met(labels)
     }
 
-    /// The same, but an empty selector matches everything, as in a webhook's configuration.
+    /// An empty selector matches everything, as in a webhook's configuration.
     pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(labels))
     }
 }
 
 impl LabelRequirement {
-    /// Whether the label meets the requirement.
     pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {
@@ -177,7 +169,7 @@ mod tests {
         if is { vec![LabelSelector(vec![requirement])] } else { vec![LabelSelector::default()] }
     }
 
-    /// Policy, what the pod says, which selectors match: 36 decisions.
+    /// Policy, the pod's wish, matching selectors: 36 decisions.
     #[test]
     fn every_combination() {
         let mut shown = String::new();

@@ -1,4 +1,4 @@
-//! What a service mesh puts into pods: the init container that sets capture rules, and the proxy.
+//! Parts that a service mesh puts into pods: the init container that sets capture rules, and the proxy.
 //!
 //! Pure: no file, no clock, no network, no log. Texts become a [`Configuration`]; a pod, the context of its admission, and the
 //! configuration become an [`InjectionOutcome`] by [`inject`]. The caller is a webhook's server, or a user with a

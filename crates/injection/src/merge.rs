@@ -31,8 +31,6 @@ impl Unmergeable {
     }
 }
 
-/// Merges a patch onto an object of a kind.
-///
 /// # Errors
 /// When a directive is unknown, or an item of a keyed list lacks its key.
 pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
@@ -104,7 +102,7 @@ fn make_plain(value: &mut Value) {
             fields.values_mut().for_each(make_plain);
         }
         Value::Array(items) => {
-            // Directives of items are about what is there, and here is nothing.
+            // Directives of items are about existing items, and here are none.
             items.retain(|item| item.get(PATCH).is_none());
             items.iter_mut().for_each(make_plain);
         }
@@ -120,13 +118,12 @@ pub enum SchemaKind {
     Spec,
     /// `Container`, `EphemeralContainer`.
     Container,
-    /// One without lists that merge.
+    /// A type without lists that merge.
     Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// It is replaced as a whole.
     Atomic,
     /// Its items are objects that merge with those of the same value in this field.
     Keyed(&'static str),
@@ -134,7 +131,7 @@ pub enum Strategy {
     Set,
 }
 
-/// Fields whose lists merge, with what their items are.
+/// Fields whose lists merge, with the types of their items.
 type StrategyTable = &'static [(&'static str, Strategy, SchemaKind)];
 
 const POD: StrategyTable =
@@ -165,7 +162,7 @@ const CONTAINER: StrategyTable = &[
 ];
 
 impl SchemaKind {
-    /// How a field's list merges, and what its items are, or what the field itself is.
+    /// The strategy of a field's list, and the kind of its items, or of the field itself.
     pub fn field(self, name: &str) -> (Strategy, Self) {
         let table = match self {
             Self::Pod => POD,
@@ -232,7 +229,7 @@ fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
     ordered(merged, &places(patch.iter().map(own)), &places(onto.iter().map(own)), None)
 }
 
-/// The identity of an item: its field `key`, or the scalar itself where there is no such field.
+/// `key` is `None` for lists of scalars.
 fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
     match key {
         Some(key) => identity(item, key),
@@ -240,7 +237,7 @@ fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
     }
 }
 
-/// The items' keys, which are still known when the items have moved.
+/// Owned, so that they survive a move of the items.
 fn keys(items: &[Value], key: &str) -> Vec<Option<Cow<'static, Value>>> {
     items.iter().map(|item| identity(item, key).map(|key| Cow::Owned(key.into_owned()))).collect()
 }

@@ -3,7 +3,6 @@
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The key of a mount in a list of them.
 pub(crate) const MOUNT_PATH: &str = "mountPath";
 
 /// The shortest path that means the same (`path.Clean` of Go).

@@ -1,10 +1,9 @@
-//! What is known of namespaces without a cluster: what flags say of all of them, over what manifests say of each.
+//! Namespaces without a cluster: settings of flags for all of them, over those of manifests for each.
 
 use crate::admission::Namespace;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Namespaces by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     default: String,
@@ -23,8 +22,8 @@ impl Namespaces {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
-    /// Takes those that a document of a manifest describes, alone or in a list. Of two of one name the last counts, as it does
-    /// where they are applied.
+    /// Takes the namespaces of a manifest's document, alone or in a list. Of two of one name the last counts, as it does where they
+    /// are applied.
     pub fn describe(&mut self, document: &Value) {
         let items = document.get("items").and_then(Value::as_array).into_iter().flatten();
         for object in std::iter::once(document).chain(items) {
@@ -42,7 +41,7 @@ impl Namespaces {
         }
     }
 
-    /// The namespace of an object by the name that it gives, which may be none.
+    /// An empty `name` is the default namespace.
     pub fn of(&self, name: &str) -> Namespace {
         let name = if name.is_empty() { &self.default } else { name };
         let mut found = self.described.get(name).cloned().unwrap_or_default();
@@ -54,7 +53,6 @@ impl Namespaces {
         found
     }
 
-    /// Whether its labels are known.
     pub fn knows_labels_of(&self, name: &str) -> bool {
         self.labels.is_some() || self.described.contains_key(name)
     }
@@ -74,7 +72,6 @@ pub(crate) fn strings<'a>(
     })
 }
 
-/// The same as an owned map.
 pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }

@@ -1,7 +1,7 @@
 //! The difference between two documents as a patch by RFC 6902, which is what the API server takes of a webhook.
 //!
-//! Small: what both have stays untouched, and items of lists are known again by their names. The order of the operations
-//! is that of the fields and items, so that the same documents always give the same patch.
+//! Common parts stay untouched, and items of lists are matched by their names. The order of the operations is that of the fields
+//! and items, so that the same documents always give the same patch.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
@@ -82,7 +82,6 @@ impl PatchBuilder {
     }
 }
 
-/// What becomes of one place of a list, from its beginning on.
 #[derive(Clone, Copy)]
 enum PatchStep<'a> {
     Keep(&'a Value, &'a Value),
@@ -140,7 +139,7 @@ fn middle<'a>(old: &'a [Value], new: &'a [Value], found: &mut Vec<PatchStep<'a>>
     }
 }
 
-/// Whether two items are the same one, changed perhaps: they have one name, or no name and one value.
+/// Items are the same if they have one name, or no name and one value.
 fn is_same(old: &Value, new: &Value) -> bool {
     match (old.get("name"), new.get("name")) {
         (Some(old), Some(new)) => old == new,
@@ -198,7 +197,7 @@ mod tests {
         check(&json!(["x", "y", "z"]), &json!(["y", "z"]), &json!([{"op": "remove", "path": "/0"}]));
     }
 
-    /// How many items two lists have in common, in their order, at most.
+    /// The length of the longest common subsequence.
     fn common(old: &[Value], new: &[Value]) -> usize {
         match (old.split_first(), new.split_first()) {
             (Some((a, old)), Some((b, new))) if a == b => 1 + common(old, new),
@@ -262,7 +261,7 @@ mod tests {
         let numbers = |from: usize, count: usize| Value::from((from..from + count).collect::<Vec<_>>());
         assert_eq!(between(&numbers(0, 1000), &numbers(5000, 1000)).0.len(), 1000);
         assert_eq!(between(&numbers(0, 1000), &numbers(5000, 1001)).0.len(), 1);
-        // What both begin and end with is not compared.
+        // Common beginnings and ends are not compared.
         let long = |middle: usize| Value::from((0..2000).chain([middle]).chain(0..2000).collect::<Vec<_>>());
         assert_eq!(between(&long(1), &long(2)).0.len(), 1);
         let expected = json!([{"op": "replace", "path": "/2000", "value": 5001}]);

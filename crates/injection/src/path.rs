@@ -1,5 +1,4 @@
-//! What the path of a webhook's request says: pairs of names and values after `/inject`, which become variables of the
-//! proxy.
+//! The path of a webhook's request: pairs of names and values after `/inject`, which become variables of the proxy.
 
 /// Variables that a path sets, in its order.
 ///

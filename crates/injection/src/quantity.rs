@@ -1,6 +1,6 @@
 //! Quantities of Kubernetes: `100m`, `1.5Gi`, `1e3` (`apimachinery`, `pkg/api/resource/quantity.go`).
 
-/// What units a quantity may have. An exponent is one too, and read apart.
+/// An exponent is a unit too, and read apart.
 const UNITS: [(&str, f64); 16] = [
     ("", 1.0),
     ("n", 1e-9),
@@ -41,7 +41,7 @@ pub(crate) fn read(text: &str) -> Result<f64, &'static str> {
     Ok(bare * factor)
 }
 
-/// Whether an amount is larger than another by more than a rounding: 0.7 and 700m are one.
+/// By more than a rounding: 0.7 and 700m are one.
 pub(crate) fn is_more(one: f64, other: f64) -> bool {
     one > other * (1.0 + 1e-9)
 }

@@ -7,17 +7,17 @@ use regex_syntax::ast::{
     Ast, ClassAsciiKind, Flag, Flags, FlagsItemKind, GroupKind, RepetitionKind, RepetitionRange,
 };
 
-/// How deep groups may lie in each other.
+/// The most levels of nested groups.
 const MAX_DEPTH: u32 = 50;
 
 /// The most repetitions of one part; where counts lie in each other, of their product. (RE2: re2/parse.cc,
 /// `maximum_repeat_count`; Go: regexp/syntax, `repeatIsValid`.)
 const MAX_REPETITIONS: u32 = 1000;
 
-/// Compiles an expression to at most so many bytes.
+/// `max_size` is in bytes.
 ///
 /// # Errors
-/// Why RE2 refuses it, or that it is larger.
+/// RE2's reason to refuse it, or its size.
 pub(crate) fn compile(expression: &str, max_size: usize) -> Result<Regex, String> {
     let translated = translated(expression)?;
     let mut parser = ParserBuilder::new().nest_limit(MAX_DEPTH).build();
@@ -125,7 +125,7 @@ fn translated(expression: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// What an escape means to the engine, whose backslash was read, and what follows it.
+/// The meaning of an escape, whose backslash was read, and the rest of the text.
 fn escape(text: &str, in_class: bool) -> Result<(String, &str), String> {
     let Some(first) = text.chars().next() else {
         return Err(r"a \ at the end escapes nothing; expected \\ for itself".to_owned());
@@ -177,7 +177,7 @@ fn escape(text: &str, in_class: bool) -> Result<(String, &str), String> {
     Ok((meaning, rest))
 }
 
-/// Whether the brace before this text repeats something, as `{2}`, `{2,}` and `{2,4}` do. Any other means itself.
+/// True if the brace before this text repeats something, as `{2}`, `{2,}` and `{2,4}` do. Any other means itself.
 fn is_repetition(text: &str) -> bool {
     let Some((counts, _)) = text.split_once('}') else { return false };
     let (least, most) = counts.split_once(',').unwrap_or((counts, ""));

@@ -9,9 +9,7 @@ use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Reads the values of one document and collects the problems with them.
 pub(crate) struct DocumentReader<'a> {
-    /// The name of the document, with which each problem begins.
     name: &'a str,
     root: &'a Value,
     problems: Vec<InputProblem>,
@@ -36,7 +34,6 @@ impl<'a> DocumentReader<'a> {
         (!value.is_null()).then_some(value)
     }
 
-    /// Reports each key of a mapping that is not among the known ones.
     pub(crate) fn only(&mut self, path: &str, known: &[&'static str]) {
         let fields = self.at(path).and_then(Value::as_object).into_iter().flat_map(Map::keys);
         for field in fields.filter(|field| !known.contains(&field.as_str())) {
@@ -53,7 +50,6 @@ impl<'a> DocumentReader<'a> {
         self.problems.push(InputProblem::about(&name, item, text));
     }
 
-    /// Reports the value at a path, which is of the wrong type or out of range.
     pub(crate) fn refuse(&mut self, path: &str, value: &Value, expected: &str) {
         let item = scalar(value).filter(|written| !written.is_empty());
         self.problem(path, item.as_deref(), format!("is {}; expected {expected}", noun(value)));
@@ -141,7 +137,6 @@ impl<'a> DocumentReader<'a> {
         self.parsed(path, "a number from 0 to 2147483647", quantity::count).unwrap_or(0)
     }
 
-    /// A port that a proxy listens at.
     pub(crate) fn port(&mut self, path: &str, default: u16) -> u16 {
         let parse = |text: &str| text.parse().ok().filter(|port| *port != 0);
         self.parsed(path, "a port from 1 to 65535", parse).unwrap_or(default)
@@ -204,7 +199,6 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The type of a value, in words.
 pub(crate) fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

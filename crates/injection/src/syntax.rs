@@ -4,12 +4,10 @@
 /// The longest name and value of a label.
 const MAX_LENGTH: usize = 63;
 
-/// The form of such a value, for problems.
 pub(super) const LABEL_VALUE: &str =
     "expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
 
-/// Whether it is the value of a label that says something: up to 63 letters, digits, `-`, `_` and `.`, with a letter or
-/// digit at both ends.
+/// A value that is not empty: up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
 pub(super) fn is_label_value(text: &str) -> bool {
     let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     text.len() <= MAX_LENGTH
@@ -18,7 +16,7 @@ pub(super) fn is_label_value(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Whether it is the key of a label: a name like a value's, and before a slash perhaps a DNS name.
+/// A name like a value's, and before a slash perhaps a DNS name.
 pub(super) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_domain(prefix) && is_label_value(name),
@@ -26,7 +24,7 @@ pub(super) fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// Whether it is a name of DNS in lower case, as objects of Kubernetes have them (RFC 1123).
+/// A DNS name in lower case, as objects of Kubernetes have it (RFC 1123).
 pub(super) fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         is_label_value(label)
@@ -35,14 +33,13 @@ pub(super) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// Whether it is a token of HTTP, as names of headers are (RFC 9110, section 5.6.2). No quote, no backslash and no line
-/// break is part of one, so it can stand in a script's string.
+/// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2). No quote, no backslash and no line break is part of one,
+/// so it can stand in a script's string.
 pub(super) fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-/// What the key of a label looks like, for problems.
 pub(super) const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Each template is filled for a plain pod when a configuration is loaded, so that a missing function or field is reported
 //! then, and not by every pod that is refused.
 //!
-//! What a template refuses on purpose (`fail`) is not a problem: it may want another pod. The built-in
-//! templates need no trial.
+//! Refusals on purpose (`fail`) are no problems: the template may want another pod. The built-in templates need no trial.
 
 use crate::admission::{AdmissionContext, Namespace, Workload};
 use crate::configuration::Configuration;
@@ -13,17 +12,14 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateTrial {
-    /// Its name in the configuration.
     pub template: String,
-    /// Whether pods that name no template get it: then its problems are those of nearly every pod.
+    /// Pods that name no template get it: its problems are those of nearly every pod.
     pub is_default: bool,
-    /// Why it makes no patch of a plain pod.
     pub problems: Vec<InputProblem>,
-    /// Warnings about the patch.
     pub warnings: Vec<String>,
 }
 
-/// Fills each template for a plain pod. Templates without problems and warnings are left out.
+/// Templates without problems and warnings are left out.
 pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
     let defaults = configuration.defaults();
     let tried = configuration.templates.iter().filter_map(|(name, template)| {

@@ -1,5 +1,5 @@
-//! Which of the API server's webhooks are called for a pod, by labels of the namespace and of the pod, and what the injectors
-//! behind them decide. Of Istio's four, at most one is called.
+//! Webhooks of the API server that are called for a pod, by labels of the namespace and of the pod, and the decisions of the
+//! injectors behind them. Of Istio's four, at most one is called.
 
 use crate::admission::Namespace;
 use crate::chart::ChartTemplate;
@@ -15,7 +15,6 @@ pub const REVISION: &str = "istio.io/rev";
 /// The label by which a namespace asks for injection.
 pub const INJECTION: &str = "istio-injection";
 
-/// A webhook: whose pods it is called for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// Its name in the configuration; `.sidecar-injector.istio.io` follows.
@@ -25,12 +24,11 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Whether it is called for a pod with these labels, in a namespace with those.
     pub fn matches(&self, namespace: &BTreeMap<String, String>, pod: &BTreeMap<String, String>) -> bool {
         self.namespace.is_met(namespace) && self.object.is_met(pod)
     }
 
-    /// What it asks that isn't so; nothing where it is called.
+    /// Requirements that are not met; none where it is called.
     pub fn misses<'a>(
         &'a self,
         namespace: &'a BTreeMap<String, String>,
@@ -50,19 +48,17 @@ impl Webhook {
     }
 }
 
-/// Whose labels a webhook asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bearer {
     Namespace,
     Pod,
 }
 
-/// What a webhook asks of a label that isn't so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss<'a> {
     pub bearer: Bearer,
     pub requirement: &'a LabelRequirement,
-    /// What the label says; `None` where it is absent.
+    /// The label's value; `None` where it is absent.
     pub found: Option<&'a str>,
 }
 
@@ -94,7 +90,7 @@ impl fmt::Display for Miss<'_> {
     }
 }
 
-/// What the injector decides that counts for a pod, of those whose webhooks are called; `None` where none is called.
+/// The decision that counts for a pod, of the injectors whose webhooks are called; `None` where none is called.
 pub fn judge<'a, T>(
     webhooks: impl Iterator<Item = (T, &'a Webhook, &'a InjectionRules)>,
     namespace: &Namespace,
@@ -109,7 +105,7 @@ pub fn judge<'a, T>(
     (!decided.is_empty()).then(|| decided.swap_remove(counting))
 }
 
-/// Labels of a namespace and of a pod for which both are called.
+/// Labels of a namespace and of a pod for which two webhooks are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPod {
     pub namespace: BTreeMap<String, String>,
@@ -171,7 +167,6 @@ fn values(requirement: &LabelRequirement) -> impl Iterator<Item = &str> {
     values.iter().map(String::as_str)
 }
 
-/// The recipient of a webhook's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookClient {
     Service { namespace: String, name: String },
@@ -228,15 +223,15 @@ impl InjectorIdentity {
     }
 }
 
-/// What follows the names of Istio's webhooks.
+/// The end of the names of Istio's webhooks.
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
-/// The webhooks of a configuration as the API server has it that inject: those that are called for new pods, at Istio's path.
+/// The webhooks of a configuration that inject: those that are called for new pods, at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
 
-/// The same, each with what it calls and the injector there.
+/// The webhooks of [`read`], with their injectors and clients.
 pub fn read_each(configuration: &Value) -> impl Iterator<Item = (InjectorIdentity, WebhookClient, Webhook)> {
     injecting(configuration).filter_map(|webhook| {
         let identity = InjectorIdentity::of(configuration, webhook);
@@ -244,7 +239,7 @@ pub fn read_each(configuration: &Value) -> impl Iterator<Item = (InjectorIdentit
     })
 }
 
-/// Those that are called for new pods at another path, such as linkerd's injector.
+/// Webhooks that are called for new pods at another path, such as linkerd's injector.
 pub fn read_others(configuration: &Value) -> Vec<Webhook> {
     let others = of_pods(configuration).filter(|webhook| !injects(webhook));
     others.filter_map(|webhook| of_value(configuration, webhook)).collect()
@@ -284,7 +279,6 @@ pub(crate) fn short_name(webhook: &Value) -> &str {
     name.strip_suffix(SUFFIX).unwrap_or(name)
 }
 
-/// All webhooks of a configuration that are called for new pods, whatever they do.
 pub(crate) fn of_pods(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| is_for_pods(webhook))
 }
@@ -301,7 +295,6 @@ fn is_for_pods(webhook: &Value) -> bool {
     })
 }
 
-/// Whether a webhook that is called for pods is called at Istio's path.
 fn injects(webhook: &Value) -> bool {
     let client = &webhook["clientConfig"];
     let of_url =

@@ -1,5 +1,5 @@
-//! Whatever annotations and values say: a refusal, or arguments that the init container takes. Never a crash, never a line that
-//! another one reads otherwise.
+//! Any annotations and values: a refusal, or arguments that the init container takes. Never a crash, never a word that another
+//! reader splits.
 
 use crate::arguments::Pod;
 use crate::support::read;
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 /// Of no texts; read once, with its templates.
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
-/// Annotations, and what they usually hold, as expressions.
+/// Annotations with regular expressions of their usual values.
 const NAMES: [(&str, &str); 19] = [
     ("istio.io/reroute-virtual-interfaces", "[a-z]{1,4}[0-9](, ?[a-z.]{1,15})?"),
     ("proxy.istio.io/config", "concurrency: [0-9]\nproxyMetadata: \\{A: '[a-z]'\\}"),
@@ -42,7 +42,6 @@ const NAMES: [(&str, &str); 19] = [
     ("traffic.sidecar.istio.io/kubevirtInterfaces", "[a-z]{0,3}[0-9]?"),
 ];
 
-/// Words like those that annotations hold, and others.
 fn words() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         4 => "[0-9]{1,6}",
@@ -67,7 +66,6 @@ fn annotations() -> impl Strategy<Value = Map<String, Value>> {
         .prop_map(|all| all.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect())
 }
 
-/// Trees, with keys that mean something here and there.
 fn trees() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -11,7 +11,6 @@ use rules::{Cidr, InterfaceName, PortRange};
 use serde_json::{Map, Value, json};
 use std::{io, net::IpAddr};
 
-/// A pod with one address.
 pub(crate) struct Pod;
 
 impl Host for Pod {
@@ -90,7 +89,7 @@ global:
 ";
 const MODES: [Option<&str>; 4] = [None, Some("REDIRECT"), Some("TPROXY"), Some("NONE")];
 
-/// One combination: which way each annotation is said, and what else holds.
+/// `ways` has an index for each of `ROWS`: absent, empty, valid.
 struct Case {
     ways: [usize; 8],
     mode: Option<&'static str>,
@@ -109,7 +108,7 @@ impl Case {
         Self { ways, ..Self::around(number / 2) }
     }
 
-    /// What holds beside annotations, in 16 ways.
+    /// Without annotations, in 16 ways.
     fn around(number: usize) -> Self {
         let (cni, valued) = (number % 8 / 4 == 1, number % 16 / 8 == 1);
         Self { ways: [0; 8], mode: MODES[number % 4], cni, valued }
@@ -127,7 +126,6 @@ impl Case {
         annotations
     }
 
-    /// What an annotation means, said or not.
     fn expected(&self, at: usize) -> Option<&'static str> {
         let row = &ROWS[at];
         match self.ways[at] {
@@ -151,7 +149,7 @@ impl Case {
         read("", &values, "").expect("good values")
     }
 
-    /// Holds what was captured against what was meant. A plugin leaves the agent's port alone on the way out, if nobody says.
+    /// A plugin excludes the agent's port from outbound capture unless an annotation says otherwise.
     fn check(&self, capture: &CaptureConfig, by_plugin: bool, shown: &str) {
         let ports = |items: &[&str]| -> Vec<PortRange> {
             let mut ports: Vec<PortRange> = items.iter().map(|item| item.parse().expect("a port")).collect();
@@ -205,7 +203,6 @@ fn pod(annotations: &Map<String, Value>) -> Value {
            "spec": {"containers": [{"name": "app", "image": "app"}]}})
 }
 
-/// What the policy reads of a pod, and by whom its rules are set.
 fn captured(pod: &Value) -> (CaptureMethod, CaptureConfig) {
     let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
@@ -218,7 +215,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
     let configurations: Vec<Configuration> =
         (0..16).map(|number| Case::around(number).configuration()).collect();
     let (mut by_init, mut by_plugin, mut none) = (0, 0, 0);
-    // Every other one of all that annotations can say; 3 and 16 have no common divisor, so that ways meet all that is around.
+    // Every other combination of annotations; 3 and 16 have no common divisor, so that they meet all configurations.
     for number in (1..3_usize.pow(8)).step_by(2) {
         let case = Case::of(number);
         let annotations = case.annotations();
@@ -246,7 +243,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
             CaptureMethod::Annotations => {
                 assert_eq!(sidecar.init, InitMode::Validation, "{shown}");
                 case.check(&capture, true, &shown);
-                // What the validation is told is the same, if it set rules itself.
+                // The validation's arguments mean the same, if it set rules itself.
                 let flags = ["--run-validation", "--skip-rule-apply"];
                 let mut left = sidecar.arguments();
                 left.retain(|word| !flags.contains(&word.as_str()));

@@ -1,4 +1,4 @@
-//! The built-in templates: what they make of a pod, and which pods they refuse, by the cases of `built_in.txt`, whose answers
+//! The built-in templates: their patches of a pod, and the pods that they refuse, by the cases of `built_in.txt`, whose answers
 //! `UPDATE_GOLDENS=1` writes.
 
 use crate::support::{find, read};
@@ -10,7 +10,6 @@ use mesh::Problems;
 use mesh::pod::values;
 use serde_json::{Value, json};
 
-/// What a template makes of a pod with `annotations` and `values`, at the places that a case shows.
 fn answered(case: &str) -> String {
     let case = values("case", case).expect("YAML").remove(0);
     match render(&case) {
@@ -42,7 +41,7 @@ fn templates_make_what_is_written() {
     testkit::sections::answers(file, ", made", answered);
 }
 
-/// The whole way, where the injected pod is read once more as everybody reads it.
+/// The whole way, with the validation of the injected pod.
 #[test]
 fn each_built_in_template_injects_a_pod() {
     for name in BuiltIn::ALL.map(BuiltIn::name) {

@@ -13,7 +13,6 @@ use rules::finding::{Code, Level};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The first code of lint of a cluster.
 const FIRST: Code = Code::NotInjected;
 
 struct LintCase {
@@ -80,7 +79,6 @@ fn shown(found: &ClusterItem) -> String {
     format!("{level} {} {}", found.finding.code, objects.join(", "))
 }
 
-/// What a finding says, in one line.
 fn told(found: &ClusterItem) -> String {
     let FindingReport { code, subject, text, remedy, .. } = &found.finding;
     let [subject, remedy] = [subject, remedy].map(|text| text.as_deref().unwrap_or_default());
@@ -136,7 +134,7 @@ fn every_code_has_a_case_with_it_and_one_without() {
     }
 }
 
-/// What `kubectl get -o json` prints is judged as manifests are, and has no files.
+/// Objects that `kubectl get -o json` prints are judged as manifests are, and have no files.
 #[test]
 fn lists_of_a_cluster_are_unpacked() {
     let pod =
@@ -157,7 +155,7 @@ fn lists_of_a_cluster_are_unpacked() {
     assert_eq!(maps.collect::<Vec<_>>(), expected);
 }
 
-/// Where all of a cluster is there, what is absent does not exist.
+/// In a whole cluster an absent object does not exist.
 #[test]
 fn a_whole_cluster_without_an_injector_is_judged() {
     let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio-injection: enabled}}\n---\n\
@@ -207,7 +205,7 @@ fn names_move_no_cursor_and_begin_no_line() {
     assert!(!shown.contains("\u{1b}[2J"), "{shown}");
 }
 
-/// What GitHub requires of a log (its documentation, "SARIF support for code scanning").
+/// Requirements of GitHub on a log (its documentation, "SARIF support for code scanning").
 fn check_sarif(log: &Value) {
     let text = |value: &Value, what: &str| {
         assert!(value.as_str().is_some_and(|text| !text.is_empty()), "{what}: {log:#}");
@@ -242,7 +240,6 @@ fn check_sarif(log: &Value) {
     }
 }
 
-/// The results of a log: code, line and fingerprint of each.
 fn results(log: &str) -> Vec<(String, u64, String)> {
     let log: Value = serde_json::from_str(log).expect("JSON");
     check_sarif(&log);

@@ -99,7 +99,7 @@ fn a_text_that_cannot_be_read_was_warned_of_as_an_empty_one() {
     assert_eq!(configuration.rules.policy, Some(InjectionPolicy::Enabled));
 }
 
-/// What comes of the documents of a config, values and a mesh.
+/// A case has three documents: config, values and mesh.
 fn shown(case: &str) -> String {
     let mut texts = case.split("---\n");
     let [config, values, mesh] = [(); 3].map(|()| texts.next().unwrap_or_default());

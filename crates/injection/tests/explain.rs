@@ -1,5 +1,5 @@
-//! Why pods are injected or not, as it is told: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and what
-//! data say besides.
+//! Explanations why pods are injected or not: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and
+//! the data beside them.
 
 use crate::support::read;
 use diagnose::plain;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, LABELS}\nspec: {containers: [{name: web}]}\n";
 
-/// The explanations of a manifest where these are the labels of all namespaces, or unknown.
+/// `labels` are those of all namespaces, or unknown.
 fn asked(
     manifest: &str,
     labels: Option<BTreeMap<String, String>>,
@@ -33,7 +33,7 @@ fn ask(manifest: &str) -> Vec<Explained> {
     asked(manifest, None, injector).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// The explanations of a case. One webhook is called for a pod that is injected, at most one for another.
+/// One webhook is called for a pod that is injected, at most one for another.
 fn explained(case: &str) -> String {
     let (head, manifest) = case.split_once("---\n").expect("a head and manifests");
     let head = values("head", head).expect("YAML").remove(0);

@@ -1,4 +1,4 @@
-//! What this crate makes of pods and manifests, in one program.
+//! Tests of this crate, in one program.
 
 mod any_words;
 mod arguments;

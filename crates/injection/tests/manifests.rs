@@ -1,4 +1,4 @@
-//! What an installation applies and what its removal deletes, as whole texts: `tests/manifests` has a file for each.
+//! Installations and removals as whole texts: `tests/manifests` has a file for each.
 //!
 //! `UPDATE_GOLDENS=1` writes the files anew.
 

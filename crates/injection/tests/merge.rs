@@ -1,4 +1,4 @@
-//! Strategic merge is what `kubectl patch --type=strategic` does, for pods and patches made at random.
+//! Strategic merge equals `kubectl patch --type=strategic`, for random pods and patches.
 
 use crate::support::{
     keyed,
@@ -17,7 +17,6 @@ use proptest::{
 use serde_json::{Map, Value, json};
 use testkit::scope;
 
-/// The pods of each patch.
 const PODS: usize = 10;
 
 fn name() -> impl proptest::strategy::Strategy<Value = String> {
@@ -30,7 +29,6 @@ fn word(nulls: bool) -> BoxedStrategy<Value> {
     if nulls { prop_oneof![4 => words, 1 => Just(Value::Null)].boxed() } else { words.boxed() }
 }
 
-/// What an item of a patch says beside its fields.
 fn directive(of_patch: bool) -> BoxedStrategy<Option<Value>> {
     if of_patch {
         prop_oneof![24 => Just(None), 1 => Just(Some(json!("delete"))), 1 => Just(Some(json!("replace")))]
@@ -154,7 +152,7 @@ fn random_pairs_merge_as_kubectl_merges_them() {
     assert!(compared > count * PODS * 3 / 4, "{compared} of {} pairs were merged", count * PODS);
 }
 
-/// How many of the pods both merge with the patch; they have to agree.
+/// The number of pods that both merge with the patch; they have to agree.
 fn compare(pods: &[Value], patch: &Value) -> usize {
     let mut compared = 0;
     for (pod, theirs) in pods.iter().zip(patched(pods, patch)) {

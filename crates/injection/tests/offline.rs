@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-/// The text after a change of its first document's value.
 fn changed(text: &str, change: impl Fn(&mut Value)) -> injection::offline::Edited {
     let mut values = mesh::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
     change(&mut values[0]);
@@ -15,7 +14,7 @@ fn changed(text: &str, change: impl Fn(&mut Value)) -> injection::offline::Edite
     done
 }
 
-/// A document whose first value becomes the one in the first line.
+/// The first line of a case is the new value, the rest the document.
 fn edited(case: &str) -> String {
     let (value, text) = case.split_once('\n').expect("a value and a document");
     let value: Value = serde_json::from_str(value).expect("JSON");

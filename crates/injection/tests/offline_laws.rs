@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::scope;
 
-/// Whether a line is part of a value that changes: it is within it, or holds it in brackets.
+/// True if a line is part of a value that changes: within it, or holding it in brackets.
 fn has_part(owners: &[String], changed: &[String]) -> bool {
     let within = |inner: &str, outer: &str| {
         inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
@@ -19,7 +19,7 @@ fn has_part(owners: &[String], changed: &[String]) -> bool {
     })
 }
 
-/// Checks a document by chance; whether it could be edited.
+/// Checks a random document; true if it could be edited.
 fn check(seed: u64) -> bool {
     let mut random = Random::new(seed);
     let tree = random.tree();
@@ -41,7 +41,7 @@ fn check(seed: u64) -> bool {
     assert_eq!(read(&done.text), new, "{}", context());
     let unchanged = text.rfind("---   # another").expect("the other document");
     assert!(done.text.ends_with(&text[unchanged..]), "{}", context());
-    // What was put in can be taken out again.
+    // The change can be undone.
     assert_eq!(read(&edited(&done.text, &old).text), old, "{}", context());
     if !done.rewritten.is_empty() {
         return false;

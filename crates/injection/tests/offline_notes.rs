@@ -1,17 +1,15 @@
-//! What the author of a manifest should know besides its injection: the cases of `offline_notes.txt`, whose notes
-//! `UPDATE_GOLDENS=1` writes.
+//! Notes for the author of a manifest: the cases of `offline_notes.txt`, whose notes `UPDATE_GOLDENS=1` writes.
 
 use crate::support::read;
 use injection::Namespaces;
 use injection::offline::{RefusedManifest, Surroundings, manifest};
 use std::collections::BTreeMap;
 
-/// With two selectors of pods that are never injected, or always. Who asks for a manifest's injection wants it, whatever the policy
-/// says.
+/// With selectors of pods that are never injected, or always. Who asks for a manifest's injection wants it, whatever the policy.
 const CONFIG: &str = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: never}}]\n\
                       alwaysInjectSelector: [{matchLabels: {app: always}}]\n";
 
-/// How many objects of a manifest are injected, or its problems, and the notes about it. Other documents stay as they are.
+/// The number of injected objects of a manifest, or its problems, and its notes. Other documents stay as they are.
 fn noted(text: &str) -> String {
     let namespaces = Namespaces::new("shop", None, BTreeMap::new());
     let around = Surroundings { namespaces, ..Surroundings::default() };

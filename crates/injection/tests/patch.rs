@@ -1,5 +1,4 @@
-//! Patches do what they say: applied as RFC 6902 tells it, by code that shares nothing with what makes them, they make
-//! the wanted document of the first one.
+//! Patches, applied as RFC 6902 has it by code that shares nothing with the code that makes them, make the wanted document.
 
 use crate::support::rfc6902::apply;
 use injection::patch::between;

@@ -1,5 +1,4 @@
-//! What is captured of a pod, and what is suspicious about it. Most pods of a cluster have the same settings, so that each
-//! distinct capture is looked at once.
+//! The capture of a pod and its findings. Most pods of a cluster have the same settings, so each distinct capture is linted once.
 
 use super::findings::FindingGroups;
 use super::injected::Membership;
@@ -16,13 +15,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-/// The captures that were looked at, by their settings.
+/// Linted captures by their settings.
 #[derive(Default)]
 pub(super) struct Captures {
     known: BTreeMap<String, Rc<LintedCapture>>,
 }
 
-/// A distinct capture.
 struct LintedCapture {
     findings: Vec<Finding>,
     /// `None` where the settings are invalid.
@@ -35,7 +33,6 @@ struct ValidCapture {
     view: RuleView,
 }
 
-/// The capture of a pod.
 pub(super) struct PodCapture {
     of: Rc<LintedCapture>,
     /// The containers beside the proxy.
@@ -43,8 +40,7 @@ pub(super) struct PodCapture {
 }
 
 impl Captures {
-    /// Reports what is suspicious about a pod's settings, and returns what they capture; `None` where nothing of the pod is
-    /// ever captured, or that is not known.
+    /// Reports findings on a pod's settings and returns their capture; `None` where nothing is ever captured, or that is unknown.
     pub(super) fn judge(
         &mut self,
         pod: &DescribedPod<'_>,
@@ -62,7 +58,7 @@ impl Captures {
         let of_mesh = reading.settings.raw.mesh();
         let is_captured = membership.has(of_mesh) || (!membership.is_known && !annotated.is_empty());
         for remark in &reading.warnings {
-            // That a pod is not captured at all is judged by its webhooks.
+            // A pod without any capture is judged by its webhooks.
             let is_about_capture = remark.level == Level::Warning && !is_never && is_captured;
             let is_of_form =
                 [Code::UnknownAnnotation, Code::Misplaced, Code::DroppedField].contains(&remark.code);
@@ -95,7 +91,7 @@ impl Captures {
     }
 }
 
-/// The settings without what each pod has for itself: its name, and its addresses.
+/// The settings without a pod's own name and addresses.
 fn anonymous(settings: &GivenSettings) -> GivenSettings {
     let given = settings.raw.iter().map(|(setting, given)| {
         let given = match setting {
@@ -110,7 +106,6 @@ fn anonymous(settings: &GivenSettings) -> GivenSettings {
     anonymous
 }
 
-/// Placeholders for addresses: one of each family that they have.
 fn stand_ins(addresses: &str) -> String {
     let parsed = || addresses.split(',').filter_map(|address| address.trim().parse::<IpAddr>().ok());
     let of = [IpAddr::V4(STAND_IN.0), IpAddr::V6(STAND_IN.1)];
@@ -119,7 +114,7 @@ fn stand_ins(addresses: &str) -> String {
 }
 
 impl LintedCapture {
-    /// `title` is what problems of the object's form begin with.
+    /// `title` is the prefix of problems about the object's form.
     fn of(settings: &GivenSettings, title: &str) -> Self {
         let host = RemoteHost::host(&settings.raw);
         match settings.resolve(&*host) {
@@ -143,7 +138,7 @@ impl LintedCapture {
 }
 
 impl PodCapture {
-    /// Whether connections from outside to this port end at the proxy.
+    /// True if connections from outside to this port end at the proxy.
     pub(super) fn has_port(&self, port: u16) -> bool {
         let Some(ValidCapture { view, .. }) = &self.of.valid else { return true };
         let packet = Packet {
@@ -161,12 +156,11 @@ impl PodCapture {
         }
     }
 
-    /// The mesh that captures.
     pub(super) fn mesh(&self) -> Mesh {
         self.of.valid.as_ref().map(|valid| valid.raw.mesh()).unwrap_or_default()
     }
 
-    /// Why connections to this port are not captured: the setting that says so, and what it says.
+    /// The setting that leaves this port uncaptured (empty if there is none), and its effect.
     pub(super) fn why_not(&self, port: u16) -> (String, &'static str) {
         let Some(ValidCapture { capture, raw, .. }) = &self.of.valid else { return (String::new(), "") };
         let dialect = Dialect::of(raw);

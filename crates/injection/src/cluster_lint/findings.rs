@@ -1,4 +1,4 @@
-//! Findings by what they say, each with all objects that it is about, worst first, as programs read them.
+//! Findings grouped by their text, each with all its objects, worst first.
 
 use super::inventory::{DescribedPod, Inventory};
 use super::object::{ClusterObject, ObjectName, ObjectPlace};
@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The version of the form. A new field does not raise it; a removed one, or one with another meaning, does.
 const VERSION: u32 = 1;
 
 /// The findings about the objects of a cluster.
@@ -57,7 +56,7 @@ pub struct ItemObject {
 }
 
 impl ClusterLintReport {
-    /// Keeps warnings, and notes where they are wanted too, of all codes but these.
+    /// Keeps warnings, and notes if wanted, of all codes except `allowed`.
     pub fn select(&mut self, notes: bool, allowed: &[Code]) {
         self.findings.retain(|one| {
             let is_shown = notes || one.finding.level == Level::Warning;
@@ -71,12 +70,11 @@ impl ClusterLintReport {
 }
 
 impl ClusterItem {
-    /// How many existing pods it is about.
     pub fn pods(&self) -> usize {
         self.objects.iter().map(|object| object.pod_count).sum()
     }
 
-    /// Warnings first; among them what concerns every pod that is made, then by the number of pods and objects.
+    /// Warnings first; then findings about every new pod; then by the number of pods and objects.
     fn rank(&self) -> (Level, bool, Reverse<usize>, Reverse<usize>) {
         let of_webhooks = [Code::RivalWebhooks, Code::WebhookServiceMissing, Code::WebhookUntrusted];
         let concerns_all = of_webhooks.into_iter().any(|code| self.finding.is(code));
@@ -84,20 +82,18 @@ impl ClusterItem {
     }
 }
 
-/// Findings as they come.
 #[derive(Default)]
 pub(super) struct FindingGroups {
     groups: BTreeMap<Finding, BTreeMap<ObjectName, GroupedObject>>,
     not_judged: BTreeMap<Unjudged, BTreeSet<String>>,
 }
 
-/// An object of a group: how many existing pods of it are meant, and where it is written, or the first of its pods.
+/// An object of a group: the number of its existing pods, and the place of its template, or of its first pod.
 type GroupedObject = (usize, Option<ObjectPlace>);
 
-/// What can't be judged, and why. Each has the names of what it is about.
+/// Reasons why something can't be judged; each names its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unjudged {
-    /// Nothing is known of any webhook.
     NoWebhooks,
     UnknownNamespace,
     NoConfiguration,
@@ -138,7 +134,6 @@ impl Unjudged {
     }
 }
 
-/// The first names of a set.
 fn few(names: &BTreeSet<String>) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
@@ -149,12 +144,10 @@ fn few(names: &BTreeSet<String>) -> String {
 }
 
 impl FindingGroups {
-    /// Adds a finding about a pod or a template.
     pub(super) fn about(&mut self, finding: Finding, pod: &DescribedPod<'_>) {
         self.add(finding, &pod.workload, pod.place, pod.is_pod);
     }
 
-    /// Adds a finding about another object.
     pub(super) fn about_object(&mut self, finding: Finding, object: &ClusterObject, namespace: &str) {
         self.add(finding, &object.name_in(namespace), object.place.as_ref(), false);
     }

@@ -1,4 +1,4 @@
-//! Which pods a mesh is to have, which of them lack their sidecar, and which two meshes have.
+//! Membership of pods in meshes; findings on pods that lack their sidecar or have two meshes.
 
 use super::findings::{FindingGroups, Unjudged};
 use super::injectors::Injectors;
@@ -9,12 +9,11 @@ use mesh::Mesh;
 use mesh::pod::{MeshSign, signs};
 use rules::finding::{Code, Finding};
 
-/// The meshes of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Membership {
-    /// What shows that a mesh has the pod, or is to have it; one of each mesh.
+    /// Evidence that a mesh has the pod, or is to have it; one of each mesh.
     pub(super) signs: Vec<MeshSign>,
-    /// Whether all injectors are known that can be called for it.
+    /// Set where all injectors that can be called for it are known.
     pub(super) is_known: bool,
 }
 
@@ -27,7 +26,6 @@ impl Membership {
 /// The annotation that the kubelet gives to the pods that it makes itself, for which no webhook can add anything.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Finds the meshes of a pod, and reports one that lacks its sidecar.
 pub(super) fn judge(
     pod: &DescribedPod<'_>,
     inventory: &Inventory<'_>,
@@ -72,13 +70,10 @@ pub(super) fn judge(
     found
 }
 
-/// By what a pod, or its namespace, asks for injection.
 struct InjectionWish {
     /// The label or annotation.
     option: String,
-    /// Whether the pod itself asks.
     is_of_pod: bool,
-    /// The revision or tag that is named.
     revision: Option<String>,
 }
 
@@ -128,7 +123,6 @@ fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<
             "label the namespace with istio.io/rev and a revision that is served, and remove this label",
         );
     }
-    // The one that lacks least.
     let namespace = &pod.namespace.namespace.labels;
     let nearest =
         injectors.webhooks.iter().min_by_key(|known| known.webhook.misses(namespace, &pod.labels).len());
@@ -154,7 +148,6 @@ fn not_injected(webhook: &str) -> Finding {
     )
 }
 
-/// Whether the author of a wish hardly expects this reason.
 fn is_unexpected(reason: DecisionReason, wish: &InjectionWish) -> bool {
     match reason {
         DecisionReason::NoPolicy | DecisionReason::ByPolicy => true,
@@ -184,7 +177,6 @@ fn remedy(reason: DecisionReason) -> &'static str {
     }
 }
 
-/// Reports a pod that has signs of two meshes.
 pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, groups: &mut FindingGroups) {
     let [first, second, ..] = &membership.signs[..] else { return };
     if !pod.is_running {
@@ -213,7 +205,6 @@ pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, grou
     groups.about(Finding::warning(Code::TwoMeshes, "", text, remedy), pod);
 }
 
-/// The parts that a mesh puts into pods, in a sentence.
 fn title(mesh: Mesh) -> &'static str {
     match mesh {
         Mesh::Istio => "Istio's sidecar",

@@ -1,5 +1,5 @@
-//! The injectors of a cluster, by their webhooks and ConfigMaps: who is called for a pod, by which rules it decides, and which webhooks
-//! are called in vain, are not trusted, or inject beside each other.
+//! The injectors of a cluster, by their webhooks and ConfigMaps: the injector called for a pod, its rules, and webhooks that are called
+//! in vain, are not trusted, or inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
 use super::inventory::{DescribedPod, Inventory};
@@ -11,20 +11,18 @@ use mesh::Problems;
 use rules::finding::{Code, Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The injectors, and whether webhooks are known at all.
 pub(super) struct Injectors<'a> {
     pub(super) webhooks: Vec<InjectorWebhook<'a>>,
     rules: Vec<InjectionRules>,
     pub(super) is_known: bool,
 }
 
-/// A webhook that injects.
 pub(super) struct InjectorWebhook<'a> {
     /// The MutatingWebhookConfiguration.
     pub(super) configuration: &'a ClusterObject,
     pub(super) webhook: Webhook,
     pub(super) client: WebhookClient,
-    /// Its place among the rules.
+    /// Index into the injectors' rules.
     rules: usize,
 }
 
@@ -73,12 +71,10 @@ impl<'a> Injectors<'a> {
         Self { webhooks, rules, is_known }
     }
 
-    /// The webhooks, each with the rules by which its injector decides.
     pub(super) fn each(&self) -> impl Iterator<Item = (&InjectorWebhook<'a>, &Webhook, &InjectionRules)> {
         self.webhooks.iter().map(|known| (known, &known.webhook, &self.rules[known.rules]))
     }
 
-    /// The revisions and tags that selectors of webhooks name.
     pub(super) fn revisions(&self) -> BTreeSet<&str> {
         let selectors =
             self.webhooks.iter().flat_map(|known| [&known.webhook.namespace, &known.webhook.object]);
@@ -90,7 +86,6 @@ impl<'a> Injectors<'a> {
         values.flatten().map(String::as_str).collect()
     }
 
-    /// Whether a webhook is called for namespaces with the label `istio-injection`.
     pub(super) fn serves_namespaces(&self) -> bool {
         let enabled = BTreeMap::from([(INJECTION.to_owned(), "enabled".to_owned())]);
         self.webhooks
@@ -100,7 +95,7 @@ impl<'a> Injectors<'a> {
     }
 }
 
-/// The rules of an injector by its ConfigMaps; Istio's defaults where they are not known.
+/// Istio's defaults where its ConfigMaps are not known.
 fn read_rules(
     identity: &InjectorIdentity,
     inventory: &Inventory<'_>,
@@ -135,7 +130,6 @@ fn read_rules(
     }
 }
 
-/// Reports webhooks for pods that can't do what they are there for.
 pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
     for configuration in &inventory.webhooks {
         let mut untrusted = Vec::new();
@@ -163,7 +157,6 @@ pub(super) fn judge(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups
     rivals(inventory, injectors, groups);
 }
 
-/// True for a Service that does not exist.
 fn is_missing(namespace: &str, name: &str, inventory: &Inventory<'_>, groups: &mut FindingGroups) -> bool {
     let services = inventory.services.get(namespace);
     if services.is_none() && !inventory.is_whole {
@@ -173,7 +166,7 @@ fn is_missing(namespace: &str, name: &str, inventory: &Inventory<'_>, groups: &m
     !services.into_iter().flatten().any(|service| service.meta("name") == name)
 }
 
-/// Webhooks by their names, with what one of them does, or several do.
+/// `does` is the verb of one webhook, `several` that of more.
 fn listed(names: &[&str], does: &str, several: &str) -> String {
     let (noun, verb) = if names.len() == 1 { ("webhook", does) } else { ("webhooks", several) };
     format!("{noun} {} {verb}", names.join(", "))
@@ -192,7 +185,7 @@ fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
     )
 }
 
-/// Whether another program is known to fill in the bundle of a manifest.
+/// True for manifests whose bundle another program is known to fill in.
 fn is_filled_in(configuration: &ClusterObject) -> bool {
     let annotations = configuration.value["metadata"]["annotations"].as_object();
     let mut names = annotations.into_iter().flatten().map(|(name, _)| name.as_str());
@@ -226,7 +219,6 @@ fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut Fin
     }
 }
 
-/// The finding about two webhooks that call different injectors.
 fn of_rivals(
     first: &InjectorWebhook<'_>,
     second: &InjectorWebhook<'_>,

@@ -1,4 +1,4 @@
-//! The objects by what they are: pods and templates of pods with the workload behind them, namespaces, Services, webhooks.
+//! The objects by kind: pods and templates of pods with the workload behind them, namespaces, Services, webhooks.
 
 use super::object::{ClusterObject, ClusterQuestion, ObjectName, ObjectPlace};
 use crate::admission::{Namespace, Workload, controller_of};
@@ -16,7 +16,7 @@ pub(super) struct Inventory<'a> {
     pub(super) webhooks: Vec<&'a ClusterObject>,
     pub(super) config_maps: Vec<&'a ClusterObject>,
     pub(super) is_whole: bool,
-    /// Objects that describe pods in a form that Kubernetes does not take: how they are named, and why.
+    /// Objects that describe pods in a form that Kubernetes refuses: their names and the reasons.
     pub(super) unread: Vec<String>,
 }
 
@@ -32,16 +32,15 @@ pub(super) struct DescribedPod<'a> {
     pub(super) namespace: Rc<KnownNamespace>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
-    /// Whether it is a pod that exists, and no template.
     pub(super) is_pod: bool,
-    /// Whether its containers have not ended for good.
+    /// Its containers have not ended for good.
     pub(super) is_running: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct KnownNamespace {
     pub(super) namespace: Namespace,
-    /// Whether its labels are known.
+    /// Its labels are known.
     pub(super) is_known: bool,
 }
 
@@ -151,7 +150,6 @@ fn of_pod(object: &ClusterObject, own: &ObjectName) -> ObjectName {
     if kind == "Node" { own.clone() } else { ObjectName { kind, namespace, name } }
 }
 
-/// The owner of a workload; the workload itself where nothing owns it.
 fn controller(object: &ClusterObject, own: &ObjectName) -> ObjectName {
     let Some(owner) = controller_of(&object.value) else { return own.clone() };
     let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();

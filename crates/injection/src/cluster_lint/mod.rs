@@ -1,6 +1,6 @@
-//! What is suspicious about the pods of a whole cluster: which lack a sidecar, which ports no proxy sees, which webhooks can't work.
+//! Lint of the pods of a whole cluster: missing sidecars, ports that no proxy sees, webhooks that can't work.
 //!
-//! The input is any set of objects. What they are not enough to judge is reported beside the findings, and nothing is guessed.
+//! The input is any set of objects. Subjects that can't be judged by them are reported beside the findings; nothing is guessed.
 //!
 //! ```text
 //! objects            object, inventory     pods and templates with the workload behind them, namespaces, Services

@@ -12,32 +12,28 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterObject {
     pub value: Value,
-    /// Where it is written; `None` for what an API server has.
+    /// `None` for objects of an API server.
     pub place: Option<ObjectPlace>,
 }
 
-/// What is linted.
 #[derive(Clone, Debug)]
 pub struct ClusterQuestion<'a> {
     /// Lists are unpacked.
     pub objects: &'a [ClusterObject],
-    /// What is known of namespaces beside the objects.
     pub namespaces: Namespaces,
-    /// Whether these are all Namespaces, Services and webhooks of a cluster, so that what is absent does not exist.
+    /// The objects are all Namespaces, Services and webhooks of a cluster: an absent one does not exist.
     pub is_whole: bool,
 }
 
-/// Where an object is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectPlace {
     pub file: Arc<str>,
     /// Its first line, from 1.
     pub line: usize,
-    /// Its lines, with what follows up to the next object. Empty where they are not known.
+    /// Its lines, up to the next object. Empty where they are not known.
     pub text: Arc<str>,
 }
 
-/// Kind, namespace and name of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
     pub kind: String,
@@ -58,7 +54,7 @@ const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
     NeededResource { name, is_namespaced }
 }
 
-/// All that findings are based on, but for the ConfigMaps of [`super::config_maps`]. ReplicaSets are left out: the names
+/// All kinds that findings are based on, beside the ConfigMaps of [`super::config_maps`]. ReplicaSets are left out: the names
 /// of pods show the Deployment that owns theirs.
 pub const RESOURCES: &[NeededResource] = &[
     needed("namespaces", false),
@@ -73,7 +69,7 @@ pub const RESOURCES: &[NeededResource] = &[
 ];
 
 impl ClusterObject {
-    /// The objects of what `kubectl get -o json` prints: an object, or a list of them.
+    /// The objects in the output of `kubectl get -o json`: one, or a list.
     pub fn unpacked(value: Value) -> Vec<Self> {
         let Value::Object(mut fields) = value else { return Vec::new() };
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -137,18 +133,17 @@ impl ClusterObject {
         self.value["kind"].as_str().unwrap_or_default()
     }
 
-    /// A text of its metadata; empty where there is none.
     pub(super) fn meta(&self, field: &str) -> &str {
         self.value["metadata"][field].as_str().unwrap_or_default()
     }
 
-    /// Its name, in a namespace that is known already; empty for an object that is in none.
+    /// `namespace` is empty for an object that is in none.
     pub(super) fn name_in(&self, namespace: &str) -> ObjectName {
         let name = called(Some(self.meta("name")), Some(self.meta("generateName"))).unwrap_or_default();
         ObjectName { kind: self.kind().to_owned(), namespace: namespace.to_owned(), name }
     }
 
-    /// Whether an API server has it: a manifest has no uid.
+    /// A manifest has no uid.
     pub(super) fn is_of_cluster(&self) -> bool {
         !self.meta("uid").is_empty()
     }

@@ -1,4 +1,4 @@
-//! Ports that others call and no proxy sees: those of probes, and those to which Services lead.
+//! Ports of probes and Services that no proxy sees.
 
 use super::capture::PodCapture;
 use super::findings::FindingGroups;
@@ -11,10 +11,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
-/// Those handlers of a probe that call a port.
+/// Handlers of a probe that call a port.
 const HANDLERS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
-/// Reports probes and Services of a pod that is captured.
 pub(super) fn judge(
     pod: &DescribedPod<'_>,
     capture: &PodCapture,
@@ -57,13 +56,12 @@ pub(super) fn judge(
 }
 
 impl PodCapture {
-    /// Whether a container runs beside the proxy.
     fn is_application(&self, container: &Value) -> bool {
         self.applications.iter().any(|application| application.container == container["name"])
     }
 }
 
-/// A port by its number, or by its name, and its protocol where that counts, in one of the containers.
+/// The number of a port; a name is looked up in the containers, by protocol where one is given.
 fn number<'a>(
     port: &Value,
     protocol: Option<&str>,
@@ -81,8 +79,7 @@ fn number<'a>(
     }
 }
 
-/// Whether the application has this port, and connections to it are not captured. What the proxy listens on itself is called
-/// past its rules by intention.
+/// Ports on which the proxy itself listens are called past its rules by intention.
 fn is_uncaptured(port: u16, pod: &DescribedPod<'_>, capture: &PodCapture) -> bool {
     let declares = |container: &Value| {
         container["ports"].as_array().into_iter().flatten().any(|item| item["containerPort"] == port)

@@ -14,7 +14,7 @@ const HANG: usize = 15;
 /// The name and the version of the fingerprints' recipe.
 const FINGERPRINT: &str = "sidecarFinding/v1";
 
-/// Findings in lines of so many columns, and what was not judged.
+/// `width` is in columns.
 pub fn text(found: &ClusterLintReport, width: usize) -> String {
     let mut lines = Vec::new();
     for item in &found.findings {
@@ -53,8 +53,7 @@ fn objects(item: &ClusterItem) -> TextLine {
     line.styled(Style::Strong, object.to_string()).plain(more + &pods)
 }
 
-/// A log of SARIF: a result for each object, at its line where it is written in a file. Results about objects of a cluster have
-/// their names in place of lines.
+/// A SARIF log: a result for each object, at its line in its file; results about objects of a cluster have names in place of lines.
 pub fn sarif(found: &ClusterLintReport, version: &str) -> String {
     let mut seen = BTreeMap::new();
     let each = found.findings.iter();
@@ -80,7 +79,7 @@ fn result(finding: &FindingReport, object: &ItemObject, seen: &mut BTreeMap<Stri
     result
 }
 
-/// What stays the same of a finding while lines move and words change: its code, what it is about, and which of several.
+/// Parts of a finding that stay the same while lines move and words change: code, subject, and number among several.
 fn fingerprint(finding: &FindingReport, title: &str, seen: &mut BTreeMap<String, usize>) -> String {
     let what = format!("{} {} {title}", finding.code, finding.subject.as_deref().unwrap_or_default());
     let number = seen.entry(what.clone()).or_default();

@@ -1,4 +1,4 @@
-//! Where two pods differ in what they mean.
+//! Differences between two pods in their meaning.
 
 use crate::merge::{SchemaKind, Strategy};
 use crate::mount_path::{MOUNT_PATH, clean, identity as key_of};
@@ -12,9 +12,9 @@ use std::fmt;
 pub struct PodDifference {
     /// `spec.containers[istio-proxy].env[A].value`.
     pub path: String,
-    /// What runs; `None` where the pod has nothing there.
+    /// The value that runs; `None` where the pod has none.
     pub runs: Option<Value>,
-    /// What this injector makes.
+    /// The value that this injector makes.
     pub made: Option<Value>,
 }
 
@@ -31,7 +31,6 @@ impl fmt::Display for PodDifference {
     }
 }
 
-/// A value in one line that can be read.
 struct Short<'a>(&'a Value);
 
 impl fmt::Display for Short<'_> {
@@ -96,7 +95,7 @@ fn objects(
     }
 }
 
-/// Items by their keys. Containers start in their order; for variables, ports and mounts it means nothing.
+/// Containers start in their order; for variables, ports and mounts the order means nothing.
 fn items(
     path: &str,
     runs: &[Value],
@@ -146,7 +145,7 @@ fn items(
     }
 }
 
-/// What one of the two has alone. Nothing and an empty list or object are one.
+/// A value of one side alone. Absent, null, false and an empty list or object are equal.
 fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodDifference> {
     let says = |value: &&Value| match value {
         Value::Null => false,
@@ -159,7 +158,7 @@ fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodD
     Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 
-/// Whether two values mean the same: quantities are amounts, paths of mounts are cleaned, and a text that holds JSON is that.
+/// Quantities are compared as amounts, paths of mounts cleaned, and texts that hold JSON as that.
 fn same(path: &str, runs: &Value, made: &Value) -> bool {
     if runs == made {
         return true;

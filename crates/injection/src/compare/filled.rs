@@ -1,10 +1,9 @@
-//! A pod with what the API server fills in where its author says nothing (`pkg/apis/core/v1/defaults.go` of Kubernetes), as
-//! far as injectors write such fields, and without what it adds to every container.
+//! A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes), as far as injectors write such fields,
+//! and without its additions to every container.
 
 use crate::mount_path::{MOUNT_PATH, clean};
 use serde_json::{Map, Value, json};
 
-/// Where the token of the service account is mounted.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Of files in volumes.
 const MODE: u32 = 0o644;

@@ -1,4 +1,4 @@
-//! What would change in the pods of a cluster if this injector had made them.
+//! Changes to the pods of a cluster if this injector had made them.
 //!
 //! A pod that runs holds what an injector has put into it. Injected again by this configuration, it becomes what this injector
 //! would have made of the same original. The two are compared by their meaning: what the API server fills in, the
@@ -29,9 +29,7 @@ pub struct PodComparison {
 
 #[derive(Clone, Debug)]
 pub enum ComparisonVerdict {
-    /// It was never injected, and there is nothing to compare.
     NotInjected,
-    /// What it is already.
     Same,
     Differs(Vec<PodDifference>),
     /// It would run without a proxy.
@@ -40,7 +38,6 @@ pub enum ComparisonVerdict {
 }
 
 impl ComparisonVerdict {
-    /// Whether the pod would not be as it is.
     pub fn is_change(&self) -> bool {
         match self {
             Self::NotInjected | Self::Same => false,
@@ -49,7 +46,7 @@ impl ComparisonVerdict {
     }
 }
 
-/// Compares a pod as it runs with what this configuration would make of it. `variables` are those of the webhook's path.
+/// `variables` are those of the webhook's path.
 pub fn compare(
     pod: &Value,
     namespaces: &Namespaces,
@@ -88,11 +85,10 @@ pub fn compare(
     }
 }
 
-/// A template of the configuration, tried with pods that ask for nothing special.
 #[derive(Clone, Debug)]
 pub struct TriedTemplate {
     pub template: String,
-    /// Why it makes no pod, each once.
+    /// Its refusals of pods, each once.
     pub problems: Vec<InputProblem>,
 }
 

@@ -1,4 +1,4 @@
-//! The `config` of Istio's ConfigMap: who is injected, and by which templates.
+//! The `config` of Istio's ConfigMap: rules and templates of the injection.
 
 use super::selector;
 use crate::configuration::Configuration;
@@ -9,7 +9,7 @@ use mesh::settings::nearest;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
-/// Keys that have a meaning. `template` exists for older programs and has no effect here.
+/// `template` exists for older programs and has no effect here.
 const KEYS: [&str; 8] = [
     "aliases",
     "alwaysInjectSelector",
@@ -22,7 +22,7 @@ const KEYS: [&str; 8] = [
 ];
 
 impl Configuration {
-    /// Takes what a tree says, over the defaults; `name` is that of the text.
+    /// `name` is that of the text.
     pub(super) fn take_config(&mut self, name: &str, given: &Value) -> Vec<InputProblem> {
         let mut fields = DocumentReader::of(name, given);
         for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
@@ -111,8 +111,7 @@ impl Configuration {
         problems
     }
 
-    /// Reads aliases and default templates. An unknown name that would refuse every pod is a problem; one that refuses only
-    /// the pods that name an alias is a warning.
+    /// An unknown name that would refuse every pod is a problem; one that refuses only the pods that name an alias is a warning.
     fn names(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Vec<InputProblem> {
         let templates = fields.mapping("templates");
         let is_template = |one: &String, read: &Self| {

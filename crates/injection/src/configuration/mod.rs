@@ -1,4 +1,4 @@
-//! What the owner of a cluster has configured: the three texts that Istio's ConfigMaps hold, understood once.
+//! The configuration of a cluster: the three texts that Istio's ConfigMaps hold, parsed once.
 
 mod injector;
 pub(crate) mod selector;
@@ -30,7 +30,7 @@ impl ConfigurationText {
     }
 }
 
-/// The texts of a configuration. An absent one means Istio's defaults.
+/// An absent text means Istio's defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
@@ -41,7 +41,6 @@ pub struct Texts {
     pub mesh: Option<ConfigurationText>,
 }
 
-/// A configuration; nothing in it can be wrong.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     pub rules: InjectionRules,
@@ -51,11 +50,9 @@ pub struct Configuration {
     pub templates: BTreeMap<String, InjectionTemplate>,
     /// Names that stand for several templates.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Annotations that every injected pod gets.
     pub injected_annotations: BTreeMap<String, String>,
     pub values: IstioValues,
     pub mesh: MeshConfig,
-    /// About the texts, for their authors.
     pub warnings: Vec<String>,
 }
 
@@ -82,8 +79,6 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Understands the texts.
-    ///
     /// # Errors
     /// Every problem in all three.
     pub fn read(texts: &Texts) -> Result<Self, Problems> {
@@ -91,8 +86,7 @@ impl Configuration {
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Reads what can be read, and reports every problem in all three. Where there is one, the rest is good for
-    /// finding problems elsewhere and for nothing else.
+    /// Reads the valid parts, and reports every problem in all three. Where there is one, the result serves only to find further ones.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {
@@ -117,14 +111,13 @@ impl Configuration {
         (Self { values, mesh, ..read }, problems)
     }
 
-    /// The templates of a pod that names none, with what aliases stand for.
+    /// The templates of a pod that names none, with aliases resolved.
     pub fn defaults(&self) -> Vec<&str> {
         let members = |name| self.aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
         self.default_templates.iter().flat_map(members).map(String::as_str).collect()
     }
 }
 
-/// The mapping that a text holds.
 fn of(text: &ConfigurationText) -> Result<Value, Problems> {
     let document = reader::mapping(&text.name, &text.text)?;
     match (document["apiVersion"].as_str(), document["kind"].as_str()) {
@@ -138,14 +131,13 @@ fn of(text: &ConfigurationText) -> Result<Value, Problems> {
     }
 }
 
-/// Warnings about values; `name` is that of the text.
 fn of_values(name: &str, given: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     compare(name, "", given, defaults::values(), &mut warnings);
     warnings
 }
 
-/// Warnings about a MeshConfig. Its ProxyConfig is not looked at: all of that is known.
+/// ProxyConfig is not looked at: all of that is known.
 fn of_mesh(name: &str, given: &Value) -> Vec<String> {
     let mut known = defaults::mesh().clone();
     known["defaultConfig"] = Value::Null;

@@ -11,18 +11,16 @@ use serde_json::Value;
 
 const KEYS: [&str; 2] = ["matchLabels", "matchExpressions"];
 
-/// Understands a selector of Istio's configuration.
 pub(super) fn read(written: &Value) -> Result<LabelSelector, String> {
     parse(written, scalar)
 }
 
-/// The keys of a selector that have no effect.
 pub(super) fn unknown_keys(written: &Value) -> impl Iterator<Item = &str> {
     let keys = written.as_object().into_iter().flat_map(serde_json::Map::keys);
     keys.map(String::as_str).filter(|key| !KEYS.contains(key))
 }
 
-/// `text` reads a string; `None` where the value is none.
+/// `text` reads a string; `None` for a value that is none.
 fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSelector, String> {
     let Value::Object(map) = written else {
         return Err("it is not a mapping; expected matchLabels or matchExpressions".to_owned());
@@ -58,7 +56,7 @@ fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSel
     Ok(LabelSelector(requirements))
 }
 
-/// Understands a selector of a webhook, where one that asks for nothing takes all; `None` for one that Kubernetes would refuse.
+/// An empty selector matches all; `None` for one that Kubernetes would refuse.
 pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     match written {
         Value::Null => Some(LabelSelector::default()),

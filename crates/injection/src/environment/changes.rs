@@ -1,9 +1,9 @@
-//! From what there is to what is to be: the writes that a namespace needs, in an order in which no request is lost.
+//! The writes that a namespace needs, in an order in which no request is lost.
 //!
-//! What is not ours ([`Existing::is_ours`]) is the user's: it is neither changed nor deleted, and a Service for which there is
-//! such an object gets no routes from us. What is as it should be is not written again.
+//! Objects that are not ours ([`Existing::is_ours`]) are neither changed nor deleted, and a Service that has such an object gets no
+//! routes from us. Objects that are up to date are not written again.
 //!
-//! What is made of one kind always has the same fields, so that only values change. A server-side apply would not remove
+//! Objects of one kind always have the same fields, so that only values change. A server-side apply would not remove
 //! a field that is left out: it removes only what an earlier apply has set, and an object's first write is a create.
 
 use super::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 pub enum ChangeStep {
     /// A creation, if there still is none: an object that appeared meanwhile is foreign.
     Create(Value),
-    /// Server-side apply over what is ours, if it is still this object, in this version where one is named: none is for what
-    /// an earlier step has written.
+    /// Server-side apply over our object, if it is still this one, in this version where one is named: none is for an object that an
+    /// earlier step has written.
     Apply { object: Value, uid: String, version: Option<String> },
     /// The owners of an object are exchanged, if it still has this version: other VirtualEnvironments own it, or another one
     /// controls it, and an object can have one controller only.
@@ -27,7 +27,7 @@ pub enum ChangeStep {
 }
 
 impl ChangeStep {
-    /// The kind and the name of what it is about.
+    /// Kind and name of its object.
     pub fn about(&self) -> (&str, &str) {
         match self {
             Self::Create(object) | Self::Apply { object, .. } => {
@@ -39,18 +39,17 @@ impl ChangeStep {
     }
 }
 
-/// What is to be written, and what prevents it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub steps: Vec<ChangeStep>,
-    /// What is the user's own and keeps us from a Service, in words.
+    /// Sentences on the user's own objects that keep us from a Service.
     pub foreign: Vec<String>,
-    /// How many Services get no routes because of that.
+    /// The number of Services that get no routes because of that.
     pub left_out: usize,
 }
 
-/// The writes that lead from what there is in a namespace to the plan of the first of its VirtualEnvironments, which acts.
-/// All of them own what is made ([`ranked`](super::conditions::ranked)).
+/// The writes from `existing` to the plan of the first VirtualEnvironment, which acts. All of them own what is made
+/// ([`ranked`](super::conditions::ranked)).
 pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
@@ -108,15 +107,15 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
     changes
 }
 
-/// The writes where nothing can be planned: what there is stays, and is owned by all VirtualEnvironments of the namespace.
+/// The writes where nothing can be planned: objects stay, owned by all VirtualEnvironments of the namespace.
 pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[Existing]) -> Changes {
     let owners = owners(ranked);
     let steps = existing.iter().filter_map(|there| adoption(there, &owners)).collect();
     Changes { steps, ..Changes::default() }
 }
 
-/// What is ours but whose VirtualEnvironments are gone. `uids` are those of all that there are in the namespace. What has lost
-/// its owners because its user wanted to keep it (`--cascade=orphan`) stays.
+/// Deletions of our objects whose VirtualEnvironments are gone. `uids` are those of all in the namespace. Objects that lost their
+/// owners because the user wanted to keep them (`--cascade=orphan`) stay.
 pub fn orphans(existing: &[Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
     let is_orphan = |there: &&Existing| there.is_orphan_without(uids) && !there.is_going();
     let of = |kind: &'static str| existing.iter().filter(move |there| there.kind() == kind).filter(is_orphan);
@@ -159,7 +158,6 @@ fn route_steps(
     }));
 }
 
-/// What is to be made, with its owners.
 fn owned(target: &Value, owners: &[Value]) -> Value {
     let mut target = target.clone();
     if !owners.is_empty() {

@@ -1,4 +1,4 @@
-//! Which VirtualEnvironment of a namespace acts, and the conditions in the status of each.
+//! The VirtualEnvironment of a namespace that acts, and the conditions in the status of each.
 
 use super::changes::Changes;
 use super::resource::VirtualEnvironment;
@@ -16,13 +16,12 @@ pub struct EnvironmentCondition {
     pub message: String,
 }
 
-/// Whether it is the one that acts.
 pub const ACTING: &str = "Acting";
-/// Whether all that it says is done.
+/// True where all that it says is done.
 pub const COMPLETE: &str = "Complete";
 
-/// Those of a namespace that count, in the order in which they act: the oldest first, and of several of one second the first
-/// by name. One that is being deleted does not count: the garbage collector is taking it away as an owner already.
+/// VirtualEnvironments that count, in the order in which they act: the oldest first, of one second the first by name. One that is
+/// being deleted does not count: the garbage collector is taking it away as an owner already.
 pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<&'a VirtualEnvironment> {
     let mut found: Vec<&VirtualEnvironment> = all.into_iter().filter(|one| !one.is_going).collect();
     // What comes from no API server has no age.
@@ -101,8 +100,7 @@ fn lines(items: impl Iterator<Item = String>) -> String {
     text
 }
 
-/// The status of an object with these conditions. `now` is the time as RFC 3339 says it; a condition that has not changed
-/// keeps its own. `None` where the status says all that already.
+/// `now` is in RFC 3339; a condition that has not changed keeps its time. `None` where the status has all that already.
 pub fn status(
     before: &Value,
     generation: Option<i64>,

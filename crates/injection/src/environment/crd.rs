@@ -7,7 +7,6 @@
 use crate::chart::ChartTemplate;
 use serde_json::Value;
 
-/// The definition, as `kubectl apply` takes it.
 pub fn definition() -> Value {
     let mut found =
         ChartTemplate::Crd.objects("", |values| values["operator"]["enabled"] = true.into()).remove(0);

@@ -1,9 +1,8 @@
-//! Objects of the kinds that we make, as they are in the cluster, and whose they are.
+//! Objects of our kinds, as they are in the cluster, and their ownership.
 //!
-//! Ours is what a VirtualEnvironment controls. Owners get lost, though: the garbage collector takes away the references to
-//! those that are gone, and `kubectl delete --cascade=orphan` all of them. What has none left is ours by our label, as long as
-//! what decides about traffic was last written by us (`managedFields`): who changes that, or removes the label, has
-//! made the object his.
+//! An object is ours if a VirtualEnvironment controls it. Owners get lost, though: the garbage collector takes away the references
+//! to those that are gone, and `kubectl delete --cascade=orphan` all of them. An object without owners is ours by our label, as
+//! long as the fields that decide about traffic were last written by us (`managedFields`).
 
 use super::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
 use serde_json::{Value, json};
@@ -15,13 +14,12 @@ pub const ENVOY_FILTER: &str = "EnvoyFilter";
 
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
-/// By this name the API server notes what we have set.
+/// Field manager of our writes.
 pub const MANAGER: &str = "sidecar-injector-environment";
-/// The label of all that we make.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
 
-/// What all that we make carries: whose it is, so that it goes with it, and who has made it.
+/// Metadata of all that we make: the owner, with which it goes, and our label.
 pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
     let mut metadata = json!({
         "name": name,
@@ -42,7 +40,7 @@ pub(super) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
 }
 
-/// A VirtualEnvironment as an owner; `None` where it does not come from an API server.
+/// `None` where the VirtualEnvironment does not come from an API server.
 fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> {
     let uid = environment.uid.as_ref()?;
     let version = format!("{GROUP}/{VERSION}");
@@ -53,25 +51,22 @@ fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> 
     Some(reference)
 }
 
-/// An object of one of the kinds that we make. One that is not ours has no spec here: all that matters is that it exists.
+/// An object of one of our kinds. A foreign one has no spec here: all that matters is that it exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing {
     object: Value,
     claim: ObjectOwnership,
 }
 
-/// Whose an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectOwnership {
-    /// A VirtualEnvironment owns it.
     Owned,
-    /// It was ours, and has lost its owners.
     Orphaned,
     Foreign,
 }
 
 impl Existing {
-    /// Understands an object; `None` if it is none of the kinds that we make.
+    /// `None` for an object of another kind.
     pub fn of(mut object: Value) -> Option<Self> {
         let is_istio =
             object["apiVersion"].as_str().is_some_and(|version| version.starts_with("networking.istio.io/"));
@@ -90,7 +85,7 @@ impl Existing {
         Some(Self { object, claim })
     }
 
-    /// The object without what does not matter.
+    /// Without annotations and managed fields.
     pub fn object(&self) -> &Value {
         &self.object
     }
@@ -107,7 +102,7 @@ impl Existing {
         self.text("/metadata/name")
     }
 
-    /// Whether it may be changed and deleted.
+    /// True for objects that may be changed and deleted.
     pub fn is_ours(&self) -> bool {
         match self.claim {
             ObjectOwnership::Owned | ObjectOwnership::Orphaned => true,
@@ -121,14 +116,14 @@ impl Existing {
         ours.find(|owner| owner["controller"] == true)?["uid"].as_str()
     }
 
-    /// Whether VirtualEnvironments own it of which none is among these.
+    /// True if VirtualEnvironments own it, but none of these.
     pub(super) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
         let mut ours = references(&self.object).filter(|owner| is_environment(owner));
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
         self.claim == ObjectOwnership::Owned && !ours.any(is_there)
     }
 
-    /// All owners that it is to have, where these VirtualEnvironments are not yet what it has: those of other kinds stay.
+    /// All owners to be; `None` where these VirtualEnvironments own it already. Owners of other kinds stay.
     pub(super) fn owners_to_be(&self, target: &[Value]) -> Option<Vec<Value>> {
         let identity =
             |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
@@ -140,7 +135,7 @@ impl Existing {
         differs.then(|| others.into_iter().chain(target).cloned().collect())
     }
 
-    /// Whether it says the same, in whichever version.
+    /// True for the same content, in whichever version.
     pub fn says_as(&self, other: &Self) -> bool {
         let parts = [
             "/spec",
@@ -169,7 +164,7 @@ impl Existing {
         self.text("/metadata/resourceVersion").to_owned()
     }
 
-    /// Whether it has all desired fields. Further labels and fields of the spec are foreign.
+    /// Further labels and fields of the spec are foreign.
     pub(super) fn has(&self, target: &Value) -> bool {
         let within = |at: &str| match (self.object.pointer(at), target.pointer(at)) {
             (Some(Value::Object(there)), Some(Value::Object(target))) => {
@@ -205,7 +200,7 @@ fn claim(object: &Value, managers: &Value) -> ObjectOwnership {
     }
 }
 
-/// Whether what decides about traffic was last written by us. A change of a field removes it from its last manager.
+/// A change of a field removes it from its last manager.
 fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     let decides = match object["kind"].as_str() {
         Some(VIRTUAL_SERVICE) => "f:http",
@@ -216,7 +211,7 @@ fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     managers.any(|entry| entry["manager"] == MANAGER && !entry["fieldsV1"]["f:spec"][decides].is_null())
 }
 
-/// Whether two values say the same. 50.0 and 50 do: the API server keeps a number in its own form.
+/// 50.0 equals 50: the API server keeps a number in its own form.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
@@ -286,7 +281,7 @@ mod tests {
         assert_eq!((first.version(), first.uid(), first.controller()), ("7".into(), "u".into(), Some("u-1")));
         assert_eq!((first.kind(), first.name(), first.is_going()), (DESTINATION_RULE, "cart", false));
         assert!(existing(|object| object["metadata"]["deletionTimestamp"] = json!("x")).is_going());
-        // Of what is not ours, only that it is there.
+        // Of a foreign object only its existence is kept.
         let mut foreign = existing(|object| object["metadata"]["ownerReferences"] = json!([]));
         assert_eq!((foreign.is_ours(), foreign.object.pointer("/spec")), (false, Some(&Value::Null)));
         foreign.claim = first.claim;
@@ -317,7 +312,7 @@ mod tests {
         assert_eq!([json!({}), json!({"spec": {}})].map(|target| bare.has(&target)), [true, false]);
     }
 
-    /// What has lost its owners is ours by our label, as long as we were the last to write what decides about traffic.
+    /// An object that lost its owners is ours by our label, as long as we were the last to write what decides about traffic.
     #[test]
     fn what_decides_about_traffic_differs_by_kind() {
         let fields = ["f:http", "f:subsets", "f:configPatches"];

@@ -1,4 +1,4 @@
-//! What there is in a namespace: its Services, with the hosts that they may route, and the workloads behind them.
+//! The inventory of a namespace: its Services, with the hosts that they may route, and the workloads behind them.
 
 use super::resource::namespace_of;
 use super::rule::{HttpRouteRule, RULE};
@@ -16,15 +16,14 @@ pub const HOSTS: &str = "kt-virtual-environment/hosts";
 
 pub type Labels = BTreeMap<String, String>;
 
-/// What makes pods: a Deployment or a StatefulSet.
+/// A Deployment or a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryWorkload {
     pub kind: String,
     pub name: String,
     pub namespace: String,
-    /// Those of its pods.
+    /// Labels of its pods.
     pub labels: Labels,
-    /// How many pods it is to have.
     pub replicas: u64,
 }
 
@@ -33,18 +32,17 @@ pub struct InventoryWorkload {
 pub struct Service {
     pub name: String,
     pub namespace: String,
-    /// Whose pods it has; none where it is empty.
+    /// Labels of its pods; an empty one selects none.
     pub selector: Labels,
     pub ports: Vec<ServicePort>,
     /// Without the mesh.
     pub gateways: Vec<String>,
     /// Without its own name.
     pub hosts: Vec<String>,
-    /// What each of its routes has; or everything that is wrong with that.
+    /// Additions to each of its routes; or every problem in them.
     pub rule: Result<HttpRouteRule, Problems>,
     /// As it is in the cluster.
     pub rule_text: Option<String>,
-    /// About its annotations.
     pub warnings: Vec<String>,
 }
 
@@ -52,13 +50,11 @@ pub struct Service {
 pub struct ServicePort {
     pub name: Option<String>,
     pub number: u16,
-    /// Whether Istio takes what goes there for HTTP.
     pub is_http: bool,
 }
 
 impl InventoryWorkload {
-    /// Understands a Deployment or StatefulSet; `None` for any other object. `namespace` is its namespace if it does not
-    /// say so itself.
+    /// `None` for other objects. `namespace` is its namespace if it names none itself.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
         let kind = object["kind"].as_str().filter(|kind| matches!(*kind, "Deployment" | "StatefulSet"))?;
         if !object["apiVersion"].as_str().is_some_and(|version| version.starts_with("apps/")) {
@@ -77,7 +73,7 @@ impl InventoryWorkload {
 }
 
 impl Service {
-    /// Understands a Service; `None` for any other object.
+    /// `None` for any other object.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
         if object["kind"] != "Service" || object["apiVersion"] != "v1" {
             return None;
@@ -90,7 +86,7 @@ impl Service {
         let external = object.pointer("/spec/type").is_some_and(|kind| kind == "ExternalName");
         let ports = object.pointer("/spec/ports").and_then(Value::as_array);
         Some(Self {
-            // What has another name of DNS in its place has no pods, whatever else it says.
+            // An ExternalName has no pods, whatever its selector says.
             selector: if external { Labels::new() } else { labels(object.pointer("/spec/selector")) },
             ports: ports.into_iter().flatten().filter_map(ServicePort::read).collect(),
             gateways: list(annotation(GATEWAYS), "mesh"),
@@ -107,7 +103,6 @@ impl Service {
         format!("Service {}/{}", self.namespace, self.name)
     }
 
-    /// Whether a workload's pods are among its own.
     pub fn selects(&self, workload: &InventoryWorkload) -> bool {
         !self.selector.is_empty()
             && self.selector.iter().all(|(key, value)| workload.labels.get(key) == Some(value))
@@ -134,8 +129,8 @@ impl ServicePort {
     }
 }
 
-/// Whether Istio takes it for HTTP: by `appProtocol` where there is one, else by what the name begins with (Istio,
-/// "Protocol Selection"). What is encrypted by the application has no header to route by.
+/// By `appProtocol` where there is one, else by the prefix of the name (Istio, "Protocol Selection"). Traffic that the application
+/// encrypts has no header to route by.
 fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     const HTTP: [&str; 7] =
         ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];
@@ -146,7 +141,7 @@ fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     protocol == "grpc" || (protocol.starts_with("http") && protocol != "https")
 }
 
-/// Whether an object can have this name (RFC 1123).
+/// True for names that an object can have (RFC 1123).
 pub fn is_name(name: &str) -> bool {
     syntax::is_domain(name)
 }
@@ -161,7 +156,7 @@ fn labels(value: Option<&Value>) -> Labels {
     fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
-/// A list with commas, each item once, without the one that is there anyway.
+/// Items of a comma-separated list, each once, without the implied one.
 fn list(text: Option<&str>, without: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim) {
@@ -193,7 +188,6 @@ impl AllowedHost {
     }
 }
 
-/// Permission of a Service to route a host: one of its namespace, or an allowed one.
 pub(super) fn may_route(service: &Service, host: &str, allowed: &[AllowedHost]) -> bool {
     // `a.shop` may be a domain of the internet, and `a.shop.svc.example.com`, too.
     let is_own = match host.split('.').collect::<Vec<_>>()[..] {

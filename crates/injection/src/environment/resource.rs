@@ -1,4 +1,4 @@
-//! A VirtualEnvironment: what it says, understood once, all problems at once.
+//! A VirtualEnvironment, parsed once, all problems at once.
 
 use super::syntax;
 use crate::re2;
@@ -10,31 +10,28 @@ pub const GROUP: &str = "env.alibaba.com";
 pub const VERSION: &str = "v1alpha2";
 pub const KIND: &str = "VirtualEnvironment";
 
-/// A VirtualEnvironment, as it was made in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualEnvironment {
     pub name: String,
     pub namespace: String,
     /// `None` where it comes from no API server.
     pub uid: Option<String>,
-    /// When it was made, as the API server writes it (RFC 3339, in UTC), so that texts sort as times do.
+    /// As the API server writes it (RFC 3339, in UTC), so that texts sort as times do.
     pub created: String,
     /// `metadata.generation`, which the API server raises with each change of the spec.
     pub generation: Option<i64>,
-    /// Whether it is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
+    /// It is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
     pub is_going: bool,
-    /// What it says, or everything that is wrong with that.
     pub spec: Result<EnvironmentSpec, Problems>,
 }
 
-/// What a VirtualEnvironment says; nothing in it can be wrong.
+/// A spec without problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     /// The header by which a request names its environment: a token of HTTP.
     pub header: String,
-    /// Whether sidecars add the header to requests that lack it.
+    /// Sidecars add the header to requests that lack it.
     pub auto_inject: bool,
-    /// Further headers that name it.
     pub aliases: Vec<Alias>,
     /// The label by which a pod names its environment.
     pub label: String,
@@ -57,14 +54,14 @@ pub(super) const HEADER: &str = "X-Virtual-Env";
 /// The label where none is named.
 pub(super) const LABEL: &str = "virtual-env";
 pub(super) const SPLITTER: char = '.';
-/// What of an alias' pattern stands for the environment, by default.
+/// Default placeholder of the environment in an alias' pattern.
 pub(super) const PLACEHOLDER: &str = "(@)";
 
 /// Names that Istio takes for parts of a request's first line, and never for headers.
 const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
 
 impl VirtualEnvironment {
-    /// Understands an object of this kind. `namespace` is its namespace if it does not say so itself.
+    /// `namespace` is its namespace if it names none itself.
     pub fn read(object: &Value, namespace: &str) -> Self {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str);
         let name = text("/metadata/name").unwrap_or_default().to_owned();
@@ -177,12 +174,11 @@ fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
 /// The most bytes of a compiled expression: more than any that Envoy takes by default.
 const MAX_SIZE: usize = 10 << 20;
 
-/// The expression, with places for the environment.
+/// Parts of the expression between the places of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasPattern(Vec<String>);
 
 impl AliasPattern {
-    /// Reads a text in which the placeholder stands for the environment.
     fn read(text: &str, placeholder: &str) -> Result<Self, String> {
         let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
         if pattern.0.len() < 2 {
@@ -197,7 +193,7 @@ impl AliasPattern {
         }
     }
 
-    /// The expression that an environment fits. Its dots stand for dots.
+    /// Dots of the environment stand for dots.
     pub fn of(&self, environment: &str) -> String {
         self.0.join(&environment.replace('.', "\\."))
     }

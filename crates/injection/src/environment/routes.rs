@@ -1,8 +1,7 @@
 //! The routes of a namespace: a pure function of a VirtualEnvironment, the Services and the workloads behind them.
 //!
 //! A request goes to the pods of a Service that have its environment, else to those of the nearest environment that it is
-//! derived from (`dev.red.x`, `dev.red`, `dev`), else to the default. What comes out depends on nothing but what goes in:
-//! environments and ports are sorted.
+//! derived from (`dev.red.x`, `dev.red`, `dev`), else to the default. Environments and ports are sorted, so plans are deterministic.
 //!
 //! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is
 //! derived from may have pods: a route can only be made for a value that is known.
@@ -22,7 +21,6 @@ pub const ISTIO: &str = "v1beta1";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// All environments that workloads have.
     pub environments: BTreeSet<String>,
     /// Sorted by name.
     pub services: Vec<Planned>,
@@ -35,7 +33,7 @@ pub struct Plan {
 pub struct Planned {
     pub name: String,
     pub disposition: RouteDisposition,
-    /// Where requests go; `None` where no workload of the Service has an environment, or nothing of it is HTTP.
+    /// `None` where no workload of the Service has an environment, nothing of it is HTTP, or it is refused.
     pub choices: Option<Choices>,
 }
 
@@ -45,9 +43,8 @@ pub enum RouteDisposition {
         virtual_service: Value,
         destination_rule: Value,
     },
-    /// It needs no routes.
     Unrouted(UnroutedReason),
-    /// What it says is wrong. What there is of its routes stays as it is.
+    /// It has problems; its existing routes stay as they are.
     Refused(Problems),
 }
 
@@ -56,7 +53,6 @@ pub enum UnroutedReason {
     ApiServer,
     NoSelector,
     NoWorkload,
-    /// None of its workloads has an environment.
     NoEnvironment,
     NoHttpPort,
     OneWay,
@@ -78,8 +74,7 @@ impl fmt::Display for UnroutedReason {
 }
 
 impl UnroutedReason {
-    /// Whether its author probably expected routes. In a manifest that was written for it that is worth a word, in a namespace
-    /// with all that there is in a cluster it is not.
+    /// True where its author probably expected routes: worth a warning in a manifest, not in a namespace of a cluster.
     pub fn is_suspicious(self) -> bool {
         match self {
             Self::ApiServer | Self::OneWay => false,
@@ -92,7 +87,7 @@ impl UnroutedReason {
 /// outside of a Service's namespace, too; `version` is that of Istio's objects.
 ///
 /// # Errors
-/// What is wrong with the VirtualEnvironment.
+/// Problems of the VirtualEnvironment.
 pub fn plan(
     environment: &VirtualEnvironment,
     services: &[Service],
@@ -116,7 +111,6 @@ pub fn plan(
     Ok(Plan { environments, services, filter, warnings })
 }
 
-/// Workloads with their environments.
 fn tagged<'a>(
     environment: &VirtualEnvironment,
     spec: &EnvironmentSpec,
@@ -154,7 +148,6 @@ fn tagged<'a>(
     found
 }
 
-/// Warnings about a VirtualEnvironment.
 fn spec_warnings(spec: &EnvironmentSpec) -> Vec<String> {
     let splitter = spec.splitter;
     let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
@@ -170,7 +163,6 @@ struct PlanContext<'a> {
     environments: &'a BTreeSet<String>,
     /// In whatever namespace, with and without environments.
     all: &'a [InventoryWorkload],
-    /// Those with environments.
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
     hosts: &'a [AllowedHost],
     version: &'a str,
@@ -239,7 +231,6 @@ impl PlanContext<'_> {
         Planned { name: service.name.clone(), disposition, choices: Some(choices) }
     }
 
-    /// The Service with the hosts that it may route.
     fn with_allowed_hosts(&self, service: &Service, warnings: &mut Vec<String>) -> Service {
         let mut routed = service.clone();
         for host in routed.hosts.extract_if(.., |host| !may_route(service, host, self.hosts)) {
@@ -263,7 +254,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Environments that would have one subset.
+/// Problems of environments that would share a subset.
 fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputProblem> {
     let mut by_subset: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for value in own {
@@ -358,13 +349,13 @@ fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices, ports: &
     found
 }
 
-/// What a request must not have for the alias at this place to count: headers before it that hold an environment and nothing
-/// else. They name the default's too, for which there is no route. One with a pattern may hold other values.
+/// Headers that a request must lack for the alias at this place to count: those before it that hold an environment and nothing
+/// else. They name the default's too, for which there is no route. A header with a pattern may hold other values.
 fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
     let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));
     let others = before.filter(|header| !header.eq_ignore_ascii_case(&spec.aliases[at].header));
-    // An empty condition is whether there is one (Istio, `HTTPMatchRequest.headers`).
+    // An empty condition asks for presence (Istio, `HTTPMatchRequest.headers`).
     others.map(|header| (header.clone(), json!({}))).collect()
 }
 
@@ -399,7 +390,7 @@ pub const DIAGNOSE: &str = "KT-ENV-DIAGNOSE";
 /// The one version that Istio has of an EnvoyFilter.
 const FILTER_VERSION: &str = "networking.istio.io/v1alpha3";
 
-/// It is first in the chain, so that what comes after it, routing above all, sees the header.
+/// First in the chain, so that later filters, routing above all, see the header.
 pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
     let mut metadata = existing::metadata(environment, &environment.name);
     // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
@@ -425,7 +416,7 @@ pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentS
     })
 }
 
-/// What the sidecar runs for each request. Its log lines are warnings: proxies print nothing below that.
+/// Lua that the sidecar runs for each request. Its log lines are warnings: proxies print nothing below that.
 pub fn script(header: &str) -> String {
     format!(
         r#"local header = "{header}"

@@ -1,5 +1,4 @@
-//! What a Service adds to each of its routes: a part of Istio's HTTPRoute, in the annotation
-//! `kt-virtual-environment/rule`.
+//! Additions of a Service to its routes: a part of Istio's HTTPRoute, in the annotation `kt-virtual-environment/rule`.
 
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
@@ -12,16 +11,16 @@ const NO_ROUTE: [&str; 3] = ["redirect", "directResponse", "delegate"];
 /// A part of an HTTPRoute, its fields named as Istio names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRouteRule {
-    /// All but the matches and destinations.
+    /// Everything beside matches and destinations.
     rest: Map<String, Value>,
-    /// What each match has besides the header and the port.
+    /// Conditions of each match besides the header and the port.
     matching: Map<String, Value>,
-    /// What each route has besides a destination and its weight.
+    /// Fields of each route besides a destination and its weight.
     route: Map<String, Value>,
 }
 
 impl HttpRouteRule {
-    /// Understands the annotation. Its keys may be written in any case. Of several matches and destinations the first counts.
+    /// Keys may be written in any case. Of several matches and destinations the first counts.
     pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<InputProblem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(
@@ -51,7 +50,7 @@ impl HttpRouteRule {
             _ => Map::new(),
         };
         let (matching, mut route) = (first("match"), first("route"));
-        // Where requests go is not the rule's to say.
+        // The destination is not the rule's to say.
         route.remove("destination");
         if problems.is_empty() { Ok(Self { rest, matching, route }) } else { Err(problems) }
     }
@@ -85,7 +84,6 @@ fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
 }
 
 enum HttpRouteSchema {
-    /// A value that is taken as it is.
     Any,
     Object(&'static [(&'static str, HttpRouteSchema)]),
     List(&'static HttpRouteSchema),
@@ -187,7 +185,7 @@ const HTTP_ROUTE: HttpRouteSchema = Object(&[
     ("headers", HEADERS),
 ]);
 
-/// A value with its fields named as Istio names them. Nulls are left out. What is wrong is added to the problems of `place`.
+/// A value with its fields named as Istio names them. Nulls are left out.
 fn named(shape: &HttpRouteSchema, value: &Value, place: &str, problems: &mut Vec<InputProblem>) -> Value {
     walk(shape, value, "", &mut |text| problems.push(InputProblem::of(place, text)))
 }
@@ -238,7 +236,7 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Whether a key is a field's name in any case, `perTryTimeout` or `per_try_timeout`.
+/// Case and underscores do not count: `perTryTimeout` is `per_try_timeout`.
 fn is_same(name: &str, key: &str) -> bool {
     let letters = key.chars().filter(|c| *c != '_');
     name.chars().map(|c| c.to_ascii_lowercase()).eq(letters.map(|c| c.to_ascii_lowercase()))

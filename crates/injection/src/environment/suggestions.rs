@@ -1,6 +1,6 @@
-//! What is written nearly right: labels, annotations and kinds that would be passed over in silence.
+//! Near misses: labels, annotations and kinds that would be passed over in silence.
 //!
-//! Nothing is refused because of it. What is like a known word may be another one, and then only a warning is lost.
+//! They are warnings: a word that resembles a known one may be another.
 
 use super::inventory::{GATEWAYS, HOSTS, Labels};
 use super::resource::{GROUP, KIND, VERSION};
@@ -8,26 +8,22 @@ use super::rule::RULE;
 use mesh::settings::nearest_value;
 use serde_json::Value;
 
-/// What a Service can say.
 const ANNOTATIONS: [&str; 3] = [GATEWAYS, HOSTS, RULE];
-/// What their names begin with.
 const PREFIX: &str = "kt-virtual-environment/";
 
-/// What is read of manifests, and the group of each.
+/// Kinds that are read of manifests, and the group of each.
 const KINDS: [(&str, &str); 4] =
     [(KIND, GROUP), ("Service", ""), ("Deployment", "apps"), ("StatefulSet", "apps")];
 
-/// The known word that another one resembles, which it is not itself.
 fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     nearest_value(word, known).filter(|known| *known != word)
 }
 
-/// The label of a workload that resembles the one that is looked for.
 pub(super) fn label<'a>(labels: &'a Labels, target: &str) -> Option<&'a str> {
     labels.keys().map(String::as_str).find(|label| closest(label, &[target]).is_some())
 }
 
-/// What to say of a Service's annotations that have no effect.
+/// Warnings about a Service's annotations that have no effect.
 pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
     let fields = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     let unknown = fields.map(|(name, _)| name.as_str()).filter(|name| !ANNOTATIONS.contains(name));
@@ -42,7 +38,7 @@ pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
     notes.collect()
 }
 
-/// What to say of an object that is passed over, but is like one that is read.
+/// Warning about an object that is passed over, but is like one that is read.
 pub fn passed_over(object: &Value) -> Option<String> {
     let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str().unwrap_or_default());
     if let Some(known) = closest(kind, &KINDS.map(|(known, _)| known)) {

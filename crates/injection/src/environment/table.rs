@@ -1,4 +1,4 @@
-//! Where requests go, as a table for people: a row for each environment, a column for each Service.
+//! The destinations of requests, as a table for people: a row for each environment, a column for each Service.
 
 use super::routes::Plan;
 use mesh::visible;
@@ -7,8 +7,7 @@ const GAP: usize = 2;
 /// The pods of all environments.
 const ANY: &str = "any";
 
-/// The table of a plan. Where it is wider than `width` characters, it is cut into several that stand below each other;
-/// `header` is the one that names the environment.
+/// A table wider than `width` characters is cut into several that stand below each other; `header` names the environment.
 pub fn table(plan: &Plan, header: &str, width: usize) -> String {
     let rows: Vec<(&str, Option<&str>)> = [("(none)", None)]
         .into_iter()

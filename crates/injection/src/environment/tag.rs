@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
-/// Namespaces whose pods get no tag.
 const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-public"];
 
 /// The labels of which the first that a pod has is its environment, from a list with commas. `name` is that of the flag or
@@ -40,7 +39,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     Problems::check(problems).map(|()| found)
 }
 
-/// Answers a call. `labels` are those of which the first that the pod has names its environment.
+/// Of `labels`, the first that the pod has names its environment.
 pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     if call.method != "POST" {
         return Answer::text(405, &format!("{} is not answered here; expected POST", call.method));
@@ -66,7 +65,7 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     reply.answer()
 }
 
-/// The operation that a pod gets, if any, and why; or why the pod can't be read.
+/// The reason, with the operation that a pod gets, if any; or why the pod can't be read.
 fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Value>), String> {
     let namespace = request.text("namespace");
     if SYSTEM_NAMESPACES.contains(&namespace) {

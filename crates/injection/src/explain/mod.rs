@@ -1,4 +1,4 @@
-//! Why a pod has a proxy, or has none: which webhook is called for it, who decides, and what is put into it.
+//! Explanations why a pod has a proxy or none: the webhook that is called, the decision, and the parts that are put in.
 
 mod remedy;
 mod security;
@@ -19,15 +19,12 @@ use std::fmt::Write;
 
 #[derive(Clone, Debug)]
 pub struct InjectionQuestion<'a> {
-    /// The manifests: their names, for problems, and their texts.
+    /// Their names, for problems, and their texts.
     pub manifests: &'a [(&'a str, &'a str)],
-    /// What is known of namespaces beside what the manifests say.
     pub namespaces: Namespaces,
-    /// Whether kubelets can run native sidecars.
     pub native_sidecars: bool,
 }
 
-/// An injector: the webhooks by which it is called, and what it goes by.
 #[derive(Clone, Debug)]
 pub struct DeployedInjector {
     /// Of the control plane.
@@ -37,13 +34,12 @@ pub struct DeployedInjector {
 }
 
 impl DeployedInjector {
-    /// One as it is installed for a revision; `everywhere`, with the webhook for namespaces and pods without labels.
+    /// `everywhere` adds the webhook for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
     }
 }
 
-/// The explanation of an object that describes pods.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
@@ -54,11 +50,10 @@ pub struct Explained {
     pub document: usize,
     pub namespace: String,
     pub verdict: InjectionVerdict,
-    /// Why, in a sentence without its end.
+    /// The reason, in a sentence without its end.
     pub because: String,
-    /// Each webhook, and what keeps it from being called.
     pub webhooks: Vec<WebhookMatch>,
-    /// Of the webhook that is called; where none is, what the first one would decide.
+    /// Of the webhook that is called; where none is, of the first one.
     pub decision: ExplainedDecision,
     /// The init container that sets the rules or checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +65,6 @@ pub struct Explained {
     pub warnings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// The assumptions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
     /// Changes of which each would have it injected.
@@ -84,12 +78,9 @@ pub struct Explained {
 #[serde(rename_all = "kebab-case")]
 pub enum InjectionVerdict {
     Injected,
-    /// No webhook is called.
     NotCalled,
-    /// One is called, and lets the pod through as it is.
     #[serde(rename = "left-alone")]
     Skipped,
-    /// One is called, and refuses the pod: it can't be made.
     Refused,
 }
 
@@ -98,19 +89,16 @@ pub struct WebhookMatch {
     pub name: String,
     /// False for all where the API server can't read the pod.
     pub called: bool,
-    /// The conditions of it that do not hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub misses: Vec<String>,
 }
 
-/// The decision of a webhook about the pod, with its reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedDecision {
     pub inject: bool,
     pub because: String,
 }
 
-/// An init container about capture.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaptureInitContainer {
     pub name: String,
@@ -175,11 +163,10 @@ fn without_pods((name, documents): &(&str, Vec<Document>)) -> InputProblem {
     InputProblem::of(name, text)
 }
 
-/// One object, and the context of its admission.
 struct AdmissionSubject<'a> {
     holder: &'a ManifestObject,
     admission: AdmissionContext,
-    /// Whether anything is known of the labels of its namespace.
+    /// The labels of its namespace are known.
     known: bool,
 }
 
@@ -218,7 +205,6 @@ impl<'a> AdmissionSubject<'a> {
             .iter()
             .map(|(injector, webhook)| ((*injector, *webhook), *webhook, &injector.configuration.rules));
         let judged = judge(candidates, namespace, pod);
-        // Where no webhook is called, what the first injector would decide.
         let (called, decision) = judged.map_or_else(
             || (None, decide(&namespace.name, pod, &injectors[0].configuration.rules)),
             |(called, decision)| (Some(called), decision),
@@ -324,7 +310,7 @@ impl<'a> AdmissionSubject<'a> {
         }
     }
 
-    /// What of the pod has not the form that Kubernetes takes, and what would keep it from being injected.
+    /// Problems of the pod's form, and those that would keep it from being injected.
     fn problems(&self, of_injection: Option<&Problems>) -> Vec<String> {
         let form = &self.holder.problems;
         let others = of_injection.into_iter().flat_map(|Problems(problems)| problems);
@@ -335,7 +321,7 @@ impl<'a> AdmissionSubject<'a> {
     fn injected(&self, injected: Injected, document: &Document, pod: &Value, explained: &mut Explained) {
         let Injected { pod: after, warnings, .. } = injected;
         explained.warnings = warnings;
-        // What an earlier injection put in is put in again.
+        // Containers of an earlier injection are put in again.
         let earlier = of_earlier_injection(pod);
         let before: Vec<&str> = ["containers", "initContainers"]
             .iter()
@@ -386,7 +372,6 @@ impl<'a> AdmissionSubject<'a> {
     }
 }
 
-/// The names of containers that are an earlier injection's.
 fn of_earlier_injection(pod: &Value) -> Vec<String> {
     let status = texts(pod, "annotations").remove(STATUS);
     let status: Value = status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -505,12 +490,11 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
     Ok(())
 }
 
-/// A line under a title. Its text may quote names of the manifest.
+/// Its text may quote names of the manifest.
 fn line(label: &str, text: &str) -> String {
     format!("  {label:<11} {}", visible(text))
 }
 
-/// Words as a shell takes them.
 pub fn command(words: &[String]) -> String {
     words.iter().map(|word| mesh::quoted(word)).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! What would have a pod injected: the labels to set or to take away, for the webhooks that miss the least.
+//! Remedies for pods that are not injected: labels to set or to take away, for the webhooks that miss the least.
 
 use super::security::{RefusedContainer, SecurityViolation};
 use crate::admission::Namespace;
@@ -70,7 +70,7 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
     }
 }
 
-/// Where one is called and leaves the pod alone.
+/// Where one is called and skips the pod.
 pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
     let yes = || format!("give the pod the label {INJECT}: \"true\"");
     match decision.reason {

@@ -1,5 +1,5 @@
-//! What of an injection a Pod Security Standard refuses, container by container. What the application itself does not meet is its
-//! author's to know; what a namespace is exempted from is known to the API server alone.
+//! Violations of a Pod Security Standard by an injection, container by container. Those of the application itself are its author's to
+//! know; exemptions of a namespace are known to the API server alone.
 
 use mesh::pod::Standard;
 use serde_json::Value;
@@ -12,7 +12,6 @@ pub(super) struct RefusedContainer {
     pub(super) faults: Vec<SecurityViolation>,
 }
 
-/// What it is refused for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SecurityViolation {
     Capabilities(Vec<String>),
@@ -43,7 +42,6 @@ const BASELINE: [&str; 13] = [
 /// The same for `restricted`.
 const RESTRICTED: [&str; 1] = ["NET_BIND_SERVICE"];
 
-/// The containers of an injected pod, among those of these names, that a standard refuses.
 pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<RefusedContainer> {
     let mut found = Vec::new();
     for place in ["initContainers", "containers"] {
@@ -61,7 +59,7 @@ pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<Re
 
 fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<SecurityViolation> {
     let (own, of_pod) = (&container["securityContext"], &spec["securityContext"]);
-    // What the container says wins over what the pod says.
+    // The container's own fields win over the pod's.
     let given = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
     let listed =
         |field: &str| own["capabilities"][field].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -173,7 +171,7 @@ mod tests {
                 assert_eq!(named(Standard::Restricted, &pod), expected(restricted), "{pointer} {value}");
             }
         }
-        // What the pod says counts for a container that says nothing.
+        // The pod's fields count for a container without them.
         let of_pod = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
         let own = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
         let pod = json!({"spec": {"securityContext": of_pod, "containers": [{"name": "a", "securityContext": own}]}});

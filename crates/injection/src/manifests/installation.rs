@@ -1,4 +1,4 @@
-//! What is to be installed: words understood once, all problems at once.
+//! Options of an installation, parsed once, all problems at once.
 
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::{inventory::AllowedHost, tag};
@@ -7,7 +7,6 @@ use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 use std::ops::Deref;
 
-/// The options, by the names of the flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallOptions {
     pub namespace: String,
@@ -25,9 +24,7 @@ pub struct InstallOptions {
     pub allow_hosts: Vec<AllowedHost>,
     pub proxy_image: Option<String>,
     pub init_image: Option<String>,
-    /// The PriorityClass of its pods.
     pub priority_class: Option<String>,
-    /// Its pods have a NetworkPolicy.
     pub network_policy: bool,
     /// The Namespace itself is among the objects, unless every cluster has it.
     pub names_namespace: bool,
@@ -58,7 +55,6 @@ impl Default for InstallOptions {
     }
 }
 
-/// An installation; nothing in it can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub(super) options: InstallOptions,
@@ -74,7 +70,7 @@ impl Deref for Installation {
     }
 }
 
-/// The namespace of an installation, where no other is named.
+/// The default namespace.
 pub const NAMESPACE: &str = "sidecar-injector";
 
 /// The beginning of a revision that would make the name of another installation's object: the operator's, or a tag's.
@@ -92,8 +88,6 @@ fn is_of_every_cluster(namespace: &str) -> bool {
 pub(super) const DEFAULT: &str = "default";
 
 impl Installation {
-    /// Reads the options.
-    ///
     /// # Errors
     /// Every problem in it.
     pub fn read(mut options: InstallOptions) -> Result<Self, Problems> {
@@ -144,7 +138,7 @@ impl Installation {
         Ok(Self { environment_labels: labels.ok().flatten().unwrap_or_default(), options })
     }
 
-    /// Sets what the chart's values say of the injector.
+    /// `values` are the chart's, under `injector`.
     pub(super) fn set(&self, values: &mut Value) {
         values["image"] = json!(self.image);
         values["proxyImage"] = json!(self.proxy_image);
@@ -162,7 +156,7 @@ impl Installation {
         values["priorityClassName"] = json!(self.priority_class);
     }
 
-    /// The name of the Deployment, the Service and what else is one of each revision.
+    /// The name of the Deployment, the Service and other objects of a revision.
     pub fn name(&self) -> String {
         self.with_revision("sidecar-injector")
     }
@@ -177,21 +171,21 @@ impl Installation {
     }
 }
 
-/// As long as a revision may be, so that the longest name made of it has 63 characters at most.
+/// The longest revision: the longest name made of it has 63 characters.
 pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
-/// Holds a name, such as that of a namespace, against the form of DNS labels.
+/// Checks a name, such as that of a namespace, by the form of DNS labels.
 ///
 /// # Errors
-/// What is wrong with it, and what is expected.
+/// The fault, and the expected form.
 pub fn label(text: &str, most: usize) -> Result<(), String> {
     let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
     let form = "small letters, digits and -, with a letter or digit at both ends";
     if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
-/// What is wrong with the images of the options: they have to be complete, and pinned. Under a tag that moves, pods of one
-/// Deployment would run different programs, and a proxy could be newer than its control plane.
+/// Images have to be complete, and pinned. Under a tag that moves, pods of one Deployment would run different programs, and a
+/// proxy could be newer than its control plane.
 fn images(options: &InstallOptions) -> Vec<InputProblem> {
     let injector = "registry.example/sidecar-injector:0.1.0";
     let proxy = "istio/proxyv2:1.31.0, the version of the control plane";

@@ -1,4 +1,4 @@
-//! What a cluster's owner applies to have pods injected, as objects of Kubernetes.
+//! The objects of Kubernetes that a cluster's owner applies to have pods injected.
 //!
 //! They are those of the Helm chart, whose templates are filled here. Roles grant what the programs ask for and nothing else; tests
 //! hold both against each other.
@@ -103,7 +103,6 @@ const ORDER: [&str; 13] = [
     "ConfigMap",
 ];
 
-/// An object by its name.
 fn named(object: &Value) -> Option<Value> {
     let mut metadata = json!({ "name": object["metadata"]["name"].as_str()? });
     if let Some(namespace) = object["metadata"].get("namespace") {

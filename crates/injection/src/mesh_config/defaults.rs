@@ -1,7 +1,6 @@
 //! Istio's defaults, which `defaults.yaml` holds: the values of its chart and its MeshConfig, as far as templates ask for them.
 //!
-//! In one thing they differ: what only Istio's agent can answer, rewritten probes and merged metrics, is off until a text asks for
-//! it.
+//! They differ in one thing: functions of Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
 
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -12,7 +11,6 @@ const WHOLE: [&str; 1] = ["resources"];
 /// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
 const NAMED: &str = "extensionProviders";
 
-/// The values, and the MeshConfig.
 static DEFAULTS: LazyLock<[Value; 2]> = LazyLock::new(|| {
     let documents = mesh::pod::values("defaults.yaml", include_str!("defaults.yaml"));
     documents.ok().and_then(|documents| documents.try_into().ok()).expect("two documents of YAML")
@@ -64,7 +62,6 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
     Value::Object(under)
 }
 
-/// A list whose items are replaced by given ones of the same name; other given items are appended.
 fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
     for item in given.iter().map(without_nulls) {
         match under.iter_mut().find(|known| known["name"] == item["name"]) {
@@ -75,7 +72,7 @@ fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
     Value::Array(under)
 }
 
-/// A tree without its null fields. Templates that print one would make a patch that deletes the field, or no YAML.
+/// Templates that print a null would make a patch that deletes the field, or no YAML.
 pub(crate) fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -7,13 +7,12 @@ use std::net::IpAddr;
 /// for each to become a rule. The API server limits annotations (to 256 KiB) only after it has called webhooks.
 const MAX_ITEMS: usize = 16_384;
 
-/// The complaint about a list that is too long.
 pub(crate) fn excess(text: &str) -> Option<String> {
     let items = text.split(',').count();
     (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))
 }
 
-/// The item at fault and what is wrong with it.
+/// Items at fault, each with its problem.
 pub(crate) type Faults = Vec<(String, String)>;
 
 /// A comma-separated list, or `*`, in its usual spelling. Networks keep their host bits, which the rules interpret.

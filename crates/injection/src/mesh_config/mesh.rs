@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// Istio's own `defaultConfig.statusPort`.
 const STATUS_PORT: u16 = 15020;
 
-/// A MeshConfig, with Istio's defaults beneath what was given.
+/// Istio's defaults beneath the given settings.
 #[derive(Clone, Debug)]
 pub struct MeshConfig {
     /// All of it, by the names of its JSON form (`defaultConfig.interceptionMode`).
@@ -22,12 +22,11 @@ pub struct MeshConfig {
     pub status_port: u16,
     /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so the default is off.
     pub merges_metrics: bool,
-    /// Where inbound traffic goes on to.
     pub inbound_policy: InboundPolicy,
     pub trust_domain: String,
 }
 
-/// `inboundTrafficPolicy.mode`: to which address the proxy hands connections on.
+/// `inboundTrafficPolicy.mode`: the address to which the proxy hands connections on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InboundPolicy {
     /// To the pod's own.
@@ -53,7 +52,7 @@ impl Default for MeshConfig {
 }
 
 impl MeshConfig {
-    /// Reads a tree; `name` is that of the text. Returns problems and warnings, too.
+    /// `name` is that of the text. Returns problems and warnings, too.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>, Vec<String>) {
         let mut before = written_twice(name, given);
         let mut given = camel(given);
@@ -69,7 +68,7 @@ impl MeshConfig {
         let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         for (at, provider) in given["extensionProviders"].as_array().into_iter().flatten().enumerate() {
-            // One replaces the other of its name.
+            // A provider replaces another of its name.
             if provider["name"].as_str().is_none_or(str::is_empty) {
                 let path = format!("extensionProviders[{at}].name");
                 fields.problem(&path, None, "is missing; expected the provider's name");
@@ -91,7 +90,7 @@ impl MeshConfig {
         (Self { raw, ..mesh }, problems, warnings)
     }
 
-    /// What a ProxyConfig says beyond Istio's defaults, which its agent knows: so pods stay small.
+    /// Fields that differ from Istio's defaults, which its agent knows: so pods stay small.
     pub fn beyond_defaults(proxy_config: &Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();

@@ -1,5 +1,4 @@
-//! What the owner of a mesh has configured, beside templates: the values of Istio's chart and its MeshConfig, typed, with
-//! Istio's defaults beneath.
+//! Settings of a mesh beside templates: the values of Istio's chart and its MeshConfig, typed, with Istio's defaults beneath.
 
 pub(crate) mod defaults;
 pub(crate) mod list;

@@ -86,7 +86,6 @@ const FIELDS: &[(&str, ProxyFieldKind)] = &[
     ("statsEvictionInterval", ProxyFieldKind::Duration),
 ];
 
-/// The names of the fields, in their order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, _)| *name)
 }
@@ -98,13 +97,13 @@ const INHERITED_HEADERS: [&str; 5] =
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
-    /// The fields that are known, by their names in JSON.
+    /// Known fields, by their names in JSON.
     pub(crate) fields: Map<String, Value>,
     pub(crate) problems: Vec<InputProblem>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads one; `name` says whose it is.
+/// `name` says whose it is.
 pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     let mut read = Parsed::default();
     let Value::Object(map) = camel(written) else {
@@ -131,8 +130,7 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     read
 }
 
-/// A ProxyConfig over another one, field by field. `proxyMetadata` is merged name by name, and some of `proxyHeaders` are
-/// inherited.
+/// `proxyMetadata` is merged name by name, some of `proxyHeaders` are inherited, all other fields are replaced.
 pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
     let mut merged = under.as_object().cloned().unwrap_or_default();
     // The two are alternatives (`oneof` in Protocol Buffers): setting one removes the other.
@@ -164,7 +162,7 @@ fn unknown(name: &str, key: &str) -> String {
     format!("{name}: {key} is not a field of a ProxyConfig and has no effect{near}")
 }
 
-/// Where in the field, the item, what is wrong.
+/// Path within the field, item, problem.
 type ProxyFieldFault = (String, Option<String>, String);
 
 impl ProxyFieldKind {
@@ -259,7 +257,6 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A field as it is read, or its problems.
     fn field(field: &str, value: &Value) -> Result<Value, String> {
         let read = read("name", &json!({field: value}));
         let problems: Vec<String> = read.problems.iter().map(ToString::to_string).collect();

@@ -9,10 +9,10 @@ use mesh::{InputProblem, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Values, with Istio's defaults beneath what was given. What code of ours asks for is typed.
+/// Istio's defaults beneath the given values. Only values that our code asks for are typed.
 #[derive(Clone, Debug)]
 pub struct IstioValues {
-    /// All of it, for templates that name what no code of ours knows.
+    /// All of it, for templates that name further values.
     pub raw: Value,
     /// `global.hub`: the prefix of image names.
     pub hub: String,
@@ -34,7 +34,7 @@ pub struct IstioValues {
     pub network: String,
     /// `global.meshID`; empty where the mesh's trust domain takes its place.
     pub mesh_id: String,
-    /// Where the agent gets its certificate: `global.caAddress`, else the control plane of the revision.
+    /// `global.caAddress`, else the control plane of the revision: the agent gets its certificate there.
     pub ca_address: String,
     pub proxy: ProxyValues,
     pub init: ProxyInitValues,
@@ -46,7 +46,6 @@ pub struct IstioValues {
     pub rewrite_probes: bool,
 }
 
-/// When an image is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
     Always,
@@ -64,19 +63,18 @@ pub struct ProxyValues {
     pub log_level: String,
     /// Empty for none.
     pub component_log_level: String,
-    /// What is captured of pods without the annotations: lists that are not empty.
+    /// Capture of pods without the annotations: lists that are not empty.
     pub capture: BTreeMap<Setting, String>,
-    /// Where the agent answers; `None` where it does not.
+    /// The agent's port; `None` where it does not answer.
     pub status_port: Option<u16>,
-    /// The cluster's DNS domain.
     pub domain: String,
     /// `holdApplicationUntilProxyStarts`.
     pub hold: bool,
     pub readiness: ProxyReadinessProbe,
-    /// How often the startup probe may fail, once a second; `None` where there is no such probe.
+    /// Failures that the startup probe may have, once a second; `None` without such a probe.
     pub startup_failures: Option<u32>,
     pub privileged: bool,
-    /// Whether proxies may bind ports below 1024 (`capNetBindService`).
+    /// Proxies may bind ports below 1024 (`capNetBindService`).
     pub binds_low_ports: bool,
     /// `lifecycle`, as Kubernetes takes it; null where it is not given.
     pub lifecycle: Value,
@@ -86,14 +84,13 @@ pub struct ProxyValues {
     pub outlier_log: String,
 }
 
-/// The readiness probe of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyReadinessProbe {
     /// Seconds.
     pub initial_delay: u32,
     /// Seconds.
     pub period: u32,
-    /// How often it may fail in a row.
+    /// Consecutive failures that are allowed.
     pub failures: u32,
 }
 
@@ -111,13 +108,13 @@ pub struct ProxyInitValues {
 /// `pilot.cni`, or the older `istio_cni`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cni {
-    /// Whether a plugin sets the rules.
+    /// A plugin sets the rules.
     pub enabled: bool,
-    /// Whether pods request it by the annotation of Multus.
+    /// Pods request it by the annotation of Multus.
     pub multus: bool,
 }
 
-/// Whether proxies are native sidecars (`pilot.env.ENABLE_NATIVE_SIDECARS`).
+/// `pilot.env.ENABLE_NATIVE_SIDECARS`: proxies are native sidecars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Native {
     Always,
@@ -127,7 +124,6 @@ pub enum Native {
 }
 
 impl PullPolicy {
-    /// As Kubernetes writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Always => "Always",
@@ -144,7 +140,7 @@ impl Default for IstioValues {
 }
 
 impl IstioValues {
-    /// Reads a tree; `name` is that of the text.
+    /// `name` is that of the text.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>) {
         let (raw, wrong) = defaults::over(given, defaults::values());
         let mut fields = DocumentReader::of(name, &raw);
@@ -264,13 +260,13 @@ fn cni(fields: &mut DocumentReader<'_>) -> Cni {
 
 /// The default is `auto`, as with Istio.
 fn native(fields: &mut DocumentReader<'_>) -> Native {
-    // Checked here for all who ask for them later.
+    // Checked here for later readers.
     fields.named_texts("pilot.env");
     let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
     fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
 }
 
-/// `resources` of a container; null where none are given.
+/// Null where none are given.
 fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     let given = free(fields, path);
     for kind in given.as_object().into_iter().flat_map(serde_json::Map::keys) {

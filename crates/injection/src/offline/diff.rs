@@ -1,18 +1,17 @@
-//! What injection changes in a text, for people and for `patch`.
+//! Changes of an injection in a text, for people and for `patch`.
 
 use diagnose::Style;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 
-/// The difference of two texts in the unified form, with three lines around each change; nothing where they are the same.
-/// Lines carry their colours.
+/// The unified difference with three lines around each change; empty where the texts are equal. Lines carry their colours.
 pub fn diff(name: &str, old: &str, new: &str) -> String {
     let mut out = String::new();
     if old == new {
         return out;
     }
     let mut line = |style: Option<Style>, text: &str| {
-        // The end of a line is nothing to colour.
+        // The line's end gets no colour.
         let (text, end) = match text.strip_suffix('\n') {
             Some(text) => (text, "\n"),
             None => (text, "\n\\ No newline at end of file\n"),

@@ -104,7 +104,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
 fn by_markers(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut start, mut at) = (0, 0);
-    // Whether the document from `start` on has its marker or a value, and whether it is over.
+    // The document from `start` on has its marker or a value; it is over.
     let (mut has_begun, mut is_over) = (false, false);
     for line in text.split_inclusive('\n') {
         let bare = line.trim_start_matches(BYTE_ORDER_MARK);
@@ -126,7 +126,6 @@ fn by_markers(text: &str) -> Vec<&str> {
     found
 }
 
-/// The objects of a stream of JSON.
 fn by_objects(text: &str) -> Option<Vec<&str>> {
     let begin = text.len() - text.trim_start_matches(BYTE_ORDER_MARK).len();
     let mut objects = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<IgnoredAny>();
@@ -135,12 +134,12 @@ fn by_objects(text: &str) -> Option<Vec<&str>> {
         object.ok()?;
         starts.push(begin + objects.byte_offset());
     }
-    // What is after the last object belongs to it.
+    // The rest after the last object belongs to it.
     *starts.last_mut()? = text.len();
     Some(starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect())
 }
 
-/// The text of a JSON object with a new value; `None` if the text is not a JSON object.
+/// `None` if the text is not a JSON object.
 fn rewritten(text: &str, new: &Value) -> Option<String> {
     let begin = text.trim_start_matches(|c: char| c == BYTE_ORDER_MARK || c.is_ascii_whitespace());
     let body = begin.trim_end();
@@ -190,8 +189,7 @@ fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
 /// A list or a mapping in brackets is broken into lines before it becomes longer than this.
 const MAX_WIDTH: usize = 100;
 
-/// The most edits of a document. What an anchor stands for changes with it, also where its aliases stand: the
-/// second time, those get separate values.
+/// The most edits of a document. A change of an anchor's value changes its aliases too, which get separate values the second time.
 const TIMES: usize = 2;
 
 /// The text of a document with a new value; `None` if it can't be edited so, as where a key would have to go that `<<` brings.
@@ -282,7 +280,6 @@ fn inside(node: &YamlNode, old: &Value, new: &Value, in_flow: bool) -> bool {
     }
 }
 
-/// The identity of an item: its name, or all of it.
 fn identity(item: &Value) -> String {
     let name = item.get("name").filter(|name| name.is_string());
     name.unwrap_or(item).to_string()

@@ -10,7 +10,7 @@ pub(super) fn at<'a>(document: &'a Tree, pointer: &str) -> Option<&'a Tree> {
     })
 }
 
-/// The line of what a problem's name is about; `None` if nothing of it is there.
+/// The line that a problem's name leads to; `None` if it leads nowhere.
 pub(super) fn line(pod: &Tree, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
     let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
@@ -81,7 +81,6 @@ items:
             ("/items/0", "annotation x.a/b", None),
             ("/items/0", "annotation a/b-c", None),
             ("/items/0", "annotation x.a/b, beside a/b", Some(7)),
-            // Without a slash a name may be any word.
             ("/items/0", "what is short", None),
             ("/items/0", "metadata.annotations.short", Some(13)),
             ("/items/0", "pod: kind", Some(4)),

@@ -14,13 +14,11 @@ use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::fmt;
 
-/// What is known around the pods of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     pub namespaces: Namespaces,
     /// Variables that a webhook's path would set.
     pub variables: Vec<(String, String)>,
-    /// Whether kubelets can run native sidecars.
     pub native_sidecars: bool,
 }
 
@@ -28,14 +26,14 @@ pub struct Surroundings {
 pub struct Manifest {
     pub text: String,
     pub injected: usize,
-    /// What its author should know, in the manifest's order.
+    /// In the manifest's order.
     pub notes: Vec<Note>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedManifest {
     pub problems: Problems,
-    /// What its author should know besides: it may be why.
+    /// Further notes; one may be the cause.
     pub notes: Vec<Note>,
 }
 
@@ -45,14 +43,13 @@ impl From<Problems> for RefusedManifest {
     }
 }
 
-/// Something that a manifest's author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// An object whose pods are skipped, and why.
+    /// An object whose pods are skipped.
     Skipped { kind: String, name: String, decision: Decision },
     /// An object that holds pods, but is of no kind that is known.
     Unknown { at: String, what: String, suggestion: Option<&'static str> },
-    /// A warning about one.
+    /// A warning about an object.
     Warning { at: String, text: String },
     /// A document that could not be edited and was written again, without the comments within it.
     Rewritten { at: String },
@@ -98,8 +95,8 @@ impl fmt::Display for Note {
     }
 }
 
-/// Injects the pods of a manifest, whatever the configured policy says of pods that say nothing themselves: who asks for a
-/// manifest's injection wants it. `name` is that of the file, for problems.
+/// Injects the pods of a manifest whatever the policy: who asks for a manifest's injection wants it. `name` is that of the file,
+/// for problems.
 ///
 /// A document that is not injected keeps its text, byte for byte.
 ///
@@ -150,7 +147,6 @@ struct ManifestInjection<'a> {
 }
 
 impl ManifestInjection<'_> {
-    /// The document's value with its pods injected.
     fn document(&mut self, number: usize, document: &Document) -> Value {
         let mut value = document.value.clone();
         let at = format!("{}: document {}", self.file, number + 1);
@@ -173,7 +169,7 @@ impl ManifestInjection<'_> {
             };
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);
-            // What is to be put over another manifest may say of a pod whatever it likes.
+            // A patch of another manifest need not have containers.
             if let Some(text) = without_containers(pod) {
                 self.warn(&at, [&format!("{text}; left as it is")]);
                 continue;
@@ -211,7 +207,6 @@ impl ManifestInjection<'_> {
     }
 }
 
-/// A problem of a pod with the line that it is about.
 fn located(problem: InputProblem, pod: Option<&Tree>, at: &str) -> InputProblem {
     let line = pod.and_then(|pod| location::line(pod, &problem.name));
     let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
@@ -236,13 +231,13 @@ fn in_file(file: &str, problem: &InputProblem) -> InputProblem {
     InputProblem { name: format!("{file}: {}", problem.name), ..problem.clone() }
 }
 
-/// Whether the same field has a problem already.
+/// True where the same field has a problem already.
 pub(crate) fn is_reported(problem: &InputProblem, others: &[InputProblem]) -> bool {
     let field = |problem: &InputProblem| problem.name.rsplit(": ").next().map(str::to_owned);
     others.iter().any(|other| field(other) == field(problem))
 }
 
-/// The workload that a holder of a pod's template is; `None` of a pod.
+/// `None` of a bare pod.
 pub(crate) fn workload(holder: &ManifestObject, namespace: &str) -> Option<Workload> {
     let name = match holder.name.as_str() {
         "" => holder.generate_name.trim_end_matches('-'),
@@ -256,7 +251,6 @@ pub(crate) fn workload(holder: &ManifestObject, namespace: &str) -> Option<Workl
     })
 }
 
-/// A document that Kubernetes would not take for an object.
 fn no_object(document: &Value) -> Option<String> {
     let is_text = |key: &str| document.get(key).is_some_and(Value::is_string);
     let lacks = match (document, is_text("apiVersion"), is_text("kind")) {
@@ -269,7 +263,7 @@ fn no_object(document: &Value) -> Option<String> {
     Some(format!("is not a Kubernetes object, {lacks}; left as it is"))
 }
 
-/// The known kind that an unknown one resembles; `what` begins with the kind.
+/// `what` begins with the kind.
 fn suggested_kind(what: &str) -> Option<&'static str> {
     let kind = what.split(' ').next().unwrap_or_default();
     let known: Vec<&'static str> = kinds().collect();
@@ -277,7 +271,6 @@ fn suggested_kind(what: &str) -> Option<&'static str> {
     if known.contains(&kind) { None } else { nearest_value(kind, &known) }
 }
 
-/// A pod, or a template, without any container.
 fn without_containers(pod: &Value) -> Option<String> {
     let Value::Object(spec) = pod.get("spec")? else { return None };
     let written = spec.get("containers");

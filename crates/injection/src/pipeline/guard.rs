@@ -10,7 +10,6 @@ use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 
-/// How strictly an injected pod is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// All of it comes from built-in templates, so that any problem is an error.
@@ -19,7 +18,6 @@ pub(super) enum Strictness {
     Custom,
 }
 
-/// An injected pod and what it was made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validation<'a> {
     pub(super) pod: &'a CheckedPod,
@@ -30,14 +28,13 @@ pub(super) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
-    /// The containers of a list that templates say something of.
     fn injected(&self, list: PodSpecList) -> Vec<&'a Value> {
         let overlay = self.overlay.by_name(list);
         self.pod.items(list).iter().filter(|container| overlay.contains_key(container.name())).collect()
     }
 }
 
-/// Validates it. Returns warnings.
+/// Returns warnings.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
     if validation.sidecar.mode == Mode::None {
         return Ok(Vec::new());
@@ -64,7 +61,7 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
     }
 }
 
-/// What the injected init container captures, and its name; `None` where none of them sets or checks rules.
+/// The capture and name of the injected init container; `None` where none sets or checks rules.
 fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
     let known = |container: &Value| {

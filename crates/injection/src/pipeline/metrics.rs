@@ -12,7 +12,6 @@ use serde_json::Value;
 
 /// The variable with the annotations whose place the agent has taken.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
-/// Where the agent answers.
 const PATH: &str = "/stats/prometheus";
 /// The agent's port where neither an annotation nor the mesh sets another one.
 const DEFAULT_AGENT_PORT: u16 = 15020;
@@ -37,7 +36,7 @@ const RESERVED: [(u16, &str); 9] = [
     (15090, "Envoy's metrics"),
 ];
 
-/// What a pod's annotations say to Prometheus, in the form that the agent reads.
+/// Annotations for Prometheus, in the form that the agent reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Scrape {
@@ -48,7 +47,6 @@ struct Scrape {
     targets: Vec<ScrapeTarget>,
 }
 
-/// One of several places where the application has metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ScrapeTarget {
     port: String,
@@ -60,7 +58,6 @@ fn plain(annotation: &str) -> String {
     annotation.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// Which of the three an annotation is.
 fn part(annotation: &str) -> Option<&'static str> {
     match plain(annotation).as_str() {
         "prometheus_io_scrape" => Some("scrape"),
@@ -84,7 +81,7 @@ impl Scrape {
         found
     }
 
-    /// Puts these in the place of whatever the pod says.
+    /// Replaces all such annotations of the pod.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         for (name, value) in [("scrape", self.scrape), ("path", self.path), ("port", self.port)] {
@@ -165,7 +162,6 @@ pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<Str
     Ok(warning)
 }
 
-/// Annotates where the proxy serves merged metrics over mutual TLS, if it does.
 pub(super) fn annotate_secure_port(pod: &mut CheckedPod) {
     let port = pod.container(PROXY).and_then(|(_, proxy)| secure_port(proxy)).map(str::to_owned);
     port.into_iter().for_each(|port| pod.set("annotations", SECURE_PORT, port));
@@ -193,7 +189,7 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     }
     let now = Scrape::of(pod);
     let is_agents = now.port.parse::<u16>().is_ok_and(|port| agent_ports(pod, earlier).contains(&Some(port)));
-    // What points elsewhere was written since.
+    // Annotations that point elsewhere were written since.
     if now.path != PATH || now.scrape != "true" {
         return;
     }

@@ -31,7 +31,6 @@ use record::{InjectionStatus, Overrides};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The label with the network of a pod.
 const NETWORK: &str = "topology.istio.io/network";
 
 #[derive(Clone, Debug)]
@@ -44,7 +43,6 @@ pub enum InjectionOutcome {
 pub struct Injected {
     pub decision: Decision,
     pub pod: Value,
-    /// For the author of the pod.
     pub warnings: Vec<String>,
 }
 
@@ -210,7 +208,7 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
     ))
 }
 
-/// Sets the proxy's cluster, network, and the variables of the request's path. Returns a warning.
+/// Returns a warning.
 fn set_proxy_variables(
     pod: &mut CheckedPod,
     admission: &AdmissionContext,
@@ -240,10 +238,10 @@ fn set_proxy_variables(
     warning
 }
 
-/// The annotation by which a pod names them.
+/// The annotation by which a pod names its templates.
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
-/// How many templates a pod may name: each is rendered and merged, and the API server limits the length of annotations
+/// The most templates that a pod may name: each is rendered and merged, and the API server limits the length of annotations
 /// only after it has called webhooks.
 const MAX_NAMED: usize = 64;
 
@@ -310,8 +308,7 @@ fn serve(pod: &mut CheckedPod, values: &IstioValues, mesh: &MeshConfig) -> Resul
     Ok(warnings)
 }
 
-/// Where the agent answers; `None` where an annotation turns it off. An invalid port can only come from a template, and has no
-/// effect.
+/// `None` where an annotation turns the agent off. An invalid port can only come from a template, and has no effect.
 fn port(pod: &CheckedPod, of_mesh: u16) -> Option<u16> {
     let annotated = pod.annotation(known::STATUS_PORT);
     let port = annotated.and_then(|text| text.trim().parse().ok()).unwrap_or(of_mesh);

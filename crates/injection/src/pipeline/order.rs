@@ -8,13 +8,10 @@ use std::collections::BTreeMap;
 /// The init container of older templates that lets the proxy dump its core.
 const CORE_DUMP: &str = "enable-core-dump";
 
-/// Brings containers into their order.
-///
-/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they are
-/// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes after them, so
-/// that they are not captured before the proxy runs. Where the proxy starts among them, both come before it, and it
-/// before the rest. Whether the application waits counts for every kind of proxy: a template may have it among the
-/// containers though it would be a native sidecar.
+/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they wait for it. The
+/// validation of a plugin's rules comes before all others; a container that sets rules comes after them, so that they are not
+/// captured before the proxy runs. Where the proxy starts among them, both come before it, and it before the rest. `hold` counts for
+/// every kind of proxy: a template may have it among the containers though it would be a native sidecar.
 pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
     let containers = pod.items_mut(PodSpecList::Containers);
     if hold {
@@ -42,7 +39,7 @@ fn last(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() == name);
 }
 
-/// Brings those items that are among the others too into the order of the others. The rest stays where it is.
+/// Brings the items that are also among the others into their order. The rest stays where it is.
 pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
     // Reversed, so that of two with one name the first one counts.
     let places: BTreeMap<&str, usize> =

@@ -1,6 +1,6 @@
-//! What templates say, put onto a pod, and what the user says of the same containers, put onto that.
+//! Patches of templates put onto a pod, and the user's settings of the same containers put onto that.
 //!
-//! Of some fields an object may have one: what was there gives way to what is merged over it. A strategic merge knows nothing of
+//! Some fields exclude each other: the old one gives way to the one that is merged over it. A strategic merge knows nothing of
 //! them, and would leave a variable with both a value and a source, which the API server refuses.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList, check_changed};
@@ -18,18 +18,16 @@ const AUTO: &str = "auto";
 /// A template's patch, with the template's name.
 pub(super) type Patch<'a> = (&'a str, Value);
 
-/// A pod with patches on it.
 #[derive(Clone, Debug)]
 pub(super) struct Overlaid {
     pub(super) pod: CheckedPod,
     /// The patches by themselves.
     pub(super) overlay: CheckedPod,
-    /// What the user wrote himself of that.
+    /// The user's own parts of the overlay.
     pub(super) overrides: Overrides,
     pub(super) warnings: Vec<String>,
 }
 
-/// Puts patches onto a pod.
 pub(super) fn apply(
     own: &CheckedPod,
     patches: &[Patch<'_>],
@@ -74,7 +72,6 @@ pub(super) fn apply(
     Ok(Overlaid { pod, overlay, overrides, warnings })
 }
 
-/// Merges what the user says of one container onto it.
 fn patch_container(
     pod: &mut CheckedPod,
     (list, at): (PodSpecList, usize),
@@ -194,8 +191,7 @@ fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[
     }
 }
 
-/// Volumes of which the user's own content is another than the overlay's: the user's stay as he wrote them. Returns their
-/// names.
+/// Keeps volumes of the user's whose content differs from the overlay's as he wrote them. Returns their names.
 fn conflicting_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
     let content = |volume: &Value| -> Vec<String> {
         let fields = volume.as_object().into_iter().flat_map(Map::keys);

@@ -45,7 +45,7 @@ impl PodSpecList {
 pub(crate) trait PodSpecItem {
     fn name(&self) -> &str;
 
-    /// The items of one of its lists; none if it has no such list.
+    /// Empty if it has no such list.
     fn list(&self, field: &str) -> &[Value];
 
     fn fields_mut(&mut self) -> &mut PodFields;
@@ -110,7 +110,6 @@ impl PodSpecItem for Value {
     }
 }
 
-/// The object in a field, created where there is none.
 pub(crate) fn object_in<'a>(fields: &'a mut PodFields, field: &str) -> &'a mut PodFields {
     let value = fields.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -129,7 +128,7 @@ impl Default for CheckedPod {
 }
 
 impl CheckedPod {
-    /// Checks a pod. `title` names it in problems.
+    /// `title` names it in problems.
     pub(crate) fn read(title: &str, pod: Value) -> Result<Self, Problems> {
         if !pod.is_object() {
             let text = format!("is {}; expected an object", noun(&pod));
@@ -161,13 +160,13 @@ impl CheckedPod {
         strings(&self.0, "annotations")
     }
 
-    /// Sets a label or an annotation.
+    /// `field` is `labels` or `annotations`.
     pub(crate) fn set(&mut self, field: &str, name: impl Into<String>, text: impl Into<String>) {
         let pod = self.0.as_object_mut().expect("a checked pod is an object");
         object_in(object_in(pod, "metadata"), field).insert(name.into(), Value::String(text.into()));
     }
 
-    /// Keeps the annotations whose names fit, and the mapping if one is left.
+    /// Removes the mapping with its last annotation; one that was empty stays.
     pub(crate) fn retain_annotations(&mut self, fits: impl Fn(&str) -> bool) {
         let metadata = self.0.get_mut("metadata").and_then(Value::as_object_mut);
         let Some(metadata) = metadata else { return };
@@ -213,13 +212,11 @@ impl CheckedPod {
         self.items(list).iter().rev().map(|item| (item.name(), item)).collect()
     }
 
-    /// All containers by their names.
     pub(crate) fn containers_by_name(&self) -> HashMap<&str, &Value> {
         let lists = PodSpecList::OF_CONTAINERS.into_iter().rev();
         lists.flat_map(|list| self.by_name(list)).collect()
     }
 
-    /// The same as places in the list.
     pub(crate) fn places(&self, list: PodSpecList) -> HashMap<String, usize> {
         let items = self.items(list).iter().enumerate().rev();
         items.map(|(at, item)| (item.name().to_owned(), at)).collect()
@@ -234,7 +231,6 @@ impl CheckedPod {
         PodSpecList::OF_CONTAINERS.into_iter().flat_map(|list| self.items(list))
     }
 
-    /// The container of this name, and in which list it is.
     pub(crate) fn container(&self, name: &str) -> Option<(PodSpecList, &Value)> {
         PodSpecList::OF_CONTAINERS.into_iter().find_map(|list| Some((list, self.item(list, name)?)))
     }
@@ -251,12 +247,10 @@ impl CheckedPod {
         })
     }
 
-    /// A string of its metadata; empty where it is absent.
     pub(crate) fn meta(&self, field: &str) -> &str {
         self.0.get("metadata").and_then(|meta| meta.get(field)?.as_str()).unwrap_or_default()
     }
 
-    /// Sets its namespace, unless it has one.
     pub(crate) fn set_default_namespace(&mut self, namespace: &str) {
         if self.meta("namespace").is_empty() && !namespace.is_empty() {
             let pod = self.0.as_object_mut().expect("a checked pod is an object");
@@ -269,7 +263,6 @@ impl CheckedPod {
     }
 }
 
-/// Checks the parts that injection reads and changes.
 fn check(reader: &mut DocumentReader<'_>) {
     const STRING: &str = "a string, so write it in quotes";
     for field in ["name", "generateName", "namespace"].map(|field| format!("metadata.{field}")) {
@@ -294,7 +287,6 @@ fn check(reader: &mut DocumentReader<'_>) {
     }
 }
 
-/// Checks an item that was changed, such as `spec.containers[0]`.
 pub(crate) fn check_changed(title: &str, list: PodSpecList, at: usize, item: &Value) -> Result<(), Problems> {
     let mut reader = DocumentReader::of(title, item);
     check_item(&mut reader, list, item, &|| format!("spec.{}[{at}]", list.field()));

@@ -53,7 +53,7 @@ const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "ser
 /// The inbound ports whose probes reach the proxy, as far as annotations list them: the kubelet reaches the others as before.
 struct Captured {
     ports: BTreeSet<u16>,
-    /// Whether the ports are the captured ones; else all others are.
+    /// The ports are the captured ones; else all others are.
     only: bool,
 }
 
@@ -138,7 +138,6 @@ fn action(handler: &Map<String, Value>) -> Option<(&'static str, Map<String, Val
     NETWORK_ACTIONS.into_iter().find_map(|way| Some((way, handler.get(way)?.as_object()?.clone())))
 }
 
-/// Makes a handler ask the agent.
 fn redirect(handler: &mut Map<String, Value>, way: &str, path: &str, status_port: u16) {
     let mut asks = match handler.remove(way) {
         Some(Value::Object(asks)) if way == "httpGet" => asks,
@@ -154,7 +153,7 @@ fn redirect(handler: &mut Map<String, Value>, way: &str, path: &str, status_port
     handler.insert("httpGet".to_owned(), Value::Object(asks));
 }
 
-/// What the agent asks in the probe's place, in the form that it reads.
+/// The request of the agent in the probe's place, in the form that it reads.
 fn original(way: &str, mut action: Map<String, Value>, port: u16, timeout: Option<&Value>) -> String {
     action.insert("port".to_owned(), port.into());
     if way == "grpc" {
@@ -182,7 +181,7 @@ fn port(given: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
     port.filter(|port| *port != 0)
 }
 
-/// Restores the probes that an earlier injection has sent to its agent.
+/// `earlier` is the proxy of an earlier injection.
 pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     let shown = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
     let Some(Value::Object(shown)) = shown else { return };
@@ -215,7 +214,7 @@ mod tests {
         CheckedPod::read("pod", written).expect("a pod")
     }
 
-    /// The handler of a readiness probe, what it becomes, and what the agent is given.
+    /// The handler of a readiness probe, its replacement, and the agent's variable.
     fn check(handler: &Value, expected: &Value, shown: Option<Value>) {
         let ports = json!([{"name": "web", "containerPort": 8080}]);
         let before = pod(&json!({"name": "app", "ports": ports, "readinessProbe": handler}));
@@ -226,7 +225,7 @@ mod tests {
         let proxy = after.item(PodSpecList::Containers, PROXY).expect("the proxy").clone();
         let variable = proxy.variable(VARIABLE).map(|text| serde_json::from_str(text).expect("JSON"));
         assert_eq!(variable, shown.map(|shown| json!({"/app-health/app/readyz": shown})));
-        // What comes back is rewritten to the same.
+        // Restored probes are rewritten to the same.
         let mut again = after.clone();
         restore(&mut again, &proxy);
         rewrite(&mut again, 15020);

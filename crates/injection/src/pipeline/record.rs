@@ -1,4 +1,4 @@
-//! An earlier injection: what an injected pod says about it, in two annotations of the form that Istio gives them, and how it is undone.
+//! An earlier injection: its record in two annotations of an injected pod, of Istio's form, and how it is undone.
 //!
 //! A pod can be injected twice, and its mesh's setup may have changed between. So what was injected is taken out by its
 //! names, what the user had written of it comes back, and the new injection starts from there. Injecting twice is then the
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What was injected, by its names.
+/// Names of the injected items.
 pub const STATUS: &str = "sidecar.istio.io/status";
-/// What the user wrote of that himself.
+/// The user's own parts of them.
 pub const OVERRIDES: &str = "proxy.istio.io/overrides";
 
-/// The names of what was injected. A list without items is null.
+/// A list without items is null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct InjectionStatus {
@@ -29,12 +29,11 @@ pub(super) struct InjectionStatus {
 }
 
 impl InjectionStatus {
-    /// What a pod says; `None` where it was not injected. Istio treats an unreadable one as not injected.
+    /// `None` where the pod was not injected. Istio treats an unreadable one as not injected.
     pub(super) fn of(pod: &CheckedPod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
-    /// Of an overlay: what the templates add, and nothing else.
     pub(super) fn of_overlay(overlay: &CheckedPod, revision: &str) -> Self {
         let names = |list| {
             let names: Vec<String> = overlay.items(list).iter().map(|item| item.name().to_owned()).collect();
@@ -68,13 +67,12 @@ impl InjectionStatus {
     }
 }
 
-/// What of the injected things the user wrote himself, as he wrote it. Istio keeps containers here; volumes and secrets are
-/// ours, and Istio passes over them.
+/// The user's own parts of injected items, as he wrote them. Istio keeps containers here; volumes and secrets are ours, and Istio
+/// passes over them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Overrides([Vec<Value>; PodSpecList::ALL.len()]);
 
 impl Overrides {
-    /// What a pod has of them.
     pub(super) fn of(pod: &CheckedPod) -> Result<Self, Problems> {
         let Some(text) = pod.annotation(OVERRIDES) else { return Ok(Self::default()) };
         let unreadable = |why: String| {
@@ -125,7 +123,6 @@ impl Overrides {
     }
 }
 
-/// The pod without its earlier injection.
 pub(super) fn undone(
     given: &CheckedPod,
     status: Option<&InjectionStatus>,
@@ -170,8 +167,7 @@ pub(super) fn undone(
     pod
 }
 
-/// Keeps of the earlier injection what the new one has too in its order, and volumes that the user's own containers mount
-/// though he never wrote them.
+/// Keeps the order of items that both injections have, and volumes that the user's own containers mount though he never wrote them.
 pub(super) fn keep_order(
     given: &CheckedPod,
     status: &InjectionStatus,

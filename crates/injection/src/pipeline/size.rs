@@ -1,4 +1,4 @@
-//! How large a pod may be: larger than any that the API server stores, and small enough to be worked on, since a webhook
+//! The limit of a pod's size: larger than any that the API server stores, and small enough to be worked on, since a webhook
 //! takes calls from any client that reaches it. `inject -f` and the webhook have the same limit.
 
 use mesh::{InputProblem, Problems};
@@ -13,7 +13,7 @@ const VALUE: usize = 48;
 const NODE: usize = 640;
 const FIELDS_OF_NODE: usize = 6;
 
-/// What is left of the memory that a pod may take.
+/// The memory that a pod may still take.
 #[derive(Debug)]
 pub(crate) struct Allowance(usize);
 
@@ -32,7 +32,6 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Takes a value with the text that it holds, if any.
     pub(crate) fn value(&mut self, text: &str) -> Result<(), TooLarge> {
         self.take(VALUE + text.len())
     }
@@ -66,7 +65,6 @@ impl Allowance {
     }
 }
 
-/// Holds a pod against the limit.
 pub(super) fn check(pod: &Value) -> Result<(), Problems> {
     let weighed = Allowance::default().tree(pod);
     weighed.map_err(|too_large| Problems(vec![InputProblem::of("pod", too_large.to_string())]))

@@ -16,34 +16,30 @@ const MARK: &str = "sidecar-injector/unread";
 /// The field of a container whose list may be left out.
 const FIELD: &str = "env";
 
-/// What takes the place of a list.
 pub(crate) fn mark() -> Value {
     Value::Array(vec![MARK.into()])
 }
 
-/// Whether a value is the placeholder of a list that was not read.
 pub(crate) fn is_mark(value: &Value) -> bool {
     matches!(value.as_array().map(Vec::as_slice), Some([Value::String(text)]) if text == MARK)
 }
 
-/// Whether a text holds what only such a place should.
 pub(crate) fn has_mark(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// Whether the list of a container with this name may be left out. What an injection sets for the containers that it adds, users may
-/// say too, and then it has to be read.
+/// True for containers whose list may be left out: not for those that injections add, whose variables users may set too.
 pub(crate) fn may_be(container: &str) -> bool {
     ![PROXY, INIT, VALIDATION].contains(&container)
 }
 
-/// Whether something of a pod was not read.
+/// True for a pod that was read in part.
 pub(crate) fn is_in(pod: &Value) -> bool {
     containers(pod).any(|(_, variables)| is_mark(variables))
 }
 
-/// Whether all that was not read of a pod is as it was, or gone with its field or its container: what a list has become
-/// can't be distinguished from a list that was not read.
+/// True if all that was not read of a pod is as it was, or gone with its field or its container: a changed list can't be
+/// distinguished from one that was not read.
 pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
     let count = |pod| containers(pod).filter(|(_, variables)| is_mark(variables)).count();
     let left_out: BTreeSet<&str> =
@@ -68,7 +64,6 @@ pub(crate) fn refusal(place: &str) -> Problems {
     Problems(vec![InputProblem::of(place, "needs variables of the pod that were not read")])
 }
 
-/// The containers of a pod that have variables, by their names.
 fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let spec = pod.get("spec");
     let lists =

@@ -1,4 +1,4 @@
-//! Users and groups, by which rules know the proxy's own traffic: what a pod says of them, where it may.
+//! Users and groups by which rules know the proxy's own traffic, as far as a pod may choose them.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::{INIT, Identity, InitMode, OPENSHIFT_USERS, PROXY, Sidecar, VALIDATION};

@@ -1,4 +1,4 @@
-//! The answer to a call: how it is written, and what of it is logged and counted.
+//! The answer to a call, and its report for logs and counters.
 
 use super::reading::{Request, Review, Unreadable};
 use data_encoding::BASE64;
@@ -10,7 +10,6 @@ pub(super) const KIND: &str = "AdmissionReview";
 const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";
 
-/// The answer, and what of it is counted and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -19,7 +18,7 @@ pub struct Answer {
     pub report: ReviewReport,
 }
 
-/// What is logged and counted of a call.
+/// Logged and counted for each call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewReport {
     pub outcome: ReviewOutcome,
@@ -33,18 +32,14 @@ pub struct ReviewReport {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewOutcome {
-    /// The pod gets a patch.
     Injected,
-    /// It is let through as it is.
     Skipped,
-    /// It is refused: it can't be injected.
     Refused,
     /// The call is not a review.
     Malformed,
 }
 
 impl ReviewReport {
-    /// Of a call that is not a review.
     pub(super) fn malformed(reason: String, uid: String) -> Self {
         let (outcome, object) = (ReviewOutcome::Malformed, String::new());
         Self { outcome, reason, object, uid, warnings: Vec::new() }
@@ -52,7 +47,7 @@ impl ReviewReport {
 }
 
 impl Answer {
-    /// An answer that is not a review: an HTTP status and the reason.
+    /// An answer that is not a review.
     pub fn text(status: u16, reason: &str) -> Self {
         let report = ReviewReport::malformed(reason.to_owned(), String::new());
         Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), report }
@@ -72,7 +67,7 @@ pub(crate) struct ReviewResponse {
 }
 
 impl ReviewResponse {
-    /// An answer to a request, without warnings or a patch.
+    /// Without warnings or a patch.
     pub(crate) fn to(review: &Review, request: Request<'_>, outcome: ReviewOutcome, reason: String) -> Self {
         let report = ReviewReport {
             outcome,

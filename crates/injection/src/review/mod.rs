@@ -24,7 +24,6 @@ use serde_json::Value;
 /// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
 pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
-/// A request over HTTP, as far as it matters.
 #[derive(Clone, Debug)]
 pub struct WebhookCall<'a> {
     pub method: &'a str,
@@ -35,8 +34,6 @@ pub struct WebhookCall<'a> {
     pub cancellation: Cancellation,
 }
 
-/// Answers a call: the pod of its review is injected, let through or refused.
-///
 /// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
 /// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is not a review.
 pub fn answer(call: &WebhookCall<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
@@ -64,7 +61,7 @@ fn answer_by(
         .expect("a review that was read as a whole is answered")
 }
 
-/// The answer to a review that is read as deep as that; `None` where it takes more than was read.
+/// `None` where the injection needs more than was read.
 fn answered(
     call: &WebhookCall<'_>,
     depth: Depth,
@@ -135,7 +132,7 @@ pub trait Cluster {
     /// A namespace, with its labels and annotations as far as they are known.
     fn namespace(&self, name: &str) -> Namespace;
 
-    /// Whether the kubelet of this node can run native sidecars; of a pod that has no node yet, whether all can.
+    /// True if the kubelet of this node can run native sidecars; without a node yet, if all can.
     fn native_sidecars(&self, node: Option<&str>) -> bool;
 }
 
@@ -153,7 +150,7 @@ impl Cluster for UnknownCluster {
     }
 }
 
-/// Whether a kubelet of this version can run native sidecars, unless it is disabled; `None` if the version can't be parsed.
+/// True for kubelets that can run native sidecars, unless it is disabled; `None` if the version can't be parsed.
 ///
 /// Distributions add to versions: `v1.33.1-gke.1`, `v1.33.2+k3s1`, `v1.33+`.
 pub fn runs_native_sidecars(version: &str) -> Option<bool> {

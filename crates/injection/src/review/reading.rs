@@ -1,17 +1,16 @@
-//! A review as it is sent, and what of it matters here.
+//! A review as it is sent, and its parts that matter here.
 
 use super::tree::{self, Depth};
 use super::{Cancellation, KIND, VERSIONS};
 use mesh::pod::called;
 use serde_json::Value;
 
-/// What was sent, once it is known to be a review.
 pub(crate) struct Review {
     pub(crate) version: &'static str,
     fields: Value,
 }
 
-/// What was sent instead, with what an answer needs of it as far as it can be found.
+/// A body that is no review, with the parts of it that an answer needs, as far as they can be found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) reason: String,
@@ -84,7 +83,7 @@ fn version_and_uid(body: &[u8]) -> (Option<&'static str>, String) {
     (version, uid)
 }
 
-/// How long a text of JSON is whose first quote lies before; `None` if it has no end.
+/// The length of a JSON string after its opening quote; `None` if it has no end.
 fn length(rest: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -118,7 +117,7 @@ impl<'a> Request<'a> {
         if own.is_empty() { self.text("namespace") } else { own }
     }
 
-    /// Where the pod will run, if it says so itself and passes the scheduler by.
+    /// The node of a pod that names it itself and passes the scheduler by.
     pub(crate) fn node(self) -> Option<&'a str> {
         let spec = self.object().get("spec").unwrap_or(&Value::Null);
         Some(text(spec, "nodeName")).filter(|name| !name.is_empty())
@@ -135,7 +134,7 @@ impl<'a> Request<'a> {
         format!("{kind} {}/{name}", self.namespace()).trim_start().to_owned()
     }
 
-    /// The resource of the request, if it is not pods: another resource, or a part of one, such as `pods/eviction`.
+    /// Another resource, or a part of one, such as `pods/eviction`.
     pub(crate) fn other_than_pods(self) -> Option<String> {
         let resource = self.0.get("resource")?;
         let (group, name) = (text(resource, "group"), text(resource, "resource"));

@@ -1,5 +1,5 @@
-//! The text of a review as a tree of what matters: without fields that no webhook here needs, such as
-//! `managedFields`, which are several times as long as the variables that they are about.
+//! The text of a review as a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
+//! long as the variables that they are about.
 
 use crate::cancellation::Cancellation;
 use crate::pipeline::size::{Allowance, TooLarge};
@@ -9,7 +9,6 @@ use serde_json::{Map, Number, Value};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// How much of a pod is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Without long lists of variables of the application's containers, where that is possible.
@@ -20,7 +19,6 @@ pub(crate) enum Depth {
 /// A list of up to this many variables is always read: a mark saves nothing where a list is short.
 const FEW: usize = 32;
 
-/// Reads a review.
 pub(super) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Value, String> {
     let reading = ReviewReading {
         depth,
@@ -46,11 +44,11 @@ struct ReviewReading<'a> {
     cancellation: &'a Cancellation,
     left: RefCell<Allowance>,
     too_large: Cell<Option<TooLarge>>,
-    /// Whether variables were left out of a container that needs them.
+    /// Variables were left out of a container that needs them.
     lacks_variables: Cell<bool>,
 }
 
-/// What a value is, as far as it makes a difference to what is read of it.
+/// The place of a value, as far as it decides what is read of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReviewPart {
     Review,
@@ -65,7 +63,7 @@ enum ReviewPart {
 }
 
 impl ReviewPart {
-    /// What a field of it is; `None` where it is not needed.
+    /// `None` for a field that is not needed.
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
             (Self::Review, "apiVersion" | "kind") => Some(Self::Other),

@@ -14,7 +14,6 @@ use mesh::{InputProblem, Problems, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The annotations of a pod, with the problems and warnings found so far.
 pub(super) struct Annotations<'a> {
     given: BTreeMap<&'a str, &'a str>,
     pub(super) problems: Vec<InputProblem>,
@@ -40,7 +39,7 @@ impl<'a> Annotations<'a> {
         self.problems.push(InputProblem::with_item(name, item, text));
     }
 
-    /// An annotation that `read` reads; `expected` says what would be right.
+    /// `expected` is the text of the problem.
     pub(super) fn read<T>(
         &mut self,
         name: &str,
@@ -92,7 +91,6 @@ impl<'a> Annotations<'a> {
         None
     }
 
-    /// A list, checked by the policy.
     pub(super) fn list(&mut self, name: &str, form: AnnotationForm) -> Option<String> {
         let text = self.get(name)?;
         if let Some(excess) = excess(text) {
@@ -161,7 +159,7 @@ pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyComponentLogLevel`, which Envoy gets as it is. Which components there are, depends on its version.
+/// `--proxyComponentLogLevel`, which Envoy gets as it is. The components depend on its version.
 pub(super) fn of_components(text: &str) -> Vec<(&str, String)> {
     let items = text.split(',').filter(|_| !text.is_empty());
     let faults = items.filter(|item| item.matches(':').count() != 1 || !has_level(item));
@@ -171,7 +169,6 @@ pub(super) fn of_components(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// Whether an item ends in a level of Envoy.
 fn has_level(item: &str) -> bool {
     item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
 }

@@ -21,7 +21,6 @@ pub struct Identity {
     pub group: i64,
 }
 
-/// All that is known of identities in one pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identities {
     /// `ProxyUID` and `ProxyGID` of Go templates: the namespace's, else 1337.
@@ -33,7 +32,6 @@ pub(super) struct Identities {
     pub(super) known_by: i64,
 }
 
-/// What the identities of a pod's containers depend on.
 pub(super) struct Determinants<'a> {
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a Namespace,
@@ -43,7 +41,6 @@ pub(super) struct Determinants<'a> {
 }
 
 impl Determinants<'_> {
-    /// Determines the identities, and appends to `problems` and `warnings`.
     pub(super) fn identities(
         &self,
         problems: &mut Vec<InputProblem>,

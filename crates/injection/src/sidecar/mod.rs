@@ -26,17 +26,15 @@ use traffic::written;
 pub struct Sidecar {
     pub mode: Mode,
     pub init: InitMode,
-    /// What is captured, and where it goes.
     pub traffic: Traffic,
-    /// Settings by the pod's annotations `sidecar-init/`, which win over what `traffic` says of them.
+    /// Settings by the pod's annotations `sidecar-init/`, which win over `traffic`.
     pub own_settings: BTreeMap<Setting, String>,
     /// Flags of the init container that take no value.
     pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
-    /// The user and group of the init container.
     pub init_identity: Identity,
-    /// Whether a CNI plugin sets the rules.
+    /// A CNI plugin sets the rules.
     pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
@@ -53,11 +51,11 @@ pub struct Sidecar {
     pub status_port: Option<u16>,
     /// The proxy's readiness probe; there is one only where there is a status port.
     pub readiness: ProxyReadinessProbe,
-    /// How often the proxy's startup probe may fail, once a second; `None` where there is no such probe.
+    /// Failures that the proxy's startup probe may have, once a second; `None` without such a probe.
     pub startup_failures: Option<u32>,
-    /// Whether the proxy is an init container with `restartPolicy: Always`.
+    /// The proxy is an init container with `restartPolicy: Always`.
     pub native: bool,
-    /// Whether the application waits for the proxy (`holdApplicationUntilProxyStarts`). A native sidecar starts first anyway.
+    /// The application waits for the proxy (`holdApplicationUntilProxyStarts`). A native sidecar starts first anyway.
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
@@ -78,15 +76,14 @@ pub struct Sidecar {
     pub network: Option<String>,
     /// The values', else the mesh's trust domain.
     pub mesh_id: String,
-    /// Whether the proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
+    /// The proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
     pub binds_low_ports: bool,
     /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and where the proxy mounts volumes besides its
     /// own (`sidecar.istio.io/userVolumeMount`).
     pub user_volumes: Vec<Value>,
     pub user_mounts: Vec<Value>,
-    /// Whether Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
+    /// Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
     pub has_agent: bool,
-    /// Warnings about the pod's annotations.
     pub warnings: Vec<String>,
 }
 
@@ -96,7 +93,7 @@ impl Sidecar {
         if let Some(uid) = proxy.uid.map(i64::from) {
             self.proxy_identity.user = uid;
             if self.init == InitMode::Validation {
-                // What it sends has to look like the proxy's own.
+                // Its connections have to look like the proxy's own.
                 self.init_identity.user = uid;
             }
         }
@@ -145,8 +142,8 @@ impl Sidecar {
         own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
     }
 
-    /// Annotations with what a plugin captures; empty where there is no plugin, and without those that the pod has
-    /// already with the same meaning.
+    /// Annotations for a plugin, with its capture; empty where there is no plugin, and without those that the pod has already with
+    /// the same meaning.
     pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
         if !self.has_plugin {
             return Vec::new();

@@ -13,14 +13,13 @@ use mesh::{InputProblem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The label of a pod's network.
 const NETWORK: &str = "topology.istio.io/network";
 /// Variables by which the path of a request gives the network and the cluster.
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
 impl Sidecar {
-    /// Resolves the settings of a pod's sidecar. `pod` is as the templates see it.
+    /// `pod` is as the templates see it.
     ///
     /// # Errors
     /// Every problem with an annotation or a label.
@@ -305,7 +304,6 @@ fn metadata(proxy_config: &Value) -> BTreeMap<String, String> {
     texts.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// The variables of the init container.
 fn init_variables(
     metadata: &BTreeMap<String, String>,
     own: &BTreeMap<Setting, String>,

@@ -1,4 +1,4 @@
-//! How a pod's traffic reaches its proxy, and what of it is captured.
+//! The capture of a pod's traffic, and its way to the proxy.
 
 use super::annotations::Annotations;
 use crate::mesh_config::MeshConfig;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Ports of Istio's proxy that are never captured: its metrics, its readiness.
 const ISTIO_PORTS: [u16; 2] = [15090, 15021];
 
-/// How inbound traffic reaches the proxy (`sidecar.istio.io/interceptionMode`).
+/// `sidecar.istio.io/interceptionMode`: the way of inbound traffic to the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Redirect,
@@ -20,7 +20,6 @@ pub enum Mode {
     None,
 }
 
-/// Which init container a pod gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitMode {
     /// `istio-init`, which sets the rules.
@@ -43,7 +42,6 @@ impl Mode {
 }
 
 impl InitMode {
-    /// The name of the container; `None` where there is none.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Capture => Some(INIT),
@@ -53,10 +51,10 @@ impl InitMode {
     }
 }
 
-/// In what the proxy of a template differs from Istio's. It has no agent.
+/// Differences of a template's proxy from Istio's. It has no agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherProxy {
-    /// Where it listens for outbound and for inbound connections; `None` where Istio's proxy would.
+    /// Ports of its listeners; `None` for those of Istio's proxy.
     pub outbound_port: Option<u16>,
     pub inbound_port: Option<u16>,
     /// The user by which the rules know it.
@@ -65,7 +63,6 @@ pub struct OtherProxy {
     pub own_ports: &'static [u16],
 }
 
-/// What is captured of a pod, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub mode: Mode,
@@ -73,7 +70,7 @@ pub struct Traffic {
     pub inbound_port: u16,
     /// The number, of a user or of a group, by which the rules know the proxy.
     pub proxy: i64,
-    /// The lists of [`TABLE`] that are configured, but for that of the next field.
+    /// The configured lists of [`TABLE`], without that of the next field.
     lists: BTreeMap<Setting, String>,
     /// The agent's port is among them; the proxy's own are not.
     pub exclude_inbound: Vec<u16>,
@@ -123,7 +120,7 @@ impl Traffic {
         }
     }
 
-    /// Makes what is captured that of another proxy, or of another one beside it.
+    /// Adapts the capture to another proxy, or to another one beside it.
     pub(super) fn follow(&mut self, proxy: &OtherProxy) {
         let mut changed = |setting, is_changed: bool| {
             if is_changed && !self.of_other_proxy.contains(&setting) {
@@ -141,7 +138,7 @@ impl Traffic {
         self.exclude_inbound.retain(|port| !self.own_ports.contains(port));
     }
 
-    /// The settings of what is captured, in the order in which Istio writes their flags.
+    /// In the order in which Istio writes their flags.
     pub(super) fn settings(&self) -> Vec<(Setting, String)> {
         let mut settings = vec![
             (Setting::EnvoyPort, self.outbound_port.to_string()),
@@ -159,7 +156,6 @@ impl Traffic {
         settings
     }
 
-    /// All settings with their sources, for a check of the whole.
     pub(super) fn given(
         &self,
         annotations: &Annotations<'_>,
@@ -184,7 +180,6 @@ impl Traffic {
     }
 }
 
-/// A list of ports as an argument or an annotation holds it.
 pub(super) fn written(ports: &[u16]) -> String {
     ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }

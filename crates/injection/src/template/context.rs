@@ -1,11 +1,10 @@
-//! What templates are filled from.
+//! The input of templates.
 
 use crate::admission::AdmissionContext;
 use crate::mesh_config::{IstioValues, MeshConfig};
 use crate::sidecar::Sidecar;
 use serde_json::Value;
 
-/// A pod and all that is known of it.
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateContext<'a> {
     /// The pod, without what an earlier injection has added.

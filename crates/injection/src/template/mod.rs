@@ -1,4 +1,4 @@
-//! Templates: what of a sidecar becomes which patch of a pod.
+//! Templates: from a sidecar to a patch of its pod.
 
 mod built_in;
 mod context;
@@ -19,13 +19,11 @@ pub enum InjectionTemplate {
     BuiltIn(BuiltIn),
     /// A text in Go's language, which becomes YAML; what the configuration writes.
     Go(go::Template),
-    /// A text in Go's language that can't be read, and why: what the pods that name it are refused with.
+    /// A text in Go's language that can't be read, with the problems by which pods that name it are refused.
     Unreadable(Problems),
 }
 
 impl InjectionTemplate {
-    /// Reads a template of a configuration.
-    ///
     /// # Errors
     /// Every problem in it, named by `name`.
     pub fn read(name: &str, written: &Value) -> Result<Self, Problems> {

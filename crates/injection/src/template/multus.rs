@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The list with one more network, `NAME` or `NAMESPACE/NAME`. What is broken stays as it is.
+/// The list with one more network, `NAME` or `NAMESPACE/NAME`. A broken list stays as it is.
 pub(super) fn with(networks: String, network: &str) -> String {
     if networks.trim().is_empty() {
         return network.to_owned();

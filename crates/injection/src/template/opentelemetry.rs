@@ -1,15 +1,13 @@
-//! What OpenTelemetry calls a pod's service: the resource attributes that a proxy adds to its spans where the mesh asks for
-//! them (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
+//! Resource attributes of OpenTelemetry for a pod's service, which a proxy adds to its spans where the mesh asks for them
+//! (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
 
 use crate::mesh_config::MeshConfig;
 use crate::sidecar::PROXY;
 
 /// The value of `serviceAttributeEnrichment` that asks for them.
 pub(super) const CONVENTIONS: &str = "OTEL_SEMANTIC_CONVENTIONS";
-/// The variable of the proxy's container that holds the pod's name.
 const POD_NAME: &str = "$(POD_NAME)";
 
-/// Whether one of the mesh's tracing providers asks for them.
 pub(super) fn is_requested(mesh: &MeshConfig) -> bool {
     let providers = mesh.raw.get("extensionProviders").and_then(|providers| providers.as_array());
     let mut providers = providers.into_iter().flatten();

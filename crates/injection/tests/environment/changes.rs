@@ -1,4 +1,4 @@
-//! The writes that lead from what there is to what is to be, tried on a namespace in memory: changes of the shop by the cases of
+//! The writes from existing objects to planned ones, tried on a namespace in memory: changes of the shop by the cases of
 //! `changes.txt`, whose steps `UPDATE_GOLDENS=1` writes.
 
 use super::scene::{Scene, environment, shop};
@@ -10,7 +10,7 @@ use mesh::pod::values;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What the API server does with the steps. After each one, no route may lead to a subset that there is not.
+/// An API server in memory. After each step, no route may lead to a subset that does not exist.
 #[derive(Clone, Default)]
 struct Cluster(Vec<Value>);
 
@@ -19,7 +19,7 @@ impl Cluster {
         self.0.iter().position(|there| there["kind"] == kind && there["metadata"]["name"] == name)
     }
 
-    /// Somebody else removes an object, puts one in its place, or sets a value of it.
+    /// Another program removes an object (null), replaces it, or sets a value at a pointer behind its name.
     fn change(&mut self, kind: &str, name: &str, change: &Value) {
         let (name, pointer) = name.split_once(' ').unwrap_or((name, ""));
         let at = self.find(kind, name);
@@ -120,7 +120,6 @@ fn next(metadata: &Value) -> Value {
     json!((version + 1).to_string())
 }
 
-/// What a step names as a precondition.
 fn is_that(there: &Value, uid: &str, version: Option<&str>) {
     assert_eq!(there["metadata"]["uid"], uid);
     assert!(version.is_none_or(|version| there["metadata"]["resourceVersion"] == version), "{there}");
@@ -137,7 +136,6 @@ fn shown(step: &ChangeStep) -> String {
     format!("{verb} {kind} {name}")
 }
 
-/// A step with what it names as its preconditions.
 fn pinned(step: &ChangeStep) -> String {
     let pins = match step {
         ChangeStep::Create(_) => String::new(),
@@ -219,7 +217,7 @@ fn all_environments_own_what_the_acting_one_controls() {
     assert_eq!(settle(&[&going, &next]), ("adopt".to_owned(), one("u-next*")));
     assert_eq!(settle(&[&next]), (String::new(), one("u-next*")));
     assert_eq!(idle(&old.name)[0].reason, "NotOldest");
-    // What the garbage collector leaves of two owners is ours, too.
+    // An object that the garbage collector left with one of two owners is ours, too.
     for there in &mut cluster.0 {
         there["metadata"]["ownerReferences"][0]["controller"] = Value::Null;
     }
@@ -306,7 +304,6 @@ fn what_is_being_deleted_is_left_to_those_who_delete_it() {
     assert_eq!(counts(&cluster), (3, 3, 3));
 }
 
-/// Without the filter.
 fn bare(scene: &Scene) -> Scene {
     let mut bare = scene.clone();
     bare.environment["spec"]["envHeader"] = json!({});
@@ -382,7 +379,7 @@ fn a_status_is_written_when_it_says_something_else() {
     let second = status(&first, Some(1), &failed, "t2").expect("new");
     let times = |status: &Value| [0, 1].map(|at| status["conditions"][at]["lastTransitionTime"].clone());
     assert_eq!(times(&second), [json!("t1"), json!("t2")]);
-    // A condition's message has a longest form, and ends between two characters.
+    // A condition's message has a limit, and is cut between two characters.
     let message = |detail: String| conditions(&Ok(scene.plan()), &none, &[detail])[1].message.clone();
     let summary = message(String::new());
     for (details, kept) in [(32_000 - summary.len(), None), (32_001 - summary.len(), Some(32_000))] {

@@ -1,4 +1,4 @@
-//! Laws that hold for any namespace: routes do what was chosen, lead to subsets that there are, and depend on no order.
+//! Laws for any namespace: routes do what was chosen, lead to subsets that exist, and depend on no order.
 
 use super::scene::{Scene, environment};
 use injection::environment::routes::{RouteDisposition, subset};
@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 const SERVICES: [&str; 3] = ["cart", "mail", "pay"];
 
-/// An environment: up to three parts.
 fn value() -> impl Strategy<Value = String> {
     proptest::collection::vec("[ab]", 1..4).prop_map(|parts| parts.join("."))
 }
@@ -33,14 +32,13 @@ fn scene() -> impl Strategy<Value = Scene> {
     })
 }
 
-/// The environments of a Service's workloads.
 fn own(scene: &Scene, service: &str) -> BTreeSet<String> {
     let labels = scene.workloads.iter().map(|workload| &workload["spec"]["template"]["metadata"]["labels"]);
     let labels = labels.filter(|labels| labels["app"] == service);
     labels.map(|labels| labels["virtual-env"].as_str().expect("a label").to_owned()).collect()
 }
 
-/// Where Istio would send a request with these headers: the first route whose conditions it meets.
+/// Istio's choice for a request with these headers: the first route whose conditions it meets.
 fn walk(routes: &Value, headers: &[(&str, &str)]) -> Option<String> {
     let value = |name: &str| headers.iter().find(|(there, _)| *there == name).map(|(_, value)| *value);
     let all = |route: &Value, part: &str, holds: &dyn Fn(&str, &Value) -> bool| {
@@ -54,7 +52,7 @@ fn walk(routes: &Value, headers: &[(&str, &str)]) -> Option<String> {
     route["route"][0]["destination"]["subset"].as_str().map(str::to_owned)
 }
 
-/// Where a request is to go, told in another way than the code tells it.
+/// The destination of a request, computed in another way than in the code.
 fn expected(
     own: &BTreeSet<String>,
     all: &BTreeSet<String>,

@@ -83,7 +83,6 @@ base.red.x     base-red  base  base-red-x
     assert!(shown.starts_with(&format!("{HEADER}  a\\u{{1b}}[2J\\n::error::b  mail")), "{shown}");
 }
 
-/// Every reason has a case.
 #[test]
 fn cases_have_each_reason_for_no_routes() {
     let written = include_str!("routes.txt");

@@ -5,7 +5,6 @@ use injection::environment::resource::VirtualEnvironment;
 use injection::environment::routes::{ISTIO, Plan, RouteDisposition, plan};
 use serde_json::{Value, json};
 
-/// What stands in the namespace, as its objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) environment: Value,
@@ -92,7 +91,7 @@ impl Scene {
             .disposition
     }
 
-    /// The VirtualService and the DestinationRule of a Service; `None` where there are none to be.
+    /// `None` where the Service gets no routes.
     pub(crate) fn objects(&self, service: &str) -> Option<(Value, Value)> {
         match self.disposition(service) {
             RouteDisposition::Routed { virtual_service, destination_rule } => {

@@ -13,7 +13,6 @@ fn call(method: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
     answer(&WebhookCall { method, path: "/environment-tag", content_type, body, cancellation }, &labels)
 }
 
-/// The review of a case.
 fn review(case: &Value) -> Value {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
@@ -48,7 +47,7 @@ fn answered(case: &str) -> String {
     let patch = patch.as_str().expect("a text");
     let patch: Value =
         serde_json::from_slice(&BASE64.decode(patch.as_bytes()).expect("base64")).expect("JSON");
-    // Whoever asks again has it already.
+    // A second call finds the tag already.
     let operations: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a patch");
     json_patch::patch(&mut review["request"]["object"], &operations).expect("it applies");
     let again = call("POST", Some("application/json"), review.to_string().as_bytes());

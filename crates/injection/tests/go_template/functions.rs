@@ -1,4 +1,4 @@
-//! Each function of templates, by what it makes.
+//! Results of each function of templates.
 
 use super::world::World;
 use injection::template::go;
@@ -17,13 +17,13 @@ fn check(name: &str, answer: impl Fn(&str) -> String) {
     testkit::golden(&file, &rows.collect::<String>());
 }
 
-/// What a pipeline prints: as a text in JSON, which no YAML reads otherwise.
+/// A pipeline's output, as a text in JSON, which no YAML reads otherwise.
 fn printed(world: &World, pipeline: &str) -> Result<String, String> {
     let value = world.render(&format!("a: {{{{ print ({pipeline}) | toJson }}}}"))?;
     value["a"].as_str().map(str::to_owned).ok_or_else(|| format!("no text: {value}"))
 }
 
-/// Pipelines of sprig's functions, and what sprig itself makes of them.
+/// Pipelines of sprig's functions, and sprig's own results.
 fn of_sprig() -> impl Iterator<Item = (&'static str, String)> {
     let lines = include_str!("sprig.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {

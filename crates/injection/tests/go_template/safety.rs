@@ -1,4 +1,4 @@
-//! What a pod says is never read as YAML, and what says nothing to YAML stays as it is.
+//! Texts of a pod are never read as YAML, and harmless ones stay as they are.
 
 use super::world::World;
 use serde_json::json;
@@ -28,7 +28,7 @@ const TEMPLATES: &[&str] = &[
     "a: '{{ index .ObjectMeta.GetAnnotations `x` }}'\nb: [1]\n",
 ];
 
-/// What a pod may say to get more than it is given.
+/// Texts of a pod that ask for more than it is given.
 const TEXTS: &[&str] = &[
     "v\"\nprivileged: true\nz: \"",
     "v'\nprivileged: true\nz: '",
@@ -66,7 +66,6 @@ const TEXTS: &[&str] = &[
     "x\0y",
 ];
 
-/// All of a tree's keys.
 fn keys(value: &serde_json::Value, all: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -118,7 +117,7 @@ fn what_is_handed_to_a_writer_is_taken_whatever_it_says() {
                     f: '{{ toJsonMap (strdict `k` (annotation .ObjectMeta `x` ``)) | b64enc }}'\n";
     for text in TEXTS {
         let made = World::annotated("x", text).render(template);
-        // It means another character to us, and no pod needs it.
+        // It is one of our stand-ins, and no pod needs it.
         if text.contains('\u{f0022}') {
             assert!(made.expect_err("a stand-in").contains("would be read"));
             continue;

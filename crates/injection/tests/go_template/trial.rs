@@ -14,7 +14,6 @@ fn tried(config: &str) -> Vec<TemplateTrial> {
     trial(&configured(config).expect("a configuration"))
 }
 
-/// Each problem and warning of a trial with the template's name.
 fn shown(trials: &[TemplateTrial]) -> Vec<String> {
     let of_one = |trial: &TemplateTrial| {
         let who =

@@ -1,4 +1,4 @@
-//! A pod, what is known around it, and a template filled for it.
+//! A pod, its context, and a template filled for it.
 
 use crate::support::read;
 use injection::pipeline::Workload;
@@ -7,7 +7,6 @@ use injection::template::{TemplateContext, go};
 use injection::{AdmissionContext, Configuration, Namespace};
 use serde_json::{Value, json};
 
-/// What is known around a pod, to be changed by tests.
 pub(crate) struct World {
     pub(crate) pod: Value,
     pub(crate) admission: AdmissionContext,

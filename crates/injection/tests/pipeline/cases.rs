@@ -1,4 +1,4 @@
-//! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod. A file has those of one subject.
+//! The manifests of `tests/pods`: the context of a pod, the configuration, and the pod. A file has those of one subject.
 
 use crate::support;
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject, path};
@@ -12,7 +12,6 @@ use std::{
     sync::LazyLock,
 };
 
-/// A case.
 pub(crate) struct Case {
     /// The file with its section, and the text of it.
     pub(crate) file: PathBuf,
@@ -24,14 +23,13 @@ pub(crate) struct Case {
     written: Value,
 }
 
-/// A configuration and what is known around a pod. Its policy is to inject, where it does not say.
+/// The policy is to inject, where the configuration has none.
 pub(crate) struct Setup {
     pub(crate) configuration: Configuration,
     pub(crate) admission: AdmissionContext,
 }
 
 impl Case {
-    /// All of them.
     pub(crate) fn all() -> &'static [Self] {
         static CASES: LazyLock<Vec<Case>> = LazyLock::new(Case::read_all);
         &CASES
@@ -60,7 +58,6 @@ impl Case {
         Self { before, setup: Setup::read(head), written: pod.clone(), file, name, text }
     }
 
-    /// The pod that is injected.
     pub(crate) fn pod(&self) -> Value {
         match &self.before {
             None => self.written.clone(),
@@ -71,7 +68,6 @@ impl Case {
         }
     }
 
-    /// The pod as its user wrote it.
     pub(crate) fn written(&self) -> &Value {
         &self.written
     }
@@ -123,7 +119,6 @@ impl Setup {
     }
 }
 
-/// The files of a folder with one of these endings, sorted.
 pub(crate) fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let ends = |path: &PathBuf| path.extension().is_some_and(|end| endings.iter().any(|known| end == *known));

@@ -7,7 +7,7 @@ use injection::{Configuration, InjectionOutcome, Namespaces};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What an API server makes of a pod, as far as it concerns injected containers: defaults, the token's mount, other ways to
+/// A pod as an API server stores it, as far as injected containers are concerned: defaults, the token's mount, other ways to
 /// write an amount.
 fn stored(mut pod: Value) -> Value {
     for list in ["containers", "initContainers"] {
@@ -92,7 +92,7 @@ fn another_configuration_is_reported_place_by_place() {
     });
     let runs = made(&before, &pod).expect("injected");
     assert!(matches!(verdict(&before, &pod, &before.configuration), ComparisonVerdict::NotInjected));
-    // What an injection has written, and another program has changed.
+    // A status that another program has changed.
     let mut unread = runs.clone();
     unread["metadata"]["annotations"]["sidecar.istio.io/status"] = "injected".into();
     let found = verdict(&before, &unread, &before.configuration);

@@ -1,4 +1,4 @@
-//! What Istio's own injector makes of a pod, a template and values, kind by kind: the cases of `equal.txt`, each of which was once
+//! Results of Istio's own injector for a pod, a template and values, kind by kind: the cases of `equal.txt`, each of which was once
 //! different here. The template of the first section is ours; it makes the calls that Istio's make. A case has `values`, `mesh`,
 //! `annotations`, fields of the container `web`, containers beside it and fields of the pod's `spec` and `metadata`, and the paths
 //! that its answer shows, which `UPDATE_GOLDENS=1` writes.

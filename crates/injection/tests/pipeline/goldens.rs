@@ -11,7 +11,6 @@ use injection::pipeline::STATUS;
 use mesh::data::{Tree, yaml};
 use serde_json::{Value, json};
 
-/// What becomes of a case, as text.
 fn shown(case: &Case, plain: &Value) -> String {
     match case.setup().inject(&case.pod()) {
         Err(problems) => problems.to_string().lines().map(|line| format!("# {line}\n")).collect(),
@@ -29,10 +28,10 @@ fn shown(case: &Case, plain: &Value) -> String {
     }
 }
 
-/// The case whose injected containers are told in full. Of all others it is told what they have otherwise.
+/// The case whose injected containers are shown in full; of all others only the differences are.
 const FULL: &str = "plain.yaml";
 
-/// A pod without what is injected into all of them alike.
+/// A pod without the parts that all have in common.
 fn short(mut pod: Value, plain: &Value, name: &str) -> Value {
     if name == FULL {
         return pod;
@@ -73,7 +72,7 @@ fn each_pod_is_injected_as_its_section_tells() {
     }
 }
 
-/// The pod after an injection, if it is injected: the patch is the way there, and a second injection stays there.
+/// The pod after an injection, if it is injected; the patch leads to it, and a second injection changes nothing.
 fn check(setup: &Setup, pod: &Value, title: &str) -> Option<Value> {
     let Ok(InjectionOutcome::Injected(injected)) = setup.inject(pod) else { return None };
     let patch = serde_json::to_value(between(pod, &injected.pod)).expect("JSON");
@@ -98,7 +97,7 @@ fn injecting_twice_is_injecting_once() {
     assert!(injected > 40, "{injected}");
 }
 
-/// What an injection with another setup left behind is gone: the pod is what the new setup makes of what its user wrote.
+/// An earlier injection with another setup leaves nothing: the pod is made of what its user wrote.
 #[test]
 fn an_old_setup_leaves_nothing() {
     let mut compared = 0;

@@ -1,4 +1,4 @@
-//! What holds for every pod: what its user wrote stays, injecting twice is injecting once, and nothing that is sent does harm.
+//! Laws for every pod: its user's parts stay, injecting twice is injecting once, and nothing that is sent does harm.
 
 use super::cases::{Case, Setup};
 use crate::support::{keyed, object, rfc6902::apply};
@@ -88,7 +88,6 @@ fn annotations() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A pod with containers of these names.
 fn pod(
     running: Vec<&'static str>,
     starting: Vec<&'static str>,
@@ -137,7 +136,6 @@ pub(crate) fn entangled() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Istio's defaults.
 fn defaults() -> &'static Setup {
     static DEFAULTS: LazyLock<Setup> = LazyLock::new(Setup::plain);
     &DEFAULTS
@@ -150,7 +148,6 @@ fn injected(setup: &Setup, pod: &Value) -> Option<Injected> {
     }
 }
 
-/// Any JSON, with some words that mean something.
 fn anything() -> impl Strategy<Value = Value> {
     let words = vec![
         "metadata",
@@ -257,7 +254,6 @@ proptest! {
         }
     }
 
-    /// The patch too touches nothing of theirs: it only adds.
     #[test]
     fn patches_only_add(pod in plain()) {
         let mut pod = pod;
@@ -284,7 +280,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(2000, 400), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is sent is either injected, so that the patch makes what it says, or refused.
+    /// Any JSON is either injected, so that the patch makes what it says, or refused.
     #[test]
     fn nothing_does_harm(sent in anything(), at in any::<prop::sample::Index>()) {
         if let Some(done) = injected(at.get(Case::all()).setup(), &sent) {

@@ -1,4 +1,4 @@
-//! Pods are injected as they have to be: those of `tests/pods` one by one, and any others by what holds for all.
+//! Injections: those of `tests/pods` one by one, and laws for any others.
 
 mod cases;
 mod compared;

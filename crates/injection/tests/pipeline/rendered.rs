@@ -42,7 +42,6 @@ spec:
   imagePullSecrets: [{name: ours}]
 "#;
 
-/// The template's text for a pod, by pasting.
 fn rendered(pod: &Value) -> Value {
     let name = pod["metadata"]["name"].as_str().expect("a name");
     let text = [(".ObjectMeta.Name", name), (".ProxyUID", "1337"), (".Values.global.hub", "hub.example")]
@@ -52,12 +51,12 @@ fn rendered(pod: &Value) -> Value {
     mesh::pod::values("template", &text).expect("YAML").remove(0)
 }
 
-/// Without what is empty: `kubectl` prints its own types.
+/// Without empty fields: `kubectl` prints its own types.
 fn shown(value: Value) -> Value {
     without(value, |value| [json!(null), json!([]), json!({}), json!("")].contains(value))
 }
 
-/// The pods with the template, and then with what they say of its containers.
+/// The pods with the template, and then with their own parts of its containers.
 fn expected(pods: &[Value]) -> Vec<Value> {
     let patch = rendered(&pods[0]);
     let merged = patched(pods, &patch).into_iter().map(|merged| merged.expect("a pod"));
@@ -68,7 +67,7 @@ fn expected(pods: &[Value]) -> Vec<Value> {
     with_own.collect()
 }
 
-/// What a pod says of the template's containers, as a patch's `spec`.
+/// A pod's own parts of the template's containers, as a patch's `spec`.
 fn own_words(pod: &Value, template: &Value) -> Map<String, Value> {
     let mut spec = Map::new();
     for list in ["containers", "initContainers"] {

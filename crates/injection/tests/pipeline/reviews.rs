@@ -1,4 +1,4 @@
-//! What a review is answered, beside what the same pod becomes as a whole: the server leaves long lists of variables unread
+//! Answers to reviews, beside the injection of the same pod as a whole: the server leaves long lists of variables unread
 //! wherever it can, and no answer may depend on that.
 
 use super::cases::Case;
@@ -37,7 +37,6 @@ static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
     CURIOUS.into_iter().map(of_template).chain(of_cases).collect()
 });
 
-/// Gives containers many variables more.
 fn stretch(pod: &mut Value, stretched: &[bool]) {
     let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array().map_or(0, Vec::len));
     let places =

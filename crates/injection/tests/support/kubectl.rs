@@ -9,7 +9,7 @@ use std::{
 /// An annotation that tells the pods of one call apart.
 const NUMBER: &str = "example/number";
 
-/// What `kubectl` makes of pods and a patch, by one call; `None` where it refuses.
+/// Results of one call of `kubectl` for pods and a patch; `None` where it refuses.
 pub(crate) fn patched(pods: &[Value], patch: &Value) -> Vec<Option<Value>> {
     let mut items = pods.to_vec();
     for (number, pod) in items.iter_mut().enumerate() {

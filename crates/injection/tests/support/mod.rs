@@ -9,7 +9,7 @@ pub(crate) mod kubectl;
 pub(crate) mod random;
 pub(crate) mod rfc6902;
 
-/// The configuration of these texts; an empty one counts as not given.
+/// An empty text counts as not given.
 pub(crate) fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, Problems> {
     let text = |name, text| (!str::is_empty(text)).then(|| ConfigurationText::new(name, text));
     let texts =
@@ -17,13 +17,11 @@ pub(crate) fn read(config: &str, values: &str, mesh: &str) -> Result<Configurati
     Configuration::read(&texts)
 }
 
-/// The fields that have a value.
 pub(crate) fn object(fields: Vec<(&str, Option<Value>)>) -> Value {
     let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-/// Items with each key at most once.
 pub(crate) fn keyed(items: Vec<Value>, key: &str) -> Value {
     let mut kept: Vec<Value> = Vec::new();
     for item in items {

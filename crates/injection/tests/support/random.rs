@@ -3,7 +3,6 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-/// Numbers that look like chance and are the same for the same seed.
 pub(crate) struct Random(Rng);
 
 /// A document's text, and for each of its lines the paths of the values that it is a part of.
@@ -14,11 +13,11 @@ pub(crate) struct Written {
     step: usize,
     list_step: usize,
     count: usize,
-    /// What else the next line is a part of.
+    /// Further path of the next line.
     within: Option<String>,
 }
 
-/// What was changed: the paths of values whose lines may differ, and of those that are gone.
+/// Changed paths: of values whose lines may differ, and of those that are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) lines: Vec<String>,
@@ -38,7 +37,6 @@ impl Random {
         self.below(of) == 0
     }
 
-    /// A mapping.
     pub(crate) fn tree(&mut self) -> Value {
         let mut fields = Map::new();
         for at in 0..=self.below(4) {
@@ -142,7 +140,6 @@ impl Random {
         }
     }
 
-    /// Comments and empty lines before an entry; they are about who knows what.
     fn between(&mut self, out: &mut Written, column: usize, path: &str) {
         if self.one_in(4) {
             out.count += 1;
@@ -155,7 +152,6 @@ impl Random {
         }
     }
 
-    /// A value behind a colon or a dash.
     fn behind(
         &mut self,
         out: &mut Written,
@@ -245,7 +241,6 @@ impl Random {
         out.line(format!("{line}{comment}"), &[path]);
     }
 
-    /// Changes a value here and there.
     pub(crate) fn change(&mut self, value: &mut Value) -> Touched {
         let mut touched = Touched::default();
         self.change_in(value, "", &mut touched);

@@ -1,8 +1,7 @@
-//! RFC 6902 once more, in the plainest way: what patches are applied by in tests.
+//! RFC 6902 once more, in the plainest way, to apply patches in tests.
 
 use serde_json::Value;
 
-/// The document after the patch.
 pub(crate) fn apply(document: &Value, patch: &Value) -> Result<Value, String> {
     let operations = patch.as_array().ok_or("a patch is a list")?;
     operations.iter().try_fold(document.clone(), |mut document, operation| {

@@ -1,12 +1,12 @@
-//! What the built-in templates share: the init container, the placement of the proxy, annotations for a plugin, and access to
-//! a pod's metadata and to the values.
+//! Shared parts of the built-in templates: the init container, the placement of the proxy, annotations for a plugin, and access
+//! to a pod's metadata and to the values.
 
 use crate::sidecar::{Identity, InitMode, Mode};
 use crate::template::{context::TemplateContext, multus};
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 
-/// What a template writes beside the parts that all of them share.
+/// Parts that a template writes beside the shared ones.
 pub(super) struct TemplateParts {
     pub(super) labels: Map<String, Value>,
     pub(super) annotations: Map<String, Value>,
@@ -15,7 +15,7 @@ pub(super) struct TemplateParts {
     pub(super) volumes: Vec<Value>,
 }
 
-/// What a template is rendered from, and the problems found so far.
+/// The input of a template, and the problems found so far.
 pub(super) struct RenderContext<'a> {
     /// The names of the template and of its proxy's container.
     template: &'static str,
@@ -33,7 +33,7 @@ impl<'a> RenderContext<'a> {
         Self { template, container, input, problems: Vec::new() }
     }
 
-    /// The whole patch: lists and mappings without entries are not part of it.
+    /// Lists and mappings without entries are not part of it.
     pub(super) fn patch(&self, parts: TemplateParts) -> Value {
         let TemplateParts { labels, mut annotations, proxy, volumes } = parts;
         let (sidecar, values) = (self.input.sidecar, self.input.values);
@@ -86,7 +86,6 @@ impl<'a> RenderContext<'a> {
         })))
     }
 
-    /// Annotations for a plugin, instead of the init container's arguments.
     fn plugin_annotations(&self) -> Map<String, Value> {
         /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
         const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
@@ -102,7 +101,6 @@ impl<'a> RenderContext<'a> {
         found
     }
 
-    /// The security context of a proxy that is Envoy.
     pub(super) fn security_context_of_envoy(&self, privileged: bool, read_only: bool) -> Value {
         let sidecar = self.input.sidecar;
         let added =
@@ -141,7 +139,7 @@ impl<'a> RenderContext<'a> {
         self.input.sidecar.proxy_metadata.iter().map(|(name, value)| variable(name, value.as_str()))
     }
 
-    /// Adds a label or an annotation, unless the pod has its own.
+    /// `of` is `labels` or `annotations`; an entry of the pod wins.
     pub(super) fn put_default(
         &self,
         entries: &mut Map<String, Value>,
@@ -195,7 +193,7 @@ impl<'a> RenderContext<'a> {
         LABELS.into_iter().find_map(|key| self.label(key)).or_else(of_workload)
     }
 
-    /// What an annotation of the pod says, even if that is nothing; else the scalar at a place in the values.
+    /// The pod's annotation, even if it is empty; else the scalar at a path of the values.
     pub(super) fn annotation_or_value(&mut self, annotation: &str, path: &str) -> Option<String> {
         let annotated = self.metadata("annotations", annotation).map(str::to_owned);
         annotated.or_else(|| self.value(path))
@@ -225,7 +223,6 @@ impl<'a> RenderContext<'a> {
     }
 }
 
-/// Whether a switch of an annotation or a value is on.
 pub(super) fn is_on(text: &str) -> bool {
     !["false", "0"].contains(&text)
 }
@@ -254,12 +251,10 @@ pub(super) fn variable(name: &str, value: impl Into<String>) -> Value {
     json!({"name": name, "value": value.into()})
 }
 
-/// A variable that holds a field of the pod.
 pub(super) fn pod_field(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 }
 
-/// A variable that holds a limit of its container.
 pub(super) fn resource_limit(name: &str, resource: &str) -> Value {
     json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": resource}}})
 }

@@ -36,7 +36,7 @@ impl BuiltIn {
         }
     }
 
-    /// Its proxy, if that is not Istio's.
+    /// `None` for Istio's.
     pub(super) fn other_proxy(self) -> Option<&'static OtherProxy> {
         match self {
             Self::Sidecar => None,
@@ -45,7 +45,6 @@ impl BuiltIn {
         }
     }
 
-    /// The name of its proxy's container.
     fn container(self) -> &'static str {
         match self {
             Self::Sidecar => crate::sidecar::PROXY,
@@ -54,7 +53,6 @@ impl BuiltIn {
         }
     }
 
-    /// The patch of the pod.
     pub(super) fn render(self, input: &TemplateContext<'_>) -> Result<Value, Problems> {
         let mut context = RenderContext::of(self.name(), self.container(), input);
         let parts = match self {

@@ -1,4 +1,4 @@
-//! Istio's proxy: its agent, which starts Envoy, as istiod expects it. What Istio's own template makes for a pod, without traces
+//! Istio's proxy: its agent, which starts Envoy, as istiod expects it. The patch of Istio's own template, without traces
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
 use super::context::{
@@ -14,7 +14,6 @@ use std::collections::HashMap;
 
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
 const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
-/// The volume of a pod's own bootstrap configuration.
 const BOOTSTRAP_VOLUME: &str = "custom-bootstrap-volume";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
@@ -87,7 +86,7 @@ fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
     first.into_iter().chain(optional.into_iter().flatten()).collect()
 }
 
-/// The values', else what waits for the proxy to start, or drains it before it stops.
+/// The values' hooks, else one that waits for the proxy to start, or drains it before it stops.
 fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
     let sidecar = context.input.sidecar;
     let configured = &context.input.values.proxy.lifecycle;
@@ -154,7 +153,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     variables.into_iter().flatten().chain(context.proxy_metadata()).collect()
 }
 
-/// What OpenTelemetry calls the pod's service, where the mesh asks for it.
+/// OpenTelemetry's attributes of the pod's service, where the mesh asks for them.
 fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
     if !opentelemetry::is_requested(context.input.mesh) {
         return None;
@@ -172,7 +171,6 @@ fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
     ))
 }
 
-/// A probe that the agent answers.
 fn probe(delay: u32, period: u32, failures: u32) -> Value {
     json!({
         "httpGet": {"path": "/healthz/ready", "port": 15021},
@@ -226,7 +224,7 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
     with_users(context, volumes, &context.input.sidecar.user_volumes, USER_VOLUMES, "name")
 }
 
-/// The list with the items of a pod's annotation. Merging identifies items by `key`, so none may be in it twice.
+/// Merging identifies items by `key`, so none may be in the list twice.
 fn with_users(
     context: &mut RenderContext<'_>,
     mut items: Vec<Value>,

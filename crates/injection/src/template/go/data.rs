@@ -1,5 +1,5 @@
-//! What a template sees: Istio's names, filled from what is known of a pod, as the Go structures that templates are written for
-//! have them: with Go's names of fields, with the zeros of those that are not set, and in Go's order.
+//! The data that a template sees: Istio's names, filled from a pod and its context, as in the Go structures that templates are
+//! written for: with Go's names of fields, with the zeros of unset fields, and in Go's order.
 
 use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
@@ -31,8 +31,7 @@ fn with(value: &Json, text: &dyn Fn(&str) -> String) -> Value {
     }
 }
 
-/// The root of all data. What the pod says, or what follows from it, goes through `text`; what the cluster's owner has
-/// configured does not.
+/// `text` maps texts of the pod, and those that follow from it; those that the cluster's owner has configured stay.
 pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Value {
     let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
     let empty = Map::new();
@@ -121,7 +120,7 @@ impl GoStructure {
         Self::MeshConfig,
     ];
 
-    /// What a field of JSON holds, itself or in a list.
+    /// The structure in a field of JSON, itself or in a list.
     fn of(self, field: &str) -> Self {
         match (self, field) {
             (Self::Spec, "containers" | "initContainers") => Self::Container,
@@ -236,7 +235,6 @@ const NAMES: [(&str, &str); 31] = [
     ("wwids", "WWIDs"),
 ];
 
-/// The Go name of a field of JSON.
 fn go_name(name: &str) -> String {
     if let Some((_, go)) = NAMES.iter().find(|(json, _)| *json == name) {
         return (*go).to_owned();
@@ -245,7 +243,6 @@ fn go_name(name: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// The JSON name of a field of Go.
 pub(super) fn json_name(name: &str) -> String {
     if let Some((json, _)) = NAMES.iter().find(|(_, go)| *go == name) {
         return (*json).to_owned();

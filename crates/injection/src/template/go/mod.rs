@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What one rendering may do: far more than templates for pods need, and little enough to end soon.
+/// Limits of one rendering: far more than templates for pods need, and little enough to end soon.
 const LIMITS: Limits = {
     let mut limits = Limits::DEFAULT;
     limits.iterations = Some(10_000);
@@ -39,7 +39,7 @@ const LIMITS: Limits = {
     limits
 };
 
-/// A text that was parsed. Copies share it.
+/// Clones share the parsed text.
 #[derive(Clone)]
 pub struct Template {
     name: Arc<str>,
@@ -53,7 +53,7 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// Parses a template. `name` is what problems call it.
+    /// `name` is its name in problems.
     ///
     /// # Errors
     /// A syntax error, with its line.
@@ -64,7 +64,7 @@ impl Template {
     /// The patch of the pod, and `warnings` about it.
     ///
     /// # Errors
-    /// What of the template can't be filled in, a result that is not a patch, and texts of the pod that would be read
+    /// Parts of the template that can't be filled in, a result that is not a patch, and texts of the pod that would be read
     /// as YAML in it.
     pub fn render(
         &self,
@@ -83,7 +83,7 @@ impl Template {
                 None => Ok(patch),
                 Some(path) => Err(self.refused(context, Some(&intended), &path)),
             },
-            // Only what the pod says makes the difference.
+            // Only the pod's texts make the difference.
             (Err(_), Ok(intended)) => Err(self.refused(context, Some(&intended), "what it makes")),
             (Ok(_), Err(_)) => Err(self.refused(context, None, "what it makes")),
             (Err(problems), Err(_)) => Err(problems),
@@ -148,7 +148,7 @@ impl Template {
     }
 }
 
-/// A text as the engine has it, with functions beside those of all templates.
+/// `further` are functions beside those of all templates.
 pub(crate) fn parsed(
     name: &str,
     text: &str,
@@ -165,7 +165,6 @@ pub(crate) fn parsed(
     Ok(parsed)
 }
 
-/// What a text makes of data.
 pub(crate) fn rendered(
     name: &str,
     parsed: &gtmpl_ng::Template,
@@ -175,7 +174,6 @@ pub(crate) fn rendered(
     filled.map_err(|error| Problems(vec![InputProblem::of(name, failed(&error))]))
 }
 
-/// What a text of ours makes of data.
 pub(crate) fn filled(
     name: &str,
     text: &str,
@@ -186,14 +184,13 @@ pub(crate) fn filled(
     rendered(name, &parsed(name, text, further)?, plain(data))
 }
 
-/// What the engine says about a text that it can't parse.
 fn malformed(error: &ParseError) -> String {
     let ParseError::WithContext(place, text) = error else { return format!("is not a template: {error}") };
     let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, last)| last);
     format!("line {}: {text}", place.line)
 }
 
-/// What the engine says about a template that it can't fill: the innermost place.
+/// The engine's message with the innermost place.
 fn failed(error: &ExecError) -> String {
     match error.as_structured() {
         Some(error) => format!("line {}: {}", error.context.line, shortened(&error.message)),
@@ -249,7 +246,6 @@ fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Pr
     }
 }
 
-/// Data without stand-ins.
 fn uncovered(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(standin::uncover(&text)),
@@ -261,7 +257,7 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-/// The path of the first difference between two trees, as a JSON pointer.
+/// As a JSON pointer.
 fn difference(one: &Value, other: &Value) -> Option<String> {
     json_patch::diff(one, other).first().map(|operation| operation.path().to_string())
 }

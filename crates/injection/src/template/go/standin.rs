@@ -14,8 +14,8 @@ use serde_json::Value as Json;
 /// Where stand-ins begin: a plane of Unicode for private use, in which 0x10000 characters have a place each.
 const PLANE: u32 = 0xf_0000;
 
-/// Whether YAML could take the character for more than a part of a word, anywhere in a text. Spaces are left out, as usual
-/// texts hold them (`80, 90`): within a line they mean something beside such a character only. At its start they indent it.
+/// Characters that YAML could take for more than a part of a word, anywhere in a text. Spaces are left out, as usual texts hold
+/// them (`80, 90`): within a line they mean something beside such a character only. At its start they indent it.
 fn is_structure(c: char) -> bool {
     match c {
         '"' | '\'' | '\\' | '{' | '}' | '[' | ']' | ',' | ':' | '#' | '&' | '*' | '!' | '|' | '>' | '%'
@@ -26,7 +26,7 @@ fn is_structure(c: char) -> bool {
     }
 }
 
-/// Whether a text begins as a list, a key or the end of a document does.
+/// True for a text that begins as a list, a key or the end of a document.
 fn begins_structure(text: &str) -> bool {
     let mut chars = text.chars();
     match chars.next() {
@@ -36,12 +36,10 @@ fn begins_structure(text: &str) -> bool {
     }
 }
 
-/// Whether a text holds a character that could be structure.
 fn is_suspicious(text: &str) -> bool {
     text.contains(is_structure) || begins_structure(text)
 }
 
-/// A text with stand-ins.
 pub(super) fn cover(text: &str) -> String {
     if !is_suspicious(text) {
         return text.to_owned();
@@ -57,7 +55,7 @@ fn for_char(c: char) -> char {
     if code > 0xffff { char::REPLACEMENT_CHARACTER } else { char::from_u32(PLANE + code).unwrap_or(c) }
 }
 
-/// What a character means: itself, or what it stands for.
+/// A stand-in's character; any other is itself.
 pub(super) fn original(c: char) -> char {
     match u32::from(c).checked_sub(PLANE) {
         Some(code @ 0..=0xffff) => char::from_u32(code).unwrap_or(c),
@@ -65,7 +63,6 @@ pub(super) fn original(c: char) -> char {
     }
 }
 
-/// A text without stand-ins.
 pub(super) fn uncover(text: &str) -> String {
     text.chars().map(original).collect()
 }
@@ -75,7 +72,6 @@ fn has(text: &str) -> bool {
     text.as_bytes().contains(&0xf3) && text.chars().any(|c| original(c) != c)
 }
 
-/// Whether a value holds a stand-in.
 pub(super) fn is_in(value: &Value) -> bool {
     match value {
         Value::String(text) => has(text),
@@ -87,7 +83,6 @@ pub(super) fn is_in(value: &Value) -> bool {
     }
 }
 
-/// A value with each text changed.
 fn changed(value: &Value, text: fn(&str) -> String) -> Value {
     let pair = |(key, value): (&String, &Value)| (text(key), changed(value, text));
     match value {
@@ -99,21 +94,19 @@ fn changed(value: &Value, text: fn(&str) -> String) -> Value {
     }
 }
 
-/// A value as it is meant.
 pub(super) fn meaning(value: &Value) -> Value {
     changed(value, uncover)
 }
 
-/// A value with stand-ins. The key that marks structures keeps its name.
+/// The key that marks structures keeps its name.
 pub(super) fn covered(value: &Value) -> Value {
     changed(value, |text| if text == super::data::STRUCT { text.to_owned() } else { cover(text) })
 }
 
-/// The most that are reported.
 const MAX_TEXTS: usize = 64;
 
-/// The texts of a pod that hold what YAML could take for structure, each once, with its first place: an annotation by its name,
-/// others by their path.
+/// The texts of a pod that YAML could take for structure, each once, with its first place: an annotation by its name, others by
+/// their path.
 pub(super) fn suspicious<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
     let mut found = Vec::new();
     for (key, value) in
@@ -129,7 +122,6 @@ pub(super) fn suspicious<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a 
     found
 }
 
-/// Notes a text that is suspicious.
 fn note<'a>(found: &mut Vec<(String, &'a str)>, place: &str, text: &'a str) {
     if is_suspicious(text) && found.len() < MAX_TEXTS && !found.iter().any(|(_, known)| *known == text) {
         found.push((place.to_owned(), text));

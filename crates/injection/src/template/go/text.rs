@@ -18,7 +18,7 @@ const KEYWORDS: [&str; 14] = [
     "with", "_",
 ];
 
-/// The text as the engine gets it. `lacking` returns the error for a function that does not exist.
+/// `lacking` returns the error for a function that does not exist.
 pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     // For each open block, how many more its end closes: one for each `else with`.
@@ -55,7 +55,7 @@ pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> S
     out + rest
 }
 
-/// What an action says, and what follows its braces, which within literals are none. None of an action without end.
+/// The body of an action, and the rest after its braces, of which those within literals are none. `None` of an action without end.
 fn divided(action: &str) -> Option<(&str, &str)> {
     let (end, _) = pieces(action).find(|(at, _)| action[*at..].starts_with("}}"))?;
     Some((&action[..end], &action[end + 2..]))
@@ -101,7 +101,7 @@ fn first_name(text: &str) -> (&str, &str) {
 /// The code of an action with methods, functions and literals as the engine knows them.
 fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(body.len());
-    // Where brackets are open, and where those began that ended just before.
+    // The starts of open brackets, and of those that ended just before.
     let (mut open, mut closed) = (Vec::new(), None);
     for (_, piece) in pieces(body) {
         let before = closed.take();
@@ -126,7 +126,7 @@ fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     out
 }
 
-/// What a literal means, as the engine takes a backslash for an escape in raw texts too. None of what is no literal of Go's.
+/// The meaning of a literal, as the engine takes a backslash for an escape in raw texts too. `None` for other than Go's literals.
 fn unescaped(literal: &str) -> Option<String> {
     const PLAIN: (&str, [u8; 9]) = ("abfnrtv\\\"", *b"\x07\x08\x0c\n\r\t\x0b\\\"");
     if let Some(raw) = literal.strip_prefix('`') {
@@ -159,7 +159,7 @@ fn unescaped(literal: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A word of code. `receiver` is what a path belongs to that begins with a dot.
+/// `receiver` is the owner of a path that begins with a dot.
 fn written(word: &str, receiver: Option<String>, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut names = word.split('.').peekable();
     let first = names.next().unwrap_or_default();
@@ -208,7 +208,7 @@ fn assigned(body: &str) -> Result<String, String> {
     let is_variable = map.len() > 1 && map.starts_with('$') && !map.contains('.');
     Ok(match (target, is_variable) {
         _ if !merges && !["set", "unset"].contains(&function) => body.to_owned(),
-        // What it answers is handed on, and printed.
+        // Its answer is handed on, and printed.
         ("", true) if last.len() < call.len() => body.to_owned(),
         ("$_" | "", true) => format!("{spaces}{map} = {call}"),
         // The text before the first `=` may also be more than a variable: `$x | default "a=b"`.
@@ -230,7 +230,7 @@ fn assigned(body: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// What is written between the braces of an action, and what the engine gets there.
+    /// The body of an action, and the engine's.
     fn check(rows: &[(&str, &str)]) {
         let lacking = |name: &str| (name == "now").then(|| "no clock".to_owned());
         let action = |body: &str| format!("a\n{{{{{body}}}}}");

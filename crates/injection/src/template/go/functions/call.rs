@@ -1,5 +1,5 @@
-//! How a template calls a function: with how many values, what stand-ins it sees, and how much work all calls of a
-//! rendering may take together.
+//! Calls of functions by a template: the number of values, the stand-ins that they see, and the work that all calls of a rendering
+//! may take together.
 
 use crate::cancellation::Cancellation;
 use crate::template::go::{data, standin};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::ops::RangeInclusive;
 
-/// What a function answers; a text is what is wrong.
+/// An error is the problem's text.
 pub(super) type FunctionResult = Result<Value, String>;
 
 /// Functions by their names, of which errors give the first.
@@ -18,11 +18,11 @@ pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 /// The most values that a function takes where there is no limit.
 pub(super) const ANY: usize = usize::MAX;
 
-/// How much one rendering may hand to functions, in bytes of texts and items of lists: 64 Mi. Far more than templates do,
+/// The most that one rendering may hand to functions, in bytes of texts and items of lists: 64 Mi. Far more than templates do,
 /// and a second's work at most.
 const WORK: u64 = 64 << 20;
 
-/// How long, in bytes, a text may be that a function makes.
+/// The longest text that a function may make, in bytes.
 pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 
 /// The state that all calls of a rendering share.
@@ -30,13 +30,11 @@ pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 pub(super) struct Rendering {
     /// The rest of [`WORK`].
     left: u64,
-    /// What `env` answers from.
+    /// Variables for `env`.
     pub(super) variables: BTreeMap<String, String>,
-    /// Whether the rendering is wanted no more.
     cancellation: Cancellation,
-    /// Warnings about the calls.
     remarks: Vec<String>,
-    /// Whether the template has refused the pod (`fail`).
+    /// The template has refused the pod (`fail`).
     pub(super) refused: bool,
 }
 
@@ -50,7 +48,6 @@ pub(in crate::template::go) fn begin(variables: BTreeMap<String, String>, cancel
     RENDERING.set(Rendering { left: WORK, variables, cancellation, ..Rendering::default() });
 }
 
-/// Warnings about the calls of the last rendering.
 pub(in crate::template::go) fn remarks() -> Vec<String> {
     RENDERING.with_borrow_mut(|rendering| mem::take(&mut rendering.remarks))
 }
@@ -60,7 +57,6 @@ pub(crate) fn refused() -> bool {
     RENDERING.with_borrow(|rendering| rendering.refused)
 }
 
-/// The origin of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FunctionOwner {
     Istio,
@@ -119,7 +115,6 @@ pub(super) fn reads(
     passes((owner, name), count, &plain, function).map(|answer| standin::covered(&answer))
 }
 
-/// Takes the work with these values off what is left.
 fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
     if RENDERING.with_borrow(|rendering| rendering.cancellation.is_cancelled()) {
         return Err(FuncError::Generic("is not called: the review was cancelled".to_owned()));
@@ -152,7 +147,7 @@ fn take(work: u64) -> Result<(), String> {
     })
 }
 
-/// A table of functions: names, whether it reads texts, how many values it takes, and what it does with them.
+/// A table of functions: names, `passes` or `reads`, the number of values, the function.
 macro_rules! functions {
     (of $owner:ident; $($name:literal $(| $alias:literal)* $kind:ident $count:expr, $function:expr;)*) => {
         pub(super) const ALL: $crate::template::go::functions::FunctionTable = &[$((&[$name $(, $alias)*], {

@@ -32,15 +32,15 @@ functions! {
     "sha512sum" reads 1..=1, digest::<Sha512>;
 }
 
-/// What JSON writes as a number, what YAML takes for the end of a line or for nothing that it knows, and in `html` what a browser
-/// takes for markup, as Go's writer has it.
+/// Characters that JSON writes as numbers, that YAML takes for the end of a line or does not know, and in `html` those that
+/// browsers take for markup, as Go's writer has it.
 fn needs_code(c: char, html: bool) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
         || (html && matches!(c, '<' | '>' | '&'))
 }
 
-/// A text with what stand-ins mean that is escaped, and then harmless; what needs no escape stays a stand-in.
+/// A text whose stand-ins are resolved where their meaning is escaped, and then harmless; others stay.
 fn meant(text: &str, html: bool) -> String {
     let is_escaped = |c: char| matches!(c, '"' | '\\') || needs_code(c, html);
     text.chars().map(|c| Some(standin::original(c)).filter(|meant| is_escaped(*meant)).unwrap_or(c)).collect()
@@ -64,7 +64,6 @@ fn escaped(json: &str, html: bool) -> String {
     out
 }
 
-/// A text in double quotes.
 pub(super) fn quoted(text: &str) -> String {
     escaped(&serde_json::to_string(&meant(text, false)).expect("a text is JSON"), false)
 }
@@ -86,7 +85,6 @@ fn written(value: &Value, html: bool, write: fn(&Tree) -> String) -> String {
     escaped(&write(&tree(value, fields_in_order, &|text| meant(text, html))), html)
 }
 
-/// A value as YAML in blocks.
 pub(super) fn yaml(value: &Value) -> String {
     yaml::block(&tree(value, json_fields, &str::to_owned))
 }

@@ -156,7 +156,7 @@ fn keys(args: &[Value]) -> FunctionResult {
     Ok(list_of(all))
 }
 
-/// Keys, one within the other; what to answer where one is missing; the map.
+/// Arguments: keys, one within the other; the default; the map.
 fn dig(args: &[Value]) -> FunctionResult {
     let (path, ends) = args.split_at(args.len() - 2);
     let mut found = &ends[1];

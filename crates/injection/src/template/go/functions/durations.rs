@@ -27,7 +27,7 @@ pub(super) fn written(nanos: i64) -> String {
     }
 }
 
-/// Whether a name is one of methods: getters and wrappers of protobuf's messages, and durations, which are texts here (`45s`).
+/// Methods are getters and wrappers of protobuf's messages, and those of durations, which are texts here (`45s`).
 pub(in crate::template::go) fn is_method(name: &str) -> bool {
     let getter = name.strip_prefix("Get");
     getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
@@ -35,7 +35,7 @@ pub(in crate::template::go) fn is_method(name: &str) -> bool {
         || of_duration("0s", name).is_some()
 }
 
-/// A method's answer, or the field of that name: of a value, and the name.
+/// A method's answer, or the field of that name; `args` are the value and the name.
 pub(in crate::template::go) fn member(args: &[Value]) -> Result<Value, FuncError> {
     let [receiver, Value::String(name)] = args else { return Ok(Value::NoValue) };
     match receiver {

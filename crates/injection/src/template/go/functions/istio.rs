@@ -36,12 +36,11 @@ functions! {
     "valueOrDefault" passes 2..=2, |args| Ok(args[usize::from(is_unset(&args[0]))].clone());
 }
 
-/// What Istio's `valueOrDefault` takes for unset: 0 and false are values.
+/// As Istio's `valueOrDefault` has it: 0 and false are values.
 fn is_unset(value: &Value) -> bool {
     is_nothing(value) || matches!(value, Value::String(text) if text.is_empty())
 }
 
-/// A duration as Go writes it.
 fn duration(args: &[Value]) -> FunctionResult {
     let text = text(&args[0]);
     let nanos =
@@ -66,7 +65,7 @@ fn without_nil(value: &Value) -> Option<Value> {
     }
 }
 
-/// Of an object's metadata: what the annotation says, else the default as text.
+/// The annotation in an object's metadata, else the default as text.
 fn annotation(args: &[Value]) -> FunctionResult {
     let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
     let given = field(annotations, &args[1])?.cloned();
@@ -95,14 +94,13 @@ fn resource_attributes(args: &[Value]) -> Result<String, String> {
     Ok(opentelemetry::attributes(annotation, label, &text(namespace), &known))
 }
 
-/// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
-/// it is these, so that the same configuration makes the same pods wherever it is read.
+/// Istio asks its own process, whose variables the values hold as `pilot.env`; here it is these, so that the same configuration
+/// makes the same pods wherever it is read.
 fn env(name: &str, otherwise: &Value) -> Value {
     let known = RENDERING.with_borrow(|rendering| rendering.variables.get(name).cloned());
     known.filter(|value| !value.is_empty()).unwrap_or_else(|| text(otherwise)).into()
 }
 
-/// Up to the last slash.
 fn directory(path: &str) -> &str {
     path.rfind('/').map_or("", |slash| &path[..=slash])
 }

@@ -43,7 +43,7 @@ pub fn names() -> BTreeSet<&'static str> {
     funcs::BUILTINS.iter().map(|(name, _)| *name).chain(all().map(|(name, _)| name)).collect()
 }
 
-/// With what the names of sprig's functions begin that are left out on purpose, and why.
+/// Prefixes of sprig's functions that are left out on purpose, with the reasons.
 const LEFT_OUT: [(&[&str], &str); 9] = [
     (&["rand", "shuffle", "uuid"], "a pod's patch is the same each time, so nothing is left to chance"),
     (
@@ -65,7 +65,7 @@ const LEFT_OUT: [(&[&str], &str); 9] = [
     (&["urlJoin", "urlParse"], "URLs are texts; regexFind and regexReplaceAll take their parts"),
 ];
 
-/// The error of a call to a function that is not offered: why sprig's is left out, or that it is unknown. `None` for one that is.
+/// The error of a call to a function that is not offered; `None` for one that is.
 pub(super) fn lacking(name: &str) -> Option<String> {
     static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(names);
     if KNOWN.contains(name) {
@@ -78,7 +78,6 @@ pub(super) fn lacking(name: &str) -> Option<String> {
     })
 }
 
-/// Fails with the text that it is given.
 pub(super) fn unusable(args: &[Value]) -> Result<Value, FuncError> {
     Err(FuncError::Generic(args.first().map(text).unwrap_or_default()))
 }

@@ -23,7 +23,7 @@ functions! {
     "regexQuoteMeta" reads 1..=1, |args| Ok(re2::quoted(&text(&args[0])).into());
 }
 
-/// Replaces each match, by a text that may hold references to what was found. Stops before a text is made that is too long for memory.
+/// Replaces each match by a text that may hold references to its groups. Stops before the text is too long for memory.
 fn replaced(args: &[Value], has_references: bool) -> FunctionResult {
     let (pattern, text, new) = (compiled(args)?, text(&args[1]), text(&args[2]));
     let references = if has_references { new.matches('$').count() } else { 0 };
@@ -31,7 +31,7 @@ fn replaced(args: &[Value], has_references: bool) -> FunctionResult {
     for found in pattern.captures_iter(&text) {
         let place = found.get_match();
         out.push_str(&text[end..place.start()]);
-        // A reference is at most as long as what was found.
+        // A reference is at most as long as the match.
         spend(new.len().saturating_add(references.saturating_mul(place.len())))?;
         if has_references {
             found.expand(&new, &mut out);

@@ -42,7 +42,6 @@ functions! {
     "title" reads 1..=1, |args| Ok(titled(&text(&args[0])).into());
 }
 
-/// The values that are not nil, each as `write` makes it, with `between` between them.
 fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Value {
     let written: Vec<String> = args.iter().filter(|value| !is_nothing(value)).map(write).collect();
     written.join(between).into()
@@ -153,7 +152,6 @@ fn numbered(parts: &[String]) -> Value {
     )
 }
 
-/// With the first letter of each word in upper case.
 fn titled(text: &str) -> String {
     let mut is_first = true;
     let mut out = String::with_capacity(text.len());
@@ -178,7 +176,7 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// What separates words for Go's `Title`: of ASCII, all but letters, digits and `_`.
+/// Separators of words for Go's `Title`: of ASCII, all except letters, digits and `_`.
 fn separates(c: char) -> bool {
     if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() }
 }

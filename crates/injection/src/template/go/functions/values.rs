@@ -34,7 +34,6 @@ functions! {
     "index" passes 1..=ANY, index;
 }
 
-/// A value as text; empty where there is none.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::NoValue | Value::Nil => String::new(),
@@ -52,7 +51,7 @@ pub(super) fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::NoValue | Value::Nil)
 }
 
-/// Whether sprig takes it for empty.
+/// As sprig defines it.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::NoValue | Value::Nil => true,
@@ -115,7 +114,6 @@ pub(super) fn fields(value: &Value) -> Result<Fields, String> {
     }
 }
 
-/// The fields of all, the last one's where several have a key.
 pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
     let mut all = Fields::new();
     for arg in args {
@@ -149,7 +147,7 @@ fn refuse(why: &str) -> String {
     format!("was called: {why}")
 }
 
-/// Whether the first is one of the others. Nothing equals nothing alone, and may be compared with anything.
+/// True if the first is one of the others. Nothing equals only nothing, and may be compared with anything.
 fn equal(args: &[Value]) -> Result<bool, String> {
     for other in &args[1..] {
         let is = match (is_nothing(&args[0]), is_nothing(other)) {
