@@ -1,5 +1,5 @@
 //! Webhooks of the API server that are called for a pod, by labels of the namespace and of the pod, and the decisions of the
-//! injectors behind them. Of Istio's four, at most one is called.
+//! injectors behind them. At most one of Istio's is called.
 
 use crate::admission::Namespace;
 use crate::chart::ChartTemplate;

@@ -4,15 +4,12 @@ use super::capture::PodCapture;
 use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
 use super::object::ClusterObject;
+use crate::pipeline::pod::{NETWORK_ACTIONS, PROBES};
 use mesh::Mesh;
 use mesh::settings::mapping::TABLE;
 use rules::finding::{Code, Finding};
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
-/// Handlers of a probe that call a port.
-const HANDLERS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
 pub(super) fn judge(
     pod: &DescribedPod<'_>,
@@ -22,7 +19,8 @@ pub(super) fn judge(
 ) {
     for container in pod.containers().filter(|container| capture.is_application(container)) {
         for probe in PROBES {
-            let handler = HANDLERS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
+            let handler =
+                NETWORK_ACTIONS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
             // With a host, the kubelet calls that one in place of the pod.
             let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
             let port = handler.and_then(|one| number(&one["port"], None, std::iter::once(container)));

@@ -2,12 +2,12 @@
 //! and without its additions to every container.
 
 use crate::mount_path::{MOUNT_PATH, clean};
+use crate::pipeline::pod::PROBES;
 use serde_json::{Map, Value, json};
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Of files in volumes.
 const MODE: u32 = 0o644;
-const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 
 /// The metadata that injection touches, and the spec with its defaults.
 pub(super) fn pod(pod: &Value) -> Value {

@@ -8,6 +8,7 @@ use crate::configuration::Configuration;
 use crate::decision::{DecisionReason, decide};
 use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_reported, workload};
+use crate::pipeline::pod::PodSpecItem;
 use crate::pipeline::{Injected, InjectionOutcome, STATUS, inject};
 use crate::webhook::{Webhook, judge, webhooks};
 use diagnose::Style;
@@ -325,16 +326,16 @@ impl<'a> AdmissionSubject<'a> {
         let earlier = of_earlier_injection(pod);
         let before: Vec<&str> = ["containers", "initContainers"]
             .iter()
-            .flat_map(|place| containers(pod, place))
-            .filter_map(name)
+            .flat_map(|place| pod["spec"].list(place))
+            .map(PodSpecItem::name)
             .filter(|name| !earlier.iter().any(|earlier| earlier == name))
             .collect();
         for place in ["initContainers", "containers"] {
-            for container in containers(&after, place) {
-                let Some(name) = name(container) else { continue };
+            for container in after["spec"].list(place) {
+                let name = container.name();
                 if mesh::pod::INIT == name || name == "istio-validation" {
-                    let arguments = container.get("args").and_then(Value::as_array).into_iter().flatten();
-                    let arguments = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
+                    let arguments =
+                        container.list("args").iter().filter_map(Value::as_str).map(str::to_owned).collect();
                     explained.init = Some(CaptureInitContainer { name: name.to_owned(), arguments });
                 } else if !before.contains(&name) {
                     let image = container.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -386,15 +387,6 @@ fn because(reason: DecisionReason) -> String {
         DecisionReason::ByPolicy => "the pod says nothing, so the policy decides".to_owned(),
         other => other.to_string(),
     }
-}
-
-fn containers<'a>(pod: &'a Value, place: &str) -> impl Iterator<Item = &'a Value> {
-    let list = pod.get("spec").and_then(|spec| spec.get(place)).and_then(Value::as_array);
-    list.into_iter().flatten()
-}
-
-fn name(container: &Value) -> Option<&str> {
-    container.get("name").and_then(Value::as_str)
 }
 
 /// The objects with their pods injected, as one manifest; `None` where no pod is.

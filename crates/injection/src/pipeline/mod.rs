@@ -31,7 +31,7 @@ use record::{InjectionStatus, Overrides};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const NETWORK: &str = "topology.istio.io/network";
+pub(crate) const NETWORK: &str = "topology.istio.io/network";
 
 #[derive(Clone, Debug)]
 pub enum InjectionOutcome {

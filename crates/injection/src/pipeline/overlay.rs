@@ -3,7 +3,7 @@
 //! Some fields exclude each other: the old one gives way to the one that is merged over it. A strategic merge knows nothing of
 //! them, and would leave a variable with both a value and a source, which the API server refuses.
 
-use super::pod::{CheckedPod, PodSpecItem, PodSpecList, check_changed};
+use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
 use crate::cancellation::Cancellation;
 use crate::merge::{SchemaKind, merge};
@@ -130,7 +130,6 @@ fn without_empty_fields(value: &Value) -> Value {
 const VALUES: &[&str] = &["value", "valueFrom"];
 const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
-const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 const HOOKS: [&str; 2] = ["preStop", "postStart"];
 
 /// Resolves the conflicts that a patch has caused in the containers of a merged pod.

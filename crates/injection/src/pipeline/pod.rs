@@ -10,6 +10,11 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
+/// The probes of a container.
+pub(crate) const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
+/// The actions of probes and hooks that use the network; the agent knows all of them. `exec` and `sleep` do not.
+pub(crate) const NETWORK_ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
+
 type PodFields = Map<String, Value>;
 
 /// A list of a pod's spec that injection adds to.

@@ -1,7 +1,7 @@
 //! Probes that go through Istio's agent: a kubelet speaks no mutual TLS, so it asks the agent over plain HTTP, which asks the
 //! application and knows how from a variable.
 
-use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
+use super::pod::{CheckedPod, NETWORK_ACTIONS, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::PROXY;
 use crate::template::go;
 use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
@@ -43,9 +43,6 @@ impl HandlerField {
         self.within.map_or_else(|| self.field.to_owned(), |within| format!("{within}.{}", self.field))
     }
 }
-
-/// The actions of probes and hooks that use the network; the agent knows all of them. `exec` and `sleep` do not.
-const NETWORK_ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
 /// Fields in the order in which Go writes them.
 const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "service"];

@@ -7,13 +7,13 @@ use super::{InitMode, Mode, Sidecar};
 use crate::admission::AdmissionContext;
 use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
 use crate::namespaces::strings;
+use crate::pipeline::NETWORK;
 use crate::quantity;
 use mesh::istio::annotations as known;
 use mesh::{InputProblem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-const NETWORK: &str = "topology.istio.io/network";
 /// Variables by which the path of a request gives the network and the cluster.
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";

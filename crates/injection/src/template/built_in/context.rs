@@ -1,6 +1,7 @@
 //! Shared parts of the built-in templates: the init container, the placement of the proxy, annotations for a plugin, and access
 //! to a pod's metadata and to the values.
 
+use crate::configuration::selector::is_empty;
 use crate::sidecar::{Identity, InitMode, Mode};
 use crate::template::{context::TemplateContext, multus};
 use mesh::InputProblem;
@@ -229,14 +230,6 @@ pub(super) fn is_on(text: &str) -> bool {
 
 pub(super) fn set(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
-}
-
-pub(super) fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        other => other.is_null(),
-    }
 }
 
 /// An object without those of its fields that are null: in a patch they would remove what the pod has.

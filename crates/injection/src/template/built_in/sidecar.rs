@@ -1,9 +1,8 @@
 //! Istio's proxy: its agent, which starts Envoy, as istiod expects it. The patch of Istio's own template, without traces
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
-use super::context::{
-    RenderContext, TemplateParts, is_empty, is_on, pod_field, resource_limit, set, variable,
-};
+use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
+use crate::configuration::selector::is_empty;
 use crate::mesh_config::{InboundPolicy, MeshConfig};
 use crate::mount_path::{MOUNT_PATH, identity};
 use crate::template::{TemplateContext, opentelemetry};
