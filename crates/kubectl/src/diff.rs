@@ -3,8 +3,7 @@
 //! The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
 
 use crate::arguments::PodArguments;
-use crate::failure::CaptureFailure;
-use crate::failure::CommandOutcome;
+use crate::failure::{CaptureFailure, CommandOutcome};
 use crate::kernel::PodKernel;
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;

@@ -1,9 +1,8 @@
 //! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
 
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm, PacketArguments};
-use crate::failure::CommandOutcome;
-use crate::failure::{CallCause, CaptureFailure};
-use crate::kernel::{PodKernel, Reached, read, versioned};
+use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
+use crate::kernel::{PodKernel, Reached, read};
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, remark};
@@ -98,11 +97,8 @@ fn answers(
         let why = format!("printed {} answers to {count} questions", documents.len());
         return Err(failed(CallCause::unread(why)));
     }
-    let answer = |document| {
-        let document = versioned(document)?;
-        Ok(KernelAnswer { report: read(&document)?, document })
-    };
-    documents.into_iter().map(|document| answer(document).map_err(failed)).collect()
+    let answer = |document| Ok(KernelAnswer { report: read(&document).map_err(failed)?, document });
+    documents.into_iter().map(answer).collect()
 }
 
 struct KernelAnswer {

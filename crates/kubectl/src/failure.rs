@@ -61,7 +61,8 @@ pub(crate) enum CallCause {
         why: String,
         stderr: String,
     },
-    Newer {
+    /// Another version of a document than the known one.
+    Version {
         version: u64,
         known: u64,
     },
@@ -90,8 +91,8 @@ impl CallFailure {
             CallCause::TooMuch(_) if self.lists_all_namespaces => "lint one namespace at a time (-n)",
             CallCause::TooMuch(_) if self.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
             CallCause::TooMuch(_) => return None,
-            CallCause::Unread { .. } => self.remedy_of_output(),
-            CallCause::Newer { .. } => "update kubectl-capture",
+            CallCause::Version { version, known } if version > known => "update kubectl-capture",
+            CallCause::Version { .. } | CallCause::Unread { .. } => self.remedy_of_output(),
             CallCause::Ended { stderr, .. } => return self.remedy_of_error(stderr),
         };
         Some(remedy.to_owned())
@@ -175,7 +176,7 @@ impl fmt::Display for CallFailure {
                 write!(f, "{command}: {why}")?;
                 said(f, stderr)?;
             }
-            CallCause::Newer { version, known } => write!(
+            CallCause::Version { version, known } => write!(
                 f,
                 "{command}: printed a document of version {version}, and this plugin reads version {known}"
             )?,

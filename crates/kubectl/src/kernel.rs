@@ -166,11 +166,7 @@ impl PodKernel {
         if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             return Err(self.refusal(kubectl, &call, &output));
         }
-        let document = serde_json::from_str::<Value>(output.stdout.trim());
-        let document = match document
-            .map_err(|error| CallCause::unread(format!("printed no JSON ({error})")))
-            .and_then(versioned)
-        {
+        let document = match parsed(output.stdout.trim()) {
             Ok(document) => document,
             // What failed in an ephemeral container does not reach kubectl's exit status.
             Err(_) if output.status.code() == Some(1) || remote_error(&output.stderr).is_some() => {
@@ -234,13 +230,13 @@ pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause
     T::deserialize(document).map_err(other)
 }
 
-pub(crate) fn versioned(document: Value) -> Result<Value, CallCause> {
+/// A document of the version that is understood.
+pub(crate) fn parsed(text: &str) -> Result<Value, CallCause> {
+    let document = serde_json::from_str::<Value>(text)
+        .map_err(|error| CallCause::unread(format!("printed no JSON ({error})")))?;
     match document["version"].as_u64() {
         Some(VERSION) => Ok(document),
-        Some(version) if version > VERSION => Err(CallCause::Newer { version, known: VERSION }),
-        Some(older) => Err(CallCause::unread(format!(
-            "printed a document of version {older}, and this plugin reads version {VERSION}"
-        ))),
+        Some(version) => Err(CallCause::Version { version, known: VERSION }),
         None => Err(CallCause::unread("printed a document without a version".to_owned())),
     }
 }

@@ -2,8 +2,7 @@
 
 use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
-use crate::failure::CaptureFailure;
-use crate::failure::CommandOutcome;
+use crate::failure::{CaptureFailure, CommandOutcome};
 use crate::kubectl::Kubectl;
 use crate::print::print;
 use command_line::columns;

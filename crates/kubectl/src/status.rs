@@ -1,8 +1,7 @@
 //! `kubectl capture status`: what the kernel of a pod captures, from the document of `sidecar-init status`.
 
 use crate::arguments::PodArguments;
-use crate::failure::CaptureFailure;
-use crate::failure::CommandOutcome;
+use crate::failure::{CaptureFailure, CommandOutcome};
 use crate::kernel::PodKernel;
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;

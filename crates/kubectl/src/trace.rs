@@ -1,15 +1,13 @@
 //! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
 
 use crate::arguments::{OutputForm, TraceArguments};
-use crate::failure::CommandOutcome;
-use crate::failure::{CallCause, CaptureFailure};
-use crate::kernel::{PodKernel, read, versioned};
+use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
+use crate::kernel::{PodKernel, parsed, read};
 use crate::kubectl::{CallOutput, Kubectl};
 use crate::pod::TargetPod;
 use crate::print::{basis_line, print, print_part};
 use command_line::columns;
 use diagnose::{painted, trace::Block};
-use serde_json::Value;
 use std::io;
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureFailure> {
@@ -25,15 +23,11 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
     let mut failed = None;
     let longer = kernel.longer().saturating_add(*time);
     let ended = kubectl.each_line(&call, longer, |line| {
-        let unread = CallCause::unread;
         let line = line.trim();
         if line.is_empty() {
             return Ok(());
         }
-        let document = serde_json::from_str::<Value>(line);
-        let document =
-            document.map_err(|error| unread(format!("printed a line that is not JSON ({error})")))?;
-        let document = versioned(document)?;
+        let document = parsed(line)?;
         let packet: Block = read(&document)?;
         let text = match output {
             OutputForm::Text => packet.text(width),
@@ -41,7 +35,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
         };
         print_part(&text).map_err(|error| {
             failed = Some(error);
-            unread("its output can't be printed".to_owned())
+            CallCause::unread("its output can't be printed".to_owned())
         })
     });
     match failed {

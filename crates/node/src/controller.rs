@@ -120,9 +120,7 @@ impl Controller<'_> {
                 self.update(pod);
             }
             Event::InitDone => {
-                for _ in 0..self.queue.end() {
-                    self.metrics.recovered.inc();
-                }
+                self.queue.end();
                 self.pods.borrow_mut().complete();
                 (self.unlisted, self.failures) = (None, 0);
                 self.metrics.lists.inc();
@@ -131,24 +129,28 @@ impl Controller<'_> {
             Event::Delete(pod) => {
                 self.pods.borrow_mut().remove(&reference(&pod).0);
                 if self.queue.forget(&pod.uid().unwrap_or_default()) == QueueChange::Left {
-                    self.recovered(&named(&pod));
+                    self.left(&named(&pod), true);
                 }
             }
         }
     }
 
     fn update(&mut self, pod: Pod) {
-        let name = named(&pod);
+        let (name, is_ending) = (named(&pod), pod.metadata.deletion_timestamp.is_some());
         match self.queue.update(pod, Instant::now()) {
             QueueChange::None => {}
             QueueChange::Broke => {
                 tracing::info!(pod = %name, "its validation has failed: nothing captures it");
             }
-            QueueChange::Left => self.recovered(&name),
+            QueueChange::Left => self.left(&name, is_ending),
         }
     }
 
-    fn recovered(&self, name: &str) {
+    /// A pod whose validation did not pass has not recovered, but may be gone.
+    fn left(&self, name: &str, is_gone: bool) {
+        if is_gone {
+            return tracing::info!(pod = name, "it is gone");
+        }
         self.metrics.recovered.inc();
         tracing::info!(pod = name, "it is not broken any more");
     }
@@ -182,7 +184,6 @@ impl Controller<'_> {
             Ok(PodActionOutcome::Gone) => {
                 tracing::info!(pod = %name, action, milliseconds, "it is gone");
                 self.queue.forget(&uid);
-                self.metrics.recovered.inc();
                 "gone"
             }
             Err(error) => {

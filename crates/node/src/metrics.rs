@@ -25,11 +25,10 @@ pub(crate) struct NodeMetrics {
 impl NodeMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("sidecar_node");
-        let recovered = "Broken pods whose validation has passed since, or that are gone";
         Self {
             repairs: registered(registry, "repairs", "Broken pods that something was done for"),
             seconds: registered(registry, "repair_seconds", "How long that took"),
-            recovered: registered(registry, "recovered", recovered),
+            recovered: registered(registry, "recovered", "Broken pods whose validation has passed since"),
             broken: registered(registry, "broken_pods", "Pods whose traffic is not captured"),
             pods: registered(registry, "pods", "Pods by the state of their capture and their mesh"),
             looks: registered(registry, "looks", "How often all network namespaces of the node were read"),

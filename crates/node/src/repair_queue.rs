@@ -56,13 +56,11 @@ impl RepairQueue {
         self.seen = Some(BTreeSet::new());
     }
 
-    /// The list of pods is complete. Returns the number of broken pods that it lacks, which are gone.
-    pub(crate) fn end(&mut self) -> usize {
-        let before = self.pods.len();
+    /// The list of pods is complete, and broken pods that it lacks are gone.
+    pub(crate) fn end(&mut self) {
         if let Some(seen) = self.seen.take() {
             self.pods.retain(|uid, _| seen.contains(uid));
         }
-        before - self.pods.len()
     }
 
     pub(crate) fn update(&mut self, pod: Pod, now: Instant) -> QueueChange {
@@ -203,7 +201,7 @@ mod tests {
         queue.update(pod("b", 0, 126), now);
         queue.begin();
         queue.update(pod("b", 0, 126), now);
-        assert_eq!(queue.end(), 1);
+        queue.end();
         assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
         assert_eq!(queue.len(), 1);
         assert_eq!(queue.forget("b"), QueueChange::Left);

@@ -148,7 +148,7 @@ function moveAmongTabs({ key, target }) {
 function markTabs(problems) {
   for (const [name, held] of Object.entries(TABS)) {
     element(`${name}-tab`).classList.toggle("is-used", held.some((field) => fields[field].value.trim() !== ""));
-    element(`${name}-tab`).classList.toggle("is-wrong", held.some((field) => problems[field].length > 0));
+    element(`${name}-tab`).classList.toggle("is-wrong", held.some((field) => field in problems));
   }
 }
 
@@ -187,8 +187,8 @@ function button(name, text, then) {
 
 function showProblems(problems) {
   for (const name of names) {
-    list(element(`${name}-problems`), problems[name]);
-    fields[name].setAttribute("aria-invalid", String(problems[name].length > 0));
+    list(element(`${name}-problems`), problems[name] ?? []);
+    fields[name].setAttribute("aria-invalid", String(name in problems));
   }
   markTabs(problems);
 }
@@ -245,9 +245,9 @@ function showArrows(article, { width, height, rows }, packets, notes) {
 }
 
 function showFindings(article, findings) {
-  const items = findings.map(({ level, code, option, text, remedy, fix }) => {
+  const items = findings.map(({ level, code, subject, text, remedy, fix }) => {
     const item = piece("li", level, "", piece("span", "level", level), " ", piece("span", "code", code), " ");
-    if (option) item.append(piece("span", "option", option), ": ");
+    if (subject) item.append(piece("span", "option", subject), ": ");
     item.append(piece("span", "text", text));
     if (remedy) item.append(piece("p", "remedy", `→ ${remedy}`));
     if (fix) item.append(button("fix", fix.label, () => follow(fix)));
@@ -398,11 +398,13 @@ function showCompared(compared) {
     // A note says what could not be compared.
     const none = notes.length === 0 ? "No verdict changes" : "No change of a verdict was found";
     const count = changes.length === 0 ? none : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
-    const rows = changes.map(({ packets, before, after, ask }) => {
-      const head = Object.assign(piece("th", "", ask === null ? packets : ""), { scope: "row" });
-      if (ask !== null) head.append(button("cell", packets, () => askAbout(ask)));
-      const ends = [before, after].map(({ kind, word, sentence }) =>
-        piece("td", "", "", piece("span", `end is-${kind}`, "", piece("span", "badge", word)), piece("p", "help", sentence)));
+    const rows = changes.map((change) => {
+      const { text, ask } = change;
+      const head = Object.assign(piece("th", "", ask === null ? text : ""), { scope: "row" });
+      if (ask !== null) head.append(button("cell", text, () => askAbout(ask)));
+      const ends = [change.old, change.new].map(({ verdict, summary, reason }) =>
+        piece("td", "", "", piece("span", `end is-${verdict}`, "", piece("span", "badge", verdict.replace("_", " "))),
+          piece("p", "help", `${summary}, because ${reason}`)));
       return piece("tr", "", "", head, ...ends);
     });
     const heads = ["Packets", "Before", "After"].map((text) => Object.assign(piece("th", "", text), { scope: "col" }));
@@ -422,7 +424,7 @@ function showCompared(compared) {
 
 // A screen reader hears the answer after a pause, and not at each letter.
 function announce(answer) {
-  const problems = names.flatMap((name) => answer.problems[name]);
+  const problems = names.flatMap((name) => answer.problems[name] ?? []);
   const parts = answer.parts ?? [];
   const verdicts = parts.filter((part) => part.verdict).map((part) => {
     return (part.title ? `${part.title}: ` : "") + plain(part.verdict);
@@ -441,7 +443,7 @@ let shownFor = null;
 // Where only the packet is wrong, the last answer stays until it is right again.
 function show(answer, { packet, ...others }) {
   const configuration = JSON.stringify(others);
-  const waits = answer.parts === null || (answer.problems.packet.length > 0 && configuration === shownFor);
+  const waits = answer.parts === null || ("packet" in answer.problems && configuration === shownFor);
   if (!waits) {
     showParts(answer.parts);
     showCompared(answer.compared);
@@ -487,7 +489,7 @@ function update(typed = null) {
     element("output").setAttribute("aria-busy", "false");
   };
   // The beginning of something right is not wrong: problems of the field that is being typed into wait for a pause.
-  const waits = typed !== null && typed === document.activeElement && answer.problems[typed.id]?.length > 0;
+  const waits = typed !== null && typed === document.activeElement && typed.id in answer.problems;
   if (!waits) settle();
   pause = setTimeout(() => {
     settle();

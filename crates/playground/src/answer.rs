@@ -122,7 +122,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
     }
     // A problem with a question is not a reason to show nothing else.
     let prepared = match prepared {
-        Ok(prepared) if answer.problems.packet.is_empty() => Ok(prepared),
+        Ok(prepared) if answer.problems.of(PageField::Packet).is_empty() => Ok(prepared),
         Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
     };
     let parts = |prepared: Vec<Prepared>| {
@@ -280,8 +280,9 @@ mod tests {
             ..PageRequest::default()
         };
         let problems = answer(&request).problems;
-        assert_eq!(problems.flags.len(), 2, "{problems:?}");
-        assert_eq!((problems.manifest.len(), problems.packet.len()), (1, 1), "{problems:?}");
+        let counts =
+            [PageField::Flags, PageField::Manifest, PageField::Packet].map(|field| problems.of(field).len());
+        assert_eq!(counts, [2, 1, 1], "{problems:?}");
     }
 
     #[test]
@@ -309,7 +310,8 @@ mod tests {
             assert!(notes.iter().any(|shown| shown == note), "{notes:?}");
         }
         let (findings, _) = shown(&pod("securityContext: {runAsUser: 1337}"));
-        let [PageFinding { code: "SI028", fix: None, .. }] = &findings[..] else { panic!("{findings:?}") };
+        let [PageFinding { report, fix: None }] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!(report.code, "SI028");
     }
 
     /// Following a remedy ends its finding and makes no other.
@@ -348,7 +350,7 @@ mod tests {
                 parts.into_iter().flat_map(|part| part.findings).collect::<Vec<_>>()
             };
             let before = findings(&request);
-            let found = before.iter().find(|finding| finding.code == code);
+            let found = before.iter().find(|finding| finding.report.code == code);
             let fix =
                 found.and_then(|found| found.fix.clone()).unwrap_or_else(|| panic!("{flags}: {before:?}"));
             assert_eq!(fix.label, label);
@@ -358,7 +360,7 @@ mod tests {
             }
             let after = findings(&request);
             assert!(
-                after.len() == before.len() - 1 && after.iter().all(|one| one.code != code),
+                after.len() == before.len() - 1 && after.iter().all(|one| one.report.code != code),
                 "{request:?}: {after:?}"
             );
         }

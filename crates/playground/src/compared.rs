@@ -4,7 +4,7 @@ use crate::fields::PageField;
 use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
 use diagnose::compare::{self, Change, ComparedSide};
-use diagnose::explain::{PacketEnd, PodContext, VerdictKind, written};
+use diagnose::explain::written;
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject};
 use mesh::Problems;
@@ -23,18 +23,10 @@ pub struct PodChanges {
 /// Packets whose verdict changes in the same way.
 #[derive(Clone, Debug, Serialize)]
 pub struct VerdictChange {
-    pub packets: String,
-    pub before: ChangeEnd,
-    pub after: ChangeEnd,
+    #[serde(flatten)]
+    pub change: Change,
     /// The words that ask about one of them.
     pub ask: Option<String>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct ChangeEnd {
-    pub kind: VerdictKind,
-    pub word: &'static str,
-    pub sentence: String,
 }
 
 /// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
@@ -103,29 +95,20 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
     if !comparison.complete {
         notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
     }
-    let changes = shown.into_iter().map(|change| changed(change, &after.1.pod)).collect();
-    PodChanges { title, changes, notes }
-}
-
-fn changed(change: &Change, pod: &PodContext) -> VerdictChange {
-    let ended = |end: &PacketEnd| ChangeEnd {
-        kind: end.verdict,
-        word: end.verdict.word(),
-        sentence: format!("{}, because {}", end.summary, end.reason),
+    let changed = |change: &Change| {
+        let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();
+        let packet = change.packet.as_ref();
+        let ask = packet.and_then(|packet| written(packet, &after.1.pod, source_matters));
+        VerdictChange { change: change.clone(), ask }
     };
-    let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();
-    VerdictChange {
-        packets: change.text.clone(),
-        before: ended(&change.before),
-        after: ended(&change.after),
-        ask: change.packet.as_ref().and_then(|packet| written(packet, pod, source_matters)),
-    }
+    PodChanges { title, changes: shown.into_iter().map(changed).collect(), notes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::answer;
+    use diagnose::explain::VerdictKind;
 
     fn of(before: (&str, &str), after: (&str, &str)) -> crate::PageAnswer {
         let [flags_before, manifest_before, flags, manifest] =
@@ -137,13 +120,13 @@ mod tests {
     fn packets_whose_verdict_changes_can_be_asked_about() {
         let answer = of(("-b '*' -d 15090", ""), ("-b '*' -d 15090,5432", ""));
         let [PodChanges { changes, notes, .. }] = &answer.compared[..] else { panic!("{answer:?}") };
-        let [change] = &changes[..] else { panic!("{changes:?}") };
+        let [VerdictChange { change, ask }] = &changes[..] else { panic!("{changes:?}") };
         assert_eq!(
-            (change.before.kind, change.after.kind, &**notes),
+            (change.before.verdict, change.after.verdict, &**notes),
             (VerdictKind::Captured, VerdictKind::NotCaptured, &[][..])
         );
-        assert!(change.packets.contains("5432"), "{change:?}");
-        assert_eq!(change.ask.as_deref(), Some("5432"));
+        assert!(change.text.contains("5432"), "{change:?}");
+        assert_eq!(ask.as_deref(), Some("5432"));
         let same = of(("-b '*'", ""), ("-b '*'", ""));
         assert!(same.compared[0].changes.is_empty());
         assert!(of(("", ""), ("-b '*'", "")).compared.is_empty(), "there is nothing to compare with");
@@ -172,9 +155,12 @@ mod tests {
     #[test]
     fn problems_before_have_fields_of_their_own() {
         let answer = of(("-b x --nope", ""), ("-b 80", ""));
-        assert!(!answer.problems.flags_before.is_empty() && answer.problems.flags.is_empty());
+        assert!(
+            !answer.problems.of(PageField::FlagsBefore).is_empty()
+                && answer.problems.of(PageField::Flags).is_empty()
+        );
         assert!(answer.parts.is_some(), "the other configuration is shown");
         let answer = of(("", "kind: ["), ("-b 80", ""));
-        assert_eq!(answer.problems.manifest_before.len(), 1);
+        assert_eq!(answer.problems.of(PageField::ManifestBefore).len(), 1);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::words::{flags, is_program, split_words, variable};
 use diagnose::lint::Edit;
-use mesh::Mesh;
 use mesh::settings;
 use mesh::sources::pflag::{self, PflagWord};
+use mesh::{Mesh, quoted};
 
 /// The flags after a change; `None` where no flag or variable there gives the setting, or not by a word that can be replaced.
 pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> Option<String> {
@@ -61,33 +61,18 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
         }
         Some(_) => {}
     }
-    joined(&edited)
+    Some(joined(&edited))
 }
 
 /// The words as one line for a shell, quoted where they need it.
-pub(crate) fn joined(words: &[String]) -> Option<String> {
-    let each = words.iter().map(|word| {
+pub(crate) fn joined(words: &[String]) -> String {
+    let is_name = |name: &str| !name.is_empty() && quoted(name) == name;
+    let each = words.iter().map(|word| match word.split_once('=') {
         // Before the `=`, a variable's name must not be quoted, and a flag's need not be.
-        let named = word.split_once('=').filter(|(name, _)| variable(word).is_some() || is_flag(name));
-        match named {
-            Some((name, value)) => Some(format!("{name}={}", quoted(value)?)),
-            None => quoted(word),
-        }
+        Some((name, value)) if is_name(name) => format!("{name}={}", quoted(value)),
+        Some(_) | None => quoted(word),
     });
-    Some(each.collect::<Option<Vec<String>>>()?.join(" "))
-}
-
-/// A word as a shell takes it, without quotes where it needs none.
-fn quoted(word: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+:,./-_".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => Some(word.to_owned()),
-        false => Some(shlex::try_quote(word).ok()?.into_owned()),
-    }
-}
-
-fn is_flag(name: &str) -> bool {
-    name.starts_with("--") && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    each.collect::<Vec<String>>().join(" ")
 }
 
 #[derive(Clone, Copy)]

@@ -3,8 +3,10 @@
 use mesh::settings::{self, SettingRow, Topic};
 use mesh::{InputProblem, Problems};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum PageField {
     /// A command line.
     Flags,
@@ -25,15 +27,9 @@ impl PageField {
     }
 }
 
-/// Problems, by the field in which they are corrected.
+/// Problems, by the field in which they are corrected. A field without problems is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FieldProblems {
-    pub flags: Vec<String>,
-    pub manifest: Vec<String>,
-    pub packet: Vec<String>,
-    pub flags_before: Vec<String>,
-    pub manifest_before: Vec<String>,
-}
+pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
 impl FieldProblems {
     /// Adds each problem to its field. `has_manifest`: a manifest may be at fault.
@@ -44,13 +40,7 @@ impl FieldProblems {
     }
 
     pub(crate) fn add(&mut self, field: PageField, problem: &InputProblem) {
-        let list = match field {
-            PageField::Flags => &mut self.flags,
-            PageField::Manifest => &mut self.manifest,
-            PageField::Packet => &mut self.packet,
-            PageField::FlagsBefore => &mut self.flags_before,
-            PageField::ManifestBefore => &mut self.manifest_before,
-        };
+        let list = self.0.entry(field).or_default();
         let sentence = problem.to_string();
         if !list.contains(&sentence) {
             list.push(sentence);
@@ -66,7 +56,11 @@ impl FieldProblems {
 
     /// The flags and the manifest are without problems, so that rules can be made.
     pub(crate) fn has_valid_settings(&self) -> bool {
-        self.flags.is_empty() && self.manifest.is_empty()
+        self.of(PageField::Flags).is_empty() && self.of(PageField::Manifest).is_empty()
+    }
+
+    pub(crate) fn of(&self, field: PageField) -> &[String] {
+        self.0.get(&field).map(Vec::as_slice).unwrap_or_default()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::edit::{AnnotationChange, in_flags, in_manifest};
 use crate::request::{MANIFEST, PageRequest};
 use diagnose::Subject;
+use diagnose::finding::FindingReport;
 use diagnose::lint::{Edit, Finding};
 use mesh::pod;
 use mesh::settings;
@@ -11,11 +12,8 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PageFinding {
-    pub level: &'static str,
-    pub code: &'static str,
-    pub option: Option<String>,
-    pub text: String,
-    pub remedy: Option<String>,
+    #[serde(flatten)]
+    pub report: FindingReport,
     pub fix: Option<FieldFix>,
 }
 
@@ -34,13 +32,8 @@ pub struct FieldFix {
 const MAX_VALUE: usize = 30;
 
 pub(crate) fn shown(request: &PageRequest, subject: &Subject, findings: &[Finding]) -> Vec<PageFinding> {
-    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let shown = |finding: &Finding| PageFinding {
-        level: finding.level.name(),
-        code: finding.code.name(),
-        option: given(&finding.subject),
-        text: finding.text.clone(),
-        remedy: given(&finding.remedy),
+        report: finding.clone().into(),
         fix: match &finding.edit {
             Some(edit) => of_edit(request, subject, edit),
             None => of_annotation(request, finding),

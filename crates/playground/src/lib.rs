@@ -16,7 +16,7 @@ mod request;
 mod words;
 
 pub use answer::{Arrows, PageAnswer, PageArrow, PageVerdict, PodSection, answer};
-pub use compared::{ChangeEnd, PodChanges, VerdictChange};
+pub use compared::{PodChanges, VerdictChange};
 pub use fields::FieldProblems;
 pub use findings::{FieldFix, PageFinding};
 pub use link::Link;

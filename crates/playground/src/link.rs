@@ -93,7 +93,7 @@ fn flags(text: &str, omitted: &mut Omitted) -> Option<String> {
             Some(_) | None => kept.push(word.clone()),
         }
     }
-    if kept.len() == words.len() { Some(text.to_owned()) } else { joined(&kept) }
+    Some(if kept.len() == words.len() { text.to_owned() } else { joined(&kept) })
 }
 
 /// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.

@@ -63,7 +63,8 @@ pub(super) async fn rights(
     existing: &[ExistingObject],
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Rights;
-    let mut needed: Vec<Right> = Vec::new();
+    // Each with the reason, where it is not the object itself.
+    let mut needed: Vec<(Right, String)> = Vec::new();
     for ExistingObject { object, answer } in existing {
         let (group, resource, _) = collection(object);
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -72,16 +73,7 @@ pub(super) async fn rights(
             // A creation is not authorized by name.
             let name = if verb == "create" { String::new() } else { text("name") };
             let (group, resource, verb) = (group.clone(), resource.clone(), verb.to_owned());
-            needed.push(Right { group, resource, verb, namespace: text("namespace"), name });
-        }
-    }
-    let (mut missing, mut error, mut asked) = (Vec::new(), None, 0_usize);
-    for right in &needed {
-        asked += 1;
-        match right.is_granted(&checked.api, None).await {
-            Ok(true) => {}
-            Ok(false) => missing.push(right.show()),
-            Err(failed) => error = Some(failed),
+            needed.push((Right { group, resource, verb, namespace: text("namespace"), name }, String::new()));
         }
     }
     for ExistingObject { object: role, answer } in existing {
@@ -100,16 +92,17 @@ pub(super) async fn rights(
             let right = Right { group, resource, verb, namespace: text("namespace"), name };
             needs_rights |= right.is_granted(&checked.api, None).await != Ok(true);
         }
-        if !needs_rights {
-            continue;
+        if needs_rights {
+            let reason = format!(" (to grant it in {})", title(role));
+            needed.extend(granted(role).into_iter().map(|right| (right, reason.clone())));
         }
-        for right in granted(role) {
-            asked += 1;
-            match right.is_granted(&checked.api, None).await {
-                Ok(true) => {}
-                Ok(false) => missing.push(format!("{} (to grant it in {})", right.show(), title(role))),
-                Err(failed) => error = Some(failed),
-            }
+    }
+    let (mut missing, mut error) = (Vec::new(), None);
+    for (right, reason) in &needed {
+        match right.is_granted(&checked.api, None).await {
+            Ok(true) => {}
+            Ok(false) => missing.push(right.show() + reason),
+            Err(failed) => error = Some(failed),
         }
     }
     let mut findings: Vec<InstallationFinding> = Vec::new();
@@ -119,7 +112,11 @@ pub(super) async fn rights(
         findings.push(topic.fail(text, "apply the manifests as a cluster administrator"));
     }
     if findings.is_empty() {
-        findings.push(topic.ok(format!("you may apply all {} objects ({asked} rights)", existing.len())));
+        findings.push(topic.ok(format!(
+            "you may apply all {} objects ({} rights)",
+            existing.len(),
+            needed.len()
+        )));
     }
     findings
 }

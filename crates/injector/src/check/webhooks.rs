@@ -49,7 +49,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
         }
         findings.extend(rival(configuration, &own));
     }
-    findings.extend(unexpected_or_missing(&installed, all, checked));
+    findings.extend(unexpected_or_missing(&installed, all, &printed));
     findings.extend(order(&printed, all));
     if findings.is_empty() {
         findings.push(topic.ok("no other webhook injects these pods"));
@@ -94,16 +94,11 @@ fn rival(configuration: &Value, own: &[Webhook]) -> Vec<InstallationFinding> {
 fn unexpected_or_missing(
     installed: &[&Value],
     all: &[Value],
-    checked: &CheckedInstallation,
+    printed: &[&Value],
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let mut findings = Vec::new();
-    let names: Vec<&str> = checked
-        .objects
-        .iter()
-        .filter(|one| one["kind"] == "MutatingWebhookConfiguration")
-        .map(name)
-        .collect();
+    let names: Vec<&str> = printed.iter().map(|one| name(one)).collect();
     for configuration in installed {
         let title = name(configuration);
         if !names.contains(&title) && !title.starts_with(injection::manifests::ENVIRONMENT_TAG) {

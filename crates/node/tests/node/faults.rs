@@ -91,7 +91,7 @@ fn a_pod_that_goes_while_nobody_watches_is_forgotten() {
     scene.cluster.cut();
     scene.cluster.state().faults.clear();
     is_deleted(&scene.cluster, "next");
-    until("the first one is forgotten", || program.line("it is not broken any more").is_some());
+    until("the first one is forgotten", || program.line("it is gone").is_some());
     // Its next call would have come before the second one of another pod.
     let calls = scene.cluster.count("delete", "pods");
     scene.cluster.fault("delete", "pods", Fault::Refuse(500));

@@ -27,7 +27,10 @@ fn alerts_and_dashboard_read_what_the_agent_exports() {
     let program = scene.start(&["--watch", "--action", "delete", "--metrics", &address]);
     scene.cluster.put(&broken("web", 1));
     until("the broken pod is deleted", || scene.cluster.find("pods", "shop", "web").is_none());
-    check(Exporter::Node, &get(&address, "/metrics").1);
+    until("its deletion is seen", || program.log().contains("it is gone"));
+    let metrics = get(&address, "/metrics").1;
+    check(Exporter::Node, &metrics);
+    assert!(metrics.contains("sidecar_node_recovered_total 0"), "{metrics}");
     assert_eq!(program.stop(), Some(0));
 }
 

@@ -98,7 +98,7 @@ fn a_pod_whose_name_another_has_got_is_not_touched() {
     let mut other = healthy("web");
     other["metadata"]["uid"] = "another".into();
     scene.cluster.put(&other);
-    until("the first one is forgotten", || program.log().contains("not broken any more"));
+    until("the first one is forgotten", || program.log().contains("it is gone"));
     assert_eq!(scene.cluster.all("pods").len(), 1);
     assert_eq!(program.stop(), Some(0));
 }
