@@ -12,7 +12,8 @@ pub use difference::PodDifference;
 use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
 use crate::decision::DecisionReason;
-use crate::pipeline::{InjectionOutcome, PROXY, STATUS, TEMPLATES, inject};
+use crate::pipeline::pod::PodSpecList;
+use crate::pipeline::{InjectionOutcome, InjectionStatus, PROXY, TEMPLATES, inject};
 use crate::template::InjectionTemplate;
 use crate::trial::plain_pods;
 use crate::{Namespaces, decision};
@@ -57,15 +58,12 @@ pub fn compare(
     let namespace = namespaces.of(meta("namespace"));
     let name = if meta("name").is_empty() { meta("generateName") } else { meta("name") };
     let compared = |verdict| PodComparison { pod: format!("{}/{name}", namespace.name), verdict };
-    let Some(status) = pod["metadata"]["annotations"][STATUS].as_str() else {
+    let Some(status) = InjectionStatus::of_pod(pod) else {
         return compared(ComparisonVerdict::NotInjected);
     };
-    // Where it is not JSON, the pod differs at least by it.
-    let status: Value = serde_json::from_str(status).unwrap_or_default();
-    let starting = status["initContainers"].as_array();
     let admission = AdmissionContext {
         // Whether its kubelet can run native sidecars, the pod shows itself.
-        native_sidecars: starting.is_some_and(|names| names.iter().any(|name| name == PROXY)),
+        native_sidecars: status.has(PodSpecList::InitContainers, PROXY),
         variables: variables.to_vec(),
         workload: None,
         namespace: namespace.clone(),

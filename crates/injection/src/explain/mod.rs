@@ -8,8 +8,8 @@ use crate::configuration::Configuration;
 use crate::decision::{DecisionReason, decide};
 use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_reported, workload};
-use crate::pipeline::pod::PodSpecItem;
-use crate::pipeline::{Injected, InjectionOutcome, STATUS, inject};
+use crate::pipeline::pod::{PodSpecItem, PodSpecList};
+use crate::pipeline::{Injected, InjectionOutcome, InjectionStatus, inject};
 use crate::webhook::{Webhook, judge, webhooks};
 use diagnose::Style;
 use mesh::pod::{Document, ENFORCE, ManifestObject, Standard, holders};
@@ -374,11 +374,8 @@ impl<'a> AdmissionSubject<'a> {
 }
 
 fn of_earlier_injection(pod: &Value) -> Vec<String> {
-    let status = texts(pod, "annotations").remove(STATUS);
-    let status: Value = status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let lists = ["containers", "initContainers"].map(|place| status[place].as_array().cloned());
-    let names = lists.into_iter().flatten().flatten();
-    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    let status = InjectionStatus::of_pod(pod).unwrap_or_default();
+    PodSpecList::OF_CONTAINERS.iter().flat_map(|list| status.names(*list)).cloned().collect()
 }
 
 /// A reason, where the sentence before it is about webhooks.

@@ -27,7 +27,8 @@ use mesh::sources::boolean;
 use mesh::{InputProblem, Problems};
 use overlay::Patch;
 use pod::{CheckedPod, PodSpecItem, PodSpecList};
-use record::{InjectionStatus, Overrides};
+pub(crate) use record::InjectionStatus;
+use record::Overrides;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ pub const OVERRIDES: &str = "proxy.istio.io/overrides";
 /// A list without items is null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct InjectionStatus {
+pub(crate) struct InjectionStatus {
     init_containers: Option<Vec<String>>,
     containers: Option<Vec<String>>,
     volumes: Option<Vec<String>>,
@@ -32,6 +32,12 @@ impl InjectionStatus {
     /// `None` where the pod was not injected. Istio treats an unreadable one as not injected.
     pub(super) fn of(pod: &CheckedPod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
+    }
+
+    /// Of a pod that is only looked at: an unreadable one has no names, and the pod differs at least by it.
+    pub(crate) fn of_pod(pod: &Value) -> Option<Self> {
+        let status = pod["metadata"]["annotations"][STATUS].as_str()?;
+        Some(serde_json::from_str(status).unwrap_or_default())
     }
 
     pub(super) fn of_overlay(overlay: &CheckedPod, revision: &str) -> Self {
@@ -48,7 +54,7 @@ impl InjectionStatus {
         }
     }
 
-    pub(super) fn names(&self, list: PodSpecList) -> &[String] {
+    pub(crate) fn names(&self, list: PodSpecList) -> &[String] {
         let names = match list {
             PodSpecList::InitContainers => &self.init_containers,
             PodSpecList::Containers => &self.containers,
@@ -58,7 +64,7 @@ impl InjectionStatus {
         names.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn has(&self, list: PodSpecList, name: &str) -> bool {
+    pub(crate) fn has(&self, list: PodSpecList, name: &str) -> bool {
         self.names(list).iter().any(|other| other == name)
     }
 
