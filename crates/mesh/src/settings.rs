@@ -44,7 +44,7 @@ impl fmt::Debug for Setting {
     }
 }
 
-/// In the order of `--help`.
+/// Settings that a call for a mesh may have, in the order of `--help`.
 pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> + Clone {
     let (which, others): (Vec<&SettingRow>, Vec<&SettingRow>) =
         TABLE.iter().partition(|row| row.topic == Topic::Capture);

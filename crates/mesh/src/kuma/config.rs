@@ -63,7 +63,7 @@ pub struct CaptureConfig {
     pub drops_invalid: bool,
     /// `None` where the kernel does not log packets.
     pub log_level: Option<LogLevel>,
-    /// Comments of rules on their purpose.
+    /// True if every rule has a comment on its purpose.
     pub comments: bool,
     /// Families whose table `nat` holds Docker's chain for DNS.
     pub docker: Vec<Family>,

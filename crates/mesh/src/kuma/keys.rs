@@ -57,8 +57,7 @@ pub struct File {
     pub problems: Vec<InputProblem>,
 }
 
-/// A configuration itself, as the injectors of Kuma 2.9 to 2.13 write it as the value of `--config`, and not the name of a
-/// file.
+/// True for a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, and not the name of a file.
 pub fn is_text(value: &str) -> bool {
     value.contains('\n') || value.contains(": ") || value.trim_start().starts_with('{')
 }

@@ -7,6 +7,7 @@ use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use crate::facts::loopback;
 use rules::{Checked, Cidr, Family, Match, Position, Protocol, Statement, Table};
 
+/// In upstream's order.
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
 /// Each family under its heading, as text that its restore program takes.

@@ -2,6 +2,7 @@
 
 use rules::{Cidr, Gid, Port, PortRange, Uid};
 
+/// Inbound connections captured, of those that no list excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkerdInboundPorts {
     All,

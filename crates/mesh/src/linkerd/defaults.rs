@@ -27,7 +27,7 @@ pub mod text {
     pub const SKIPPED_PORTS: &str = "4567,4568";
     /// [`SKIPPED_PORTS`] and the proxy's control and admin ports.
     pub const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
-    /// The same for outbound connections of the control plane's own pods: the API server.
+    /// Excluded for outbound connections of the control plane's own pods: the API server.
     pub const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
 }
 

@@ -5,7 +5,7 @@
 
 use super::Setting;
 
-/// Istio's form of an annotation's value. It refuses pods with others when they are made.
+/// Istio's form of an annotation's value. Istio refuses pods with others when they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationForm {
     Mode,

@@ -1,3 +1,4 @@
+//! Facts of the host that the configuration needs.
 
 use rules::{Family, Gid, Uid};
 use std::{

@@ -22,6 +22,7 @@ pub enum Source {
         word: String,
     },
     Field(String),
+    /// A key of a network configuration.
     Key(String),
     Default(Setting),
 }
@@ -60,7 +61,7 @@ pub struct Given {
 pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
-    /// `None` where there is no other pod.
+    /// Named where there may be other pods.
     pod: Option<String>,
 }
 

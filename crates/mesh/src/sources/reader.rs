@@ -15,6 +15,7 @@ const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wildcard<T> {
+    /// `*`.
     All,
     /// Perhaps none.
     Items(Vec<T>),
@@ -44,7 +45,6 @@ impl<'a> SettingReader<'a> {
         Self { raw, problems: before.into_iter().chain(of_text).collect(), warnings: Vec::new() }
     }
 
-    ///
     /// # Errors
     /// Every problem so far.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
