@@ -9,7 +9,6 @@ use std::{collections::BTreeSet, fmt, rc::Rc};
 pub(crate) mod reader;
 pub mod yaml;
 
-/// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextPosition {
     pub line: usize,
@@ -22,10 +21,9 @@ impl fmt::Display for TextPosition {
     }
 }
 
-/// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// Unknown of what JSON holds.
+    /// `None` in data from JSON.
     pub place: Option<TextPosition>,
     pub value: TreeValue,
 }
@@ -44,7 +42,6 @@ impl From<TreeValue> for Tree {
     }
 }
 
-/// Nothing.
 impl Default for Tree {
     fn default() -> Self {
         Self::scalar("", ScalarKind::Null)
@@ -52,8 +49,6 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The tree of a document of ours.
-    ///
     /// # Panics
     /// When it is not JSON.
     pub fn read(json: &str) -> Self {
@@ -72,23 +67,22 @@ impl Tree {
         TreeValue::Map(fields.into_iter().map(|(key, tree)| (key, Rc::new(tree))).collect()).into()
     }
 
-    /// The items of a list; none of anything else.
+    /// Empty of anything else than a list.
     pub fn items(&self) -> &[Rc<Self>] {
         if let TreeValue::List(items) = &self.value { items } else { &[] }
     }
 
-    /// The fields of a mapping; none of anything else.
+    /// Empty of anything else than a mapping.
     pub fn fields(&self) -> &[(String, Rc<Self>)] {
         if let TreeValue::Map(fields) = &self.value { fields } else { &[] }
     }
 
-    /// The value under a key; `None` where there is none, or it is null.
+    /// `None` also where the value is null.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let (_, tree) = self.fields().iter().find(|(name, _)| name == key)?;
         (!tree.is_null()).then_some(tree)
     }
 
-    /// The value at a path of keys.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |tree, key| tree.get(key))
     }
@@ -104,7 +98,6 @@ impl Tree {
         }
     }
 
-    /// Its kind, in words.
     pub fn noun(&self) -> &'static str {
         match &self.value {
             TreeValue::Scalar { kind: ScalarKind::Text, .. } => "a text",
@@ -151,7 +144,7 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// Takes whatever JSON may hold. Repeated keys are refused, as in YAML.
+/// Repeated keys are refused, as in YAML.
 struct FromJson;
 
 impl<'de> de::Visitor<'de> for FromJson {
@@ -205,7 +198,6 @@ impl<'de> de::Visitor<'de> for FromJson {
     }
 }
 
-/// The type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScalarKind {
     Text,

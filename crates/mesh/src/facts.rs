@@ -10,7 +10,6 @@ use rules::{
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A port by its number, for the defaults of meshes.
 pub(crate) const fn port(number: u16) -> Port {
     Port::new(number).expect("not 0")
 }
@@ -18,7 +17,6 @@ pub(crate) const fn port(number: u16) -> Port {
 /// The port of DNS (RFC 1035, 4.2).
 pub const DNS_PORT: Port = port(53);
 
-/// The address by which a host calls itself.
 pub fn loopback(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::LOCALHOST.into(),
@@ -26,17 +24,15 @@ pub fn loopback(family: Family) -> IpAddr {
     }
 }
 
-/// Which DNS queries are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsCapture {
     Off,
     Servers(Vec<IpAddr>),
-    /// Those to every server.
     All,
 }
 
 impl DnsCapture {
-    /// The servers of a family to which queries are captured; `None` in place of one is any server.
+    /// `None` in place of a server is any server.
     pub(crate) fn servers(&self, family: Family) -> Vec<Option<Cidr>> {
         match self {
             Self::Off => Vec::new(),
@@ -48,8 +44,7 @@ impl DnsCapture {
         }
     }
 
-    /// Queries that the rules capture and that conntrack may know from before. The proxy's own, which have their zone, are
-    /// excluded.
+    /// The proxy's own queries, which have their zone, are excluded.
     pub(crate) fn stale_flows(
         &self,
         except_zone: Zone,
@@ -64,14 +59,12 @@ impl DnsCapture {
     }
 }
 
-/// Where the proxy listens; `None` where nothing is sent to it.
+/// `None` where nothing is sent to the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listeners {
-    /// For connections that leave the pod.
     pub outbound: Option<PortRange>,
-    /// For connections that arrive.
     pub inbound: Option<PortRange>,
-    /// For DNS queries, by UDP and TCP.
+    /// By UDP and TCP.
     pub dns: Option<Port>,
     /// For tunnels of the mesh: called by its number, and so never captured.
     pub tunnel: Option<Port>,
@@ -79,7 +72,6 @@ pub struct Listeners {
     pub transparent: Option<Mark>,
 }
 
-/// Who the proxy is, and where it listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxy {
     pub listeners: Listeners,
@@ -95,7 +87,6 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The source address of its connections to the application in a family.
     pub fn passthrough(&self, family: Family) -> Option<IpAddr> {
         self.passthrough.map(|(v4, v6)| match family {
             Family::V4 => v4.into(),
@@ -104,7 +95,6 @@ impl Proxy {
     }
 }
 
-/// The program that every pod's proxy of a mesh is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyProgram {
     pub name: &'static str,
@@ -119,10 +109,9 @@ pub struct ProxyProgram {
 /// The facts for advice where IPv6 is not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Advice {
-    /// Why, in a sentence without its stop.
+    /// A sentence without its stop.
     pub why: &'static str,
     pub setting: Setting,
-    /// What helps where the pod has IPv6.
     pub remedy: &'static str,
 }
 
@@ -137,24 +126,24 @@ pub struct ConfigKeys {
     pub off: Option<(Setting, &'static str)>,
     /// The setting of what to capture, where there is one, and what helps where it captures nothing.
     pub on: (Option<Setting>, &'static str),
-    /// The setting of whether IPv6 is captured, and how to capture it, such as `give --dual-stack`.
+    /// With how to capture IPv6, such as `give --dual-stack`.
     pub ipv6: (Setting, &'static str),
-    /// The setting of whose traffic is the proxy's own; `None` if there is none.
+    /// `None` if the proxy can't be chosen.
     pub proxy: Option<Setting>,
-    /// The settings of where the proxy listens, outbound and inbound, where they can be chosen.
+    /// Outbound and inbound, where they can be chosen.
     pub listeners: Option<[Setting; 2]>,
 }
 
-/// What is named by a list of a setting, or by the policy itself.
+/// An item of a setting's list, or of the policy itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selector {
-    /// Where connections go that leave.
+    /// Of connections that leave.
     Destination(Cidr),
-    /// Where connections come from that arrive.
+    /// Of connections that arrive.
     Source(Cidr),
-    /// The port of connections that leave, of these protocols.
+    /// Connections that leave, of these protocols.
     OutboundPort(PortRange, &'static [Protocol]),
-    /// The port of connections that arrive.
+    /// Connections that arrive.
     InboundPort(PortRange),
     /// The port of the mesh's tunnels, which is never captured.
     Tunnel(Port),
@@ -169,7 +158,6 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// The condition by which rules select such packets.
     pub fn condition(&self) -> Condition {
         let matched = match self {
             Self::Destination(network) => Match::Destination(Negatable::Is(*network)),
@@ -188,13 +176,12 @@ impl Selector {
         matched.condition().expect("each of these matches asks something")
     }
 
-    /// The family of the addresses that it names; `None` where it names none.
+    /// `None` where it names no addresses.
     pub fn family(&self) -> Option<Family> {
         self.condition().field.family()
     }
 }
 
-/// The item as lists have it.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -209,12 +196,11 @@ impl fmt::Display for Selector {
     }
 }
 
-/// The items of lists, setting by setting.
 #[derive(Default)]
 pub(crate) struct Lists(pub(crate) Vec<ListItem>);
 
 impl Lists {
-    /// Adds the items of a setting's list, which names what is captured, or else what is excluded.
+    /// `captured` is false for a list of exclusions.
     pub(crate) fn add<T>(
         &mut self,
         setting: Setting,
@@ -227,11 +213,10 @@ impl Lists {
     }
 }
 
-/// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListItem {
     pub setting: Setting,
     pub selector: Selector,
-    /// Whether it names what is captured, and not what is excluded.
+    /// False for an exclusion.
     pub captured: bool,
 }

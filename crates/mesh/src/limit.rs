@@ -1,4 +1,4 @@
-//! What the rules of a mesh do, or leave undone, though people expect otherwise.
+//! Known limits of the rules of a mesh, against what people expect.
 //!
 //! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::MeshEntry::limits`]), and
 //! cautions about settings that work as they are given, or have no effect beside others ([`crate::MeshEntry::cautions`]). `lint` reports the limits that
@@ -13,30 +13,27 @@ use rules::simulate::Packet;
 
 /// A caution about a configuration. One of the code [`Code::NoEffect`] holds where the setting is given.
 pub struct Caution {
-    /// Which kind of finding it is.
     pub code: Code,
-    /// Whether it is a warning, and not a note.
+    /// False for a note.
     pub is_warning: bool,
     pub setting: Setting,
     pub applies: fn(&CautionContext<'_>) -> bool,
-    /// What is so, in a sentence without its stop.
+    /// A sentence without its stop.
     pub text: &'static str,
     pub remedy: &'static str,
 }
 
-/// What cautions go by.
 pub struct CautionContext<'a> {
     pub raw: &'a Raw,
     pub proxy: &'a Proxy,
     pub lists: &'a [ListItem],
-    /// Whether rules send any inbound port to the proxy.
+    /// True if rules send any inbound port to the proxy.
     pub captures_inbound: bool,
-    /// Whether rules drop packets that belong to no connection.
+    /// True if rules drop packets that belong to no connection.
     pub drops_invalid: bool,
 }
 
 impl Caution {
-    /// The caution that a setting has no effect beside others.
     pub(crate) const fn unused(
         setting: Setting,
         applies: fn(&CautionContext<'_>) -> bool,
@@ -48,32 +45,29 @@ impl Caution {
 }
 
 impl CautionContext<'_> {
-    /// Whether a packet that belongs to no connection can reach the application past the proxy, which ends the connection.
+    /// True if a packet of no connection can reach the application past the proxy, which ends the connection.
     pub fn lets_invalid_in(&self) -> bool {
         self.captures_inbound && !self.drops_invalid
     }
 
-    /// Whether a setting has this value.
     pub fn is(&self, setting: Setting, value: &str) -> bool {
         self.raw.get(setting).is_some_and(|given| given.value.trim().eq_ignore_ascii_case(value))
     }
 
-    /// Whether a setting has a value that is not empty.
     pub fn has(&self, setting: Setting) -> bool {
         self.raw.get(setting).is_some() && !self.is(setting, "")
     }
 
-    /// Whether inbound connections are handed over by TPROXY.
+    /// True if inbound connections are handed over by TPROXY.
     pub fn is_transparent(&self) -> bool {
         self.proxy.listeners.transparent.is_some()
     }
 
-    /// Whether a list names interfaces of virtual machines.
     pub fn has_machines(&self) -> bool {
         self.lists.iter().any(|listed| matches!(listed.selector, Selector::VmInterface(_)))
     }
 
-    /// Whether connections to different ports are redirected to a single one.
+    /// True if connections to different ports are redirected to a single one.
     pub fn joins_ports(&self) -> bool {
         let captured = self.lists.iter().filter(|listed| listed.captured);
         let ports: Vec<PortRange> = captured
@@ -92,21 +86,18 @@ impl CautionContext<'_> {
 
 /// A limit of a mesh's rules.
 pub struct Limit {
-    /// Which kind of finding it is.
     pub code: Code,
-    /// The rules that have it, by why they are there.
     pub reason: RuleReason,
-    /// Whether a packet that has met such a rule runs into it. The second value is whether the packet matches all conditions of
-    /// the rule.
+    /// True if a packet that has met such a rule runs into it; the second argument, if it matches all conditions of the
+    /// rule.
     pub concerns: fn(&Packet, bool) -> bool,
-    /// What is so, in a sentence without its stop. `{}` is a placeholder for what the rule is about.
+    /// A sentence without its stop. `{}` is a placeholder for what the rule is about.
     pub text: &'static str,
-    /// What helps, in the same way.
+    /// In the form of `text`.
     pub remedy: &'static str,
 }
 
 impl Limit {
-    /// Text and remedy about these items.
     pub fn about_items(&self, about: &str) -> (String, String) {
         (self.text.replace("{}", about), self.remedy.replace("{}", about))
     }

@@ -38,13 +38,13 @@ macro_rules! names {
         }
 
         impl Mesh {
-            /// All, the default first.
+            /// The default first.
             pub const ALL: &[Self] = &[$(Self::$mesh,)*];
 
-            /// Their names, in the same order.
+            /// In the order of `ALL`.
             pub const NAMES: &[&str] = &[$($name,)*];
 
-            /// Its name as `--mesh` takes it.
+            /// As `--mesh` takes it.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$mesh => $name,)*

@@ -12,25 +12,21 @@ use rules::{
 };
 use std::{collections::BTreeSet, fmt};
 
-/// A validated configuration, for code that works with rules.
 pub trait CapturePolicy: fmt::Debug {
-    /// Whose it is.
     fn mesh(&self) -> Mesh;
 
-    /// The names by which its rules and its routing are recognized.
     fn owner(&self) -> Ownership {
         self.mesh().ownership()
     }
 
-    /// Whether IPv6 is captured too. IPv4 always is.
+    /// IPv4 is always captured.
     fn ipv6(&self) -> bool;
 
-    /// Whether nothing is to be captured at all.
     fn captures_nothing(&self) -> bool {
         false
     }
 
-    /// Writes the rules down for a family that is captured, in the order in which they take effect.
+    /// For a family that is captured, in the order in which the rules take effect.
     fn write(&self, family: Family) -> RuleSet;
 
     /// The rules for one family, checked against what rules of their owner may be; none for a family that is not captured.
@@ -56,19 +52,16 @@ pub trait CapturePolicy: fmt::Debug {
         None
     }
 
-    /// The same without capture of DNS queries.
     fn without_dns(&self) -> Capture;
 
-    /// The same without capture of IPv6.
     fn ipv4_alone(&self) -> Capture;
 
-    /// Who the proxy is, and where it listens.
     fn proxy(&self) -> Proxy;
 
-    /// What the lists name, in the order of the settings.
+    /// In the order of the settings.
     fn lists(&self) -> Vec<ListItem>;
 
-    /// Why IPv6 is not captured, where it is not, by the settings. `names_it` is whether they name an IPv6 address of
+    /// The reason where IPv6 is not captured, by the settings. `names_it` is true if they name an IPv6 address of
     /// the pod.
     fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> Ipv6Advice {
         let (setting, remedy) = self.mesh().entry().keys.ipv6;
@@ -92,7 +85,6 @@ impl dyn CapturePolicy + '_ {
         }
     }
 
-    /// The families whose traffic is captured.
     pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
         Family::captured(self.ipv6())
     }

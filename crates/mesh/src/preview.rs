@@ -1,28 +1,26 @@
-//! The rules of a configuration as text: what a dry run prints, and every other front end that shows rules.
+//! Rules of a configuration as text: what a dry run prints, and every other front end that shows rules.
 
 use crate::policy::CapturePolicy;
 use rules::render::{iptables, nft};
 use rules::{Checked, Family};
 
-/// How a preview is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preview {
-    /// Text for `iptables-restore`.
+    /// For `iptables-restore`.
     Restore,
     Commands,
-    /// A script for `nft -f`.
+    /// For `nft -f`.
     Nft,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// The rules of all families that are captured, each family after a line that names the program it is for.
+    /// All families that are captured, each after a line that names the program it is for.
     pub text: String,
-    /// A warning about it, though its rules can be set.
+    /// The rules can be set all the same.
     pub warning: Option<&'static str>,
 }
 
-/// Prints the rules of a configuration.
 pub fn print(capture: &dyn CapturePolicy, form: Preview) -> Printed {
     match form {
         Preview::Restore => {

@@ -3,7 +3,6 @@
 use crate::visible::visible;
 use std::{collections::HashSet, fmt};
 
-/// One problem, described so that its author can fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InputProblem {
     /// The flag, variable or argument.
@@ -15,23 +14,20 @@ pub struct InputProblem {
 }
 
 impl InputProblem {
-    /// A problem with one item of a setting's value.
     pub fn with_item(name: &(impl fmt::Display + ?Sized), item: &str, text: impl Into<String>) -> Self {
         Self::about(name, Some(item), text)
     }
 
-    /// A problem that is not about a single item.
     pub fn of(name: &(impl fmt::Display + ?Sized), text: impl Into<String>) -> Self {
         Self::about(name, None, text)
     }
 
-    /// A problem with an item, or with none.
     pub fn about(name: &(impl fmt::Display + ?Sized), item: Option<&str>, text: impl Into<String>) -> Self {
         Self { name: name.to_string(), item: item.map(str::to_owned), text: text.into() }
     }
 }
 
-/// What a text begins with where the name itself is unknown.
+/// Beginnings of texts about an unknown name.
 const UNKNOWN: [&str; 3] = ["unknown flag", "unknown command", "unknown topic"];
 
 impl fmt::Display for InputProblem {
@@ -54,13 +50,13 @@ impl fmt::Display for InputProblem {
 pub struct Problems(pub Vec<InputProblem>);
 
 impl Problems {
-    /// How many items of one list are reported at most: a value of some megabytes can have millions of wrong ones.
+    /// Limit of items reported of one list: a value of some megabytes can have millions of wrong ones.
     pub const MAX_ITEMS: usize = 32;
 
-    /// How many problems are reported at most: a manifest of some megabytes can have that many wrong containers.
+    /// Limit of problems reported: a manifest of some megabytes can have that many wrong containers.
     pub const MAX: usize = 100;
 
-    /// The first of them, each once, and how many more there are.
+    /// Each once, with how many more there are.
     pub fn first(found: impl IntoIterator<Item = InputProblem>) -> Vec<InputProblem> {
         let mut seen = HashSet::new();
         let mut found: Vec<_> = found.into_iter().filter(|problem| seen.insert(problem.clone())).collect();
@@ -82,17 +78,17 @@ impl Problems {
         if found.is_empty() { Ok(()) } else { Err(Self(found)) }
     }
 
-    /// The problems as a command reports them that would have changed something.
+    /// For a command that would have changed something.
     pub fn unchanged(&self) -> String {
         self.headed("the input; nothing was changed")
     }
 
-    /// The problems in one line, as part of a message.
+    /// In one line, as part of a message.
     pub fn joined(&self) -> String {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// The problems on lines of their own, after how many there are in this place.
+    /// On lines of their own, after their number in this place.
     pub fn headed(&self, place: &str) -> String {
         let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
         let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();

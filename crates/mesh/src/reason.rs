@@ -1,4 +1,4 @@
-//! Why a rule is there, of whichever mesh.
+//! The reason of a rule, of any mesh.
 //!
 //! Each policy has a table of its reasons, written by the macro `reasons!`: a row a reason, with a name that no other
 //! mesh's reason has. Explanations, reports and counters work with [`RuleReason`], which is a row of any table, and go

@@ -20,7 +20,6 @@ use rules::{Action, Hook, ListedCondition, Match, Origin, Rule, Table};
 use std::collections::{BTreeSet, HashSet};
 use summary::RuleSummary;
 
-/// A rule of a mesh's.
 #[derive(Clone, Debug)]
 pub struct RecognizedRule<'a> {
     pub mesh: Mesh,
@@ -29,16 +28,15 @@ pub struct RecognizedRule<'a> {
     pub rule: &'a ViewRule,
     pub summary: RuleSummary,
     pub role: Role,
-    /// Why it is there; `None` where nothing shows it.
+    /// `None` where nothing shows it.
     pub reason: Option<RuleReason>,
     /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
-    /// Whether packets of the family come there.
+    /// True if packets of the family come there.
     pub is_reached: bool,
 }
 
 impl RecognizedRule<'_> {
-    /// The meaning of the rule itself.
     pub fn meaning(&self) -> Option<Meaning> {
         let ViewRule { conditions, action, .. } = self.rule;
         Some(self.reason?.meaning_of(self.chain.base.is_some(), conditions, action))
@@ -53,7 +51,6 @@ impl RecognizedRule<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The kernel calls it.
     Base(Hook),
     Inbound,
     Outbound,
@@ -62,20 +59,17 @@ pub enum Role {
     Dns,
     Divert,
     Drop,
-    /// Another chain of the mesh's.
     Other,
 }
 
-/// A rule as recognition passes it to a mesh.
 pub struct RuleContext<'a> {
-    /// The mesh that is to recognize it.
     mesh: Mesh,
     owned: &'a OwnedView<'a>,
     pub chain: &'a ViewChain,
     pub rule: &'a ViewRule,
     pub summary: &'a RuleSummary,
     pub role: Role,
-    /// What the chain is for that the rule leads to.
+    /// Of the chain that the rule leads to.
     pub to: Option<Role>,
 }
 
@@ -84,7 +78,7 @@ impl RuleContext<'_> {
         self.owned.view
     }
 
-    /// The table of iptables, or of what equals it.
+    /// Of iptables, or its equal in nf_tables.
     pub fn table(&self) -> Option<Table> {
         // `nat`, `nat (iptables-nft)`, `inet istio-proxy-nat`; ours name their chains after tables.
         let is_ours = |name: &str| Mesh::ALL.iter().any(|mesh| mesh.ownership().table == name);
@@ -96,13 +90,13 @@ impl RuleContext<'_> {
         Table::ALL.into_iter().find(|known| known.name() == table)
     }
 
-    /// Whether the rule is the first of its chain that has an effect.
+    /// Rules without an effect do not count.
     pub fn is_first(&self) -> bool {
         let first = self.chain.rules.iter().find(|rule| !rule.action.surely_continues());
         first.is_some_and(|first| std::ptr::eq(first, self.rule))
     }
 
-    /// Whether a rule in a base chain has a form that the mesh's predecessor writes there, and rules beside it prove that it did.
+    /// True if the mesh's predecessor writes a rule of this form in a base chain, and rules beside it prove that it did.
     fn is_of_predecessor(&self) -> bool {
         let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == self.mesh);
         let pattern = || {
@@ -118,7 +112,7 @@ impl RuleContext<'_> {
         }
     }
 
-    /// The rule without its comment, in the words of patterns.
+    /// Without the comment, in the words of patterns.
     fn words(&self) -> String {
         let known = |condition: &ListedCondition| match condition {
             ListedCondition::Known(known) => Some(known.clone()),
@@ -134,14 +128,13 @@ impl RuleContext<'_> {
         }
     }
 
-    /// Whether a rule in OUTPUT of the rule's table asks for these interfaces.
+    /// True if a rule in OUTPUT of the rule's table asks for these interfaces.
     pub fn leave_by(&self, interfaces: &Condition) -> bool {
         let leaving = Condition { field: Field::OutInterface, ..interfaces.clone() };
         self.owned.left_by.contains(&(&*self.chain.table, leaving))
     }
 }
 
-/// A view, and the mesh that each of its chains belongs to.
 struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
@@ -183,12 +176,11 @@ impl<'a> OwnedView<'a> {
         owned
     }
 
-    /// Whose chain a rule leads to.
     fn led_to(&self, rule: &ViewRule) -> Option<Mesh> {
         rule.leads_to.and_then(|chain| self.owners[chain])
     }
 
-    /// What a chain is for; `None` of one that is not a mesh's.
+    /// `None` of a chain that is not a mesh's.
     fn role(&self, chain: usize) -> Option<Role> {
         let chain_rules = &self.view.chains()[chain];
         if let Some(base) = chain_rules.base {
@@ -271,7 +263,7 @@ fn owner(chain_rules: &ViewChain, names: &HashSet<(&str, &str)>) -> Option<Mesh>
     meshes().find(by_table).or_else(|| meshes().find(by_name))
 }
 
-/// All rules of meshes that have an effect, in the order of their chains.
+/// Only rules that have an effect, in the order of their chains.
 pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     let (owned, reach) = (OwnedView::of(view), view.reach());
     let rules_of = |chain: usize| (0..view.chains()[chain].rules.len()).map(move |rule| At { chain, rule });
@@ -282,7 +274,7 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     found
 }
 
-/// The same view with the origins of rules of meshes, which show in the rules.
+/// The view with the origins of rules of meshes, which show in the rules.
 pub fn named(view: View) -> View {
     let origins = recognized(&view).into_iter().filter_map(|rule| Some((rule.at, rule.origin()?)));
     let origins: Vec<(At, Origin)> = origins.collect();

@@ -21,29 +21,23 @@ use crate::{InputProblem, Problems};
 use rules::{ByFamily, Ownership};
 use std::ops::Deref;
 
-/// A mesh as data, for code that works with all of them.
 pub struct MeshEntry {
-    /// Its settings of capture.
     pub settings: &'static [SettingRow],
     /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
     pub injector_defaults: &'static [(Setting, &'static str, &'static [Setting])],
-    /// The form by which its pods are recognized and read; `None` for those of the default, which are all others.
+    /// `None` for pods of the default mesh, which are all others.
     pub(crate) pods: Option<&'static Form>,
-    /// The annotations of its pods beside those of its settings.
+    /// Beside those of its settings.
     pub(crate) annotations: &'static [AnnotationGroup],
-    /// The program that runs beside the application.
     pub proxy_program: ProxyProgram,
-    /// The names by which its rules and routing are recognized.
     pub ownership: Ownership,
-    /// The reasons of its rules, in the order of their names.
+    /// In the order of their names.
     pub reasons: &'static [ReasonRow],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
-    /// The settings that change what every mesh has.
     pub keys: ConfigKeys,
     /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
-    /// Cautions about settings.
     pub cautions: &'static [Caution],
     /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
     pub remedy_of_gap: ByFamily<&'static str>,
@@ -70,7 +64,6 @@ impl Recognition {
 macro_rules! folders {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
         impl Mesh {
-            /// Its data.
             pub fn entry(self) -> &'static MeshEntry {
                 match self {
                     $(Self::$mesh => &crate::$module::ENTRY,)*
@@ -78,16 +71,14 @@ macro_rules! folders {
             }
         }
 
-        /// By what the rules and the routing of all meshes are known, where several may be in one network namespace.
+        /// For a network namespace in which several meshes may be.
         pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
 
-        /// What to capture, validated.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Capture {
             $($(#[doc = $doc])* $mesh(crate::$module::CaptureConfig),)*
         }
 
-        /// The policy.
         impl Deref for Capture {
             type Target = dyn CapturePolicy;
 
@@ -104,9 +95,8 @@ macro_rules! folders {
             }
         })*
 
-        /// Reads the configuration of the mesh that the settings name. Where the reader has a problem, the
-        /// result must not be used. `numbers_only` is whether the host's users and groups are not the pod's, so that names
-        /// can't be looked up.
+        /// Where the reader has a problem, the result must not be used. `numbers_only` is true where the host's users and
+        /// groups are not the pod's, so that names can't be looked up.
         pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             match of(reader) {
                 $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
@@ -118,12 +108,10 @@ macro_rules! folders {
 meshes!(folders);
 
 impl Mesh {
-    /// Its settings of capture.
     pub fn settings(self) -> &'static [SettingRow] {
         self.entry().settings
     }
 
-    /// The names by which its rules and routing are recognized.
     pub fn ownership(self) -> Ownership {
         self.entry().ownership
     }
@@ -136,28 +124,26 @@ impl Mesh {
         self.entry().annotations
     }
 
-    /// The name that a word is most like: its own, where a mesh has it. `None` if it is like none.
+    /// A name of a mesh is its own nearest. `None` if the word is like none.
     pub fn nearest(word: &str) -> Option<&'static str> {
         settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
     }
 }
 
-/// The mesh that is named. A name that none has is a problem.
+/// A name that no mesh has is a problem.
 pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
     let complaint = format!("is not a mesh; expected {}", settings::alternatives(Mesh::NAMES));
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
 }
 
-/// A configuration, and warnings about the settings that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     pub capture: Capture,
     pub warnings: Vec<String>,
 }
 
-/// Reads the settings of capture, and no others. `before` are problems that were found before it
-/// came to values; they come first.
+/// Reads the settings of capture, and no others. Problems found `before` come first.
 ///
 /// # Errors
 /// Every problem found.

@@ -16,14 +16,12 @@ use table::TABLE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SettingTable {
-    /// The settings of one mesh.
     Of(Mesh),
-    /// The settings that all meshes share.
     Common,
 }
 
 impl SettingTable {
-    /// Its rows, in the order of `--help`.
+    /// In the order of `--help`.
     pub fn rows(self) -> &'static [SettingRow] {
         match self {
             Self::Of(mesh) => mesh.settings(),
@@ -46,24 +44,22 @@ impl fmt::Debug for Setting {
     }
 }
 
-/// The settings that a call for a mesh may have, in the order of `--help`.
+/// Settings that a call for a mesh may have, in the order of `--help`.
 pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> + Clone {
     let (which, others): (Vec<&SettingRow>, Vec<&SettingRow>) =
         TABLE.iter().partition(|row| row.topic == Topic::Capture);
     which.into_iter().chain(mesh.settings()).chain(others)
 }
 
-/// The settings of all meshes.
 pub fn all() -> impl Iterator<Item = &'static SettingRow> + Clone {
     Mesh::ALL.iter().flat_map(|mesh| mesh.settings()).chain(TABLE)
 }
 
-/// How a setting's value is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingKind {
-    /// Takes a value; of several, the last counts.
+    /// Of several values, the last counts.
     Value(&'static str),
-    /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
+    /// Bare, or with `=true`, `=false`, `=1`, `=0`.
     Switch,
 }
 
@@ -112,7 +108,6 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// The heading of the options of a single command.
     const OF_ONE_COMMAND: &str = "This command";
 
     pub fn heading(self) -> &'static str {
@@ -130,13 +125,12 @@ impl Topic {
         }
     }
 
-    /// Whether its settings belong to a single command, or to one and its reverse.
+    /// True if its settings belong to a single command, or to one and its reverse.
     pub fn is_of_one_command(self) -> bool {
         matches!(self.heading(), "The packet" | Self::OF_ONE_COMMAND)
     }
 }
 
-/// One setting's row in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingRow {
     pub setting: Setting,
@@ -155,9 +149,7 @@ pub struct SettingRow {
     pub values: &'static [&'static str],
     /// The features that the setting covers, for tables that compare meshes.
     pub features: &'static [Feature],
-    /// How the value is written.
     pub kind: SettingKind,
-    /// Where `--help` lists it.
     pub topic: Topic,
     /// One or two sentences.
     pub help: &'static str,
@@ -177,7 +169,7 @@ impl SettingRow {
         }
     }
 
-    /// The same by its letter, where it has one.
+    /// `-f`, or else as `option`.
     pub fn short_option(&self) -> String {
         self.short.map_or_else(|| self.option(), |letter| format!("-{letter}"))
     }
@@ -191,7 +183,7 @@ impl SettingRow {
     }
 }
 
-/// What the annotations start with that name settings as we do.
+/// Prefix of the annotations that name settings as we do.
 pub const ANNOTATIONS: &str = "sidecar-init/";
 
 impl SettingRow {
@@ -203,13 +195,12 @@ impl SettingRow {
         of_pod.then(|| self.name().to_ascii_lowercase().replace('_', "-"))
     }
 
-    /// The annotation by which a pod gives the setting.
     pub fn annotation(&self) -> Option<String> {
         self.key().map(|key| format!("{ANNOTATIONS}{key}"))
     }
 }
 
-/// Alternatives in a sentence: `a, b or c`.
+/// `a, b or c`
 pub fn alternatives(words: &[&str]) -> String {
     match words.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -217,7 +208,7 @@ pub fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// The name that is most like a misspelt one, by the measure and the threshold that clap has for commands.
+/// By the measure and the threshold that clap has for commands.
 pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
     let names: Vec<&str> = names.collect();
@@ -248,12 +239,11 @@ impl Setting {
         Self { table, place }
     }
 
-    /// The setting's row.
     pub fn row(self) -> &'static SettingRow {
         &self.table.rows()[usize::from(self.place)]
     }
 
-    /// The mesh whose setting it is; `None` for one that all have.
+    /// `None` for a setting that all meshes have.
     pub fn mesh(self) -> Option<Mesh> {
         match self.table {
             SettingTable::Of(mesh) => Some(mesh),
@@ -261,14 +251,13 @@ impl Setting {
         }
     }
 
-    /// Whether it describes rules: a question with a flag of these is about the rules that the flags
+    /// True if it describes rules: a question with a flag of these is about the rules that the flags
     /// make, and not about those that are there. Where to look, the packet, and facts of the host
     /// do not describe rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
     pub fn describes_rules(self) -> bool {
         self.row().topic == Topic::Capture && self.mesh().is_some()
     }
 
-    /// Whether a call for a mesh may have it.
     pub fn is_for(self, mesh: Mesh) -> bool {
         self.mesh().is_none_or(|own| own == mesh)
     }
@@ -277,7 +266,7 @@ impl Setting {
 /// Features that do not distinguish flags: how lists are written, and that a direction can be left out.
 const COARSE_FEATURES: [Feature; 2] = [Feature::Ranges, Feature::Directions];
 
-/// The flags of `mesh` for a setting of another mesh; none where it has no counterpart.
+/// None where the setting has no counterpart.
 pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     let mut found = Vec::new();
     for feature in setting.row().features.iter().filter(|feature| !COARSE_FEATURES.contains(feature)) {

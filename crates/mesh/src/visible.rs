@@ -9,7 +9,7 @@ const FORMAT: [u32; 40] = [
     0xe007f,
 ];
 
-/// Whether a terminal or a reader of a log obeys the character instead of showing it.
+/// True if a terminal or a reader of a log obeys the character instead of showing it.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control() || FORMAT.chunks(2).any(|range| (range[0]..=range[1]).contains(&u32::from(c)))
 }
@@ -23,7 +23,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// The same of a text of several lines.
+/// For a text of several lines.
 pub fn visible_lines(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }

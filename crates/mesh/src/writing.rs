@@ -1,6 +1,4 @@
-//! How a policy writes rules down: short words for chains, matches and targets, and the writer that keeps them in order.
-//!
-//! What every mesh has is here; what one mesh alone has is in its folder.
+//! Writing of a policy's rules: short words for chains, matches and targets, and the writer that keeps them in order.
 
 use crate::reason::Cause;
 use rules::{
@@ -10,7 +8,6 @@ use rules::{
 };
 use std::collections::BTreeMap;
 
-/// A chain by its name: a base chain, or one of the policy's.
 #[derive(Clone, Copy)]
 pub(crate) enum ChainPlace {
     Base(Hook),
@@ -37,22 +34,20 @@ fn chain(name: &'static str) -> ChainName {
     name.parse().expect("names in the policy are valid")
 }
 
-/// Which rules carry a comment, and where.
 #[derive(Clone, Copy)]
 pub(crate) enum Comments {
     /// Rules in base chains that nothing else identifies, after the conditions.
     Last,
     /// The same, before the conditions.
     First,
-    /// Every rule, before the conditions: what it is for.
+    /// Every rule, before the conditions: its purpose.
     OfEach(fn(Cause) -> Comment),
 }
 
-/// The rules written so far for one family, by a configuration.
 pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
-    /// The number of rules that were inserted into each chain.
+    /// Numbers of inserted rules by chain.
     inserted: BTreeMap<(Table, Chain), usize>,
     /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
     owner: &'static Ownership,
@@ -62,7 +57,6 @@ pub(crate) struct RuleWriter<'a, C> {
 }
 
 impl<'a, C> RuleWriter<'a, C> {
-    /// Begins without any rule.
     pub(crate) fn new(
         config: &'a C,
         family: Family,
@@ -81,12 +75,10 @@ impl<'a, C> RuleWriter<'a, C> {
         self.rules.family
     }
 
-    /// Those of the networks that are of this family.
     pub(crate) fn own_family(&self, cidrs: &[Cidr]) -> Vec<Cidr> {
         cidrs.iter().copied().filter(|cidr| cidr.family() == self.family()).collect()
     }
 
-    /// Appends a rule to a chain.
     pub(crate) fn append(
         &mut self,
         table: Table,
@@ -122,7 +114,6 @@ impl<'a, C> RuleWriter<'a, C> {
         }
     }
 
-    /// Inserts a rule after those that were inserted into the chain before.
     pub(crate) fn insert_next(
         &mut self,
         table: Table,
@@ -157,7 +148,6 @@ impl<'a, C> RuleWriter<'a, C> {
     }
 }
 
-/// The rule that reports what `rule` is about to match.
 fn log(rule: &Rule, group: u16, cause: Cause) -> Rule {
     let prefix = cause.reason.name().parse().expect("names of rules are valid comments");
     Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }

@@ -19,7 +19,6 @@ use std::io;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The repository's manifests, by the names of their files.
 fn manifests() -> BTreeMap<String, String> {
     let entries = fs::read_dir(format!("{ROOT}/../../tests/support/pods")).expect("the manifests");
     let read = |entry: io::Result<DirEntry>| {
@@ -29,7 +28,6 @@ fn manifests() -> BTreeMap<String, String> {
     entries.map(read).collect()
 }
 
-/// What is read from a manifest, as text.
 fn report(text: &str) -> String {
     let objects = match objects("manifest", text) {
         Ok(objects) => objects,
@@ -83,7 +81,6 @@ fn each_manifest_says_what_its_section_tells() {
     testkit::sections::answers(format!("{ROOT}/tests/pods/own.txt"), ".expected", report);
 }
 
-/// A pod with these annotations whose proxy says nothing.
 fn pod(annotations: &[(&str, &str)]) -> Pod {
     let annotations = annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Pod::annotated("web", "shop", annotations.collect())
@@ -94,7 +91,6 @@ fn captured(pod: &Pod) -> Result<Capture, String> {
     settings.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
-/// What flags say.
 fn flagged(flags: &[(Setting, &str)]) -> Capture {
     let given = |(setting, value): &(Setting, &str)| {
         (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
@@ -252,7 +248,7 @@ fn an_object_that_was_read_before_is_read_the_same_way() {
     assert_eq!(refused(serde_json::json!({})), "document 1: is not a Kubernetes object: it has no kind");
 }
 
-/// Objects without the lines of their problems, which data has not.
+/// Data has no lines.
 fn without_places(mut objects: Vec<ManifestObject>) -> Vec<ManifestObject> {
     for problem in objects.iter_mut().flat_map(|object| &mut object.problems) {
         let pieces: Vec<&str> =

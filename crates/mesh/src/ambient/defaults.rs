@@ -5,16 +5,16 @@ use crate::facts::port;
 use rules::{Mark, Port, Zone};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Where ztunnel listens for outbound connections (`ZtunnelOutboundPort`).
+/// Outbound connections (`ZtunnelOutboundPort`).
 pub const OUTBOUND_LISTENER: Port = port(15001);
-/// Where it listens for inbound connections that no tunnel brings (`ZtunnelInboundPlaintextPort`).
+/// Inbound connections that no tunnel brings (`ZtunnelInboundPlaintextPort`).
 pub const INBOUND_LISTENER: Port = port(15006);
-/// Where it listens for the HBONE tunnel, never captured (`ZtunnelInboundPort`).
+/// The HBONE tunnel, never captured (`ZtunnelInboundPort`).
 pub const TUNNEL_PORT: Port = port(15008);
-/// Where it answers DNS, over UDP and TCP.
+/// UDP and TCP.
 pub const DNS_LISTENER: Port = port(15053);
 
-/// Which bits of marks ztunnel and the agent look at. The others are anybody's.
+/// Bits of marks that ztunnel and the agent look at.
 const MASK: u32 = 0xfff;
 /// The mark of ztunnel's own sockets (`InpodMark`, 1337).
 pub const PROXY_MARK: Mark = Mark { value: 0x539, mask: MASK };
@@ -25,13 +25,12 @@ pub const TABLE: u32 = 100;
 /// The preference of the policy rule that leads there: before the kernel's own for the table `main`, which has 32766.
 pub const PREFERENCE: u32 = 32764;
 
-/// The conntrack zone of ztunnel's DNS queries.
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 
 /// The table on the host by which its calls get these addresses, of the family `inet`.
 pub const HOST_TABLE: &str = "sidecar_init_ambient_host";
 
-/// From where the host's own calls come (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.
+/// Source of the host's own calls (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.
 pub const PROBE_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 7, 127);
-/// The same over IPv6 (`DefaultHostProbeSNATIPV6`): a unique local address, as link-local ones need an interface.
+/// `DefaultHostProbeSNATIPV6`: a unique local address, as link-local ones need an interface.
 pub const PROBE_V6: Ipv6Addr = Ipv6Addr::new(0xfd16, 0x9254, 0x7127, 0x1337, 0xffff, 0xffff, 0xffff, 0xffff);

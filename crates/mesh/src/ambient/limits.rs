@@ -9,7 +9,7 @@ use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// All limits, in the order of reports.
+/// In the order of reports.
 pub(super) const LIMITS: &[Limit] = &[
     Limit {
         code: Code::HostCallsPass,

@@ -32,8 +32,8 @@ use ::rules::{
 };
 use std::collections::BTreeSet;
 
-/// By what this policy's rules and routing are known again. The chains are upstream's. `ISTIO_OUTPUT` is also a chain of the
-/// sidecar's: it is ambient's where its table has `ISTIO_PRERT` too. 138 is not in `/etc/iproute2/rt_protos`.
+/// The chains are upstream's. `ISTIO_OUTPUT` is also a chain of the sidecar's: it is ambient's where its table has
+/// `ISTIO_PRERT` too. 138 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's ambient mode",
     mesh: "ambient",
@@ -53,7 +53,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// The mesh as data. The agent's values are those of its chart.
+/// The agent's values are those of its chart.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])],
@@ -106,7 +106,7 @@ impl CapturePolicy for CaptureConfig {
         routing::objects(self)
     }
 
-    /// Queries that conntrack knows from before would pass the rules by. ztunnel's own are in their zone.
+    /// ztunnel's own queries are in their zone.
     fn stale_flows(&self) -> Option<StaleFlows> {
         self.dns.then(|| StaleFlows {
             port: defaults::DNS_PORT.number(),

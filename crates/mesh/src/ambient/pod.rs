@@ -26,7 +26,6 @@ pub(crate) const FORM: Form = Form {
     more: |_, _| {},
 };
 
-/// What its agent reads or writes, beside the annotations of the settings.
 pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
     (None, &["ambient.istio.io/redirection", "istio.io/dataplane-mode"]),
     (

@@ -1,4 +1,4 @@
-//! Whose place we take: Istio's node agent, which sets the same rules from outside of the pod.
+//! The predecessor: Istio's node agent, which sets the same rules from outside of the pod.
 //!
 //! All its rules are in chains of names that are ours too, so no form of a rule has to be known. Its policy rule and its
 //! route carry no separate protocol; they are known by mark, mask, preference and table.

@@ -1,4 +1,4 @@
-//! Why each rule is there: its name, its meaning, the setting that makes it, and the sentence that explains it.
+//! The reasons of rules: name, meaning, setting, and explanation.
 
 use super::settings::Ambient;
 use crate::reason::reasons;

@@ -7,7 +7,7 @@ use crate::settings::Setting;
 use crate::sources::{Host, SettingReader, Source};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host.
+/// Where the reader has a problem, the result must not be used. Nothing is asked of the host.
 pub fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let (probe_v4, probe_v6) = probe_addresses(reader);
     CaptureConfig {
@@ -48,7 +48,6 @@ pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Opt
     (v4.or(of_v4), v6.or(of_v6))
 }
 
-/// The address that a variable names, if it is set.
 fn variable<T>(
     reader: &mut SettingReader<'_>,
     setting: Setting,
@@ -69,7 +68,6 @@ fn variable<T>(
     named.into_iter().next()
 }
 
-/// An address from which processes of the host may call.
 fn probe_address(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<IpAddr> {
     let address = reader.address_item(source, item)?;
     if address.is_loopback() || address.is_unspecified() || address.is_multicast() {

@@ -13,9 +13,9 @@ use crate::writing::{
 };
 use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, Table, Target};
 
-/// The chain for what arrives. It is in every table that has rules of ours.
+/// Every table that has rules of ours has it.
 pub(super) const INBOUND: &str = "ISTIO_PRERT";
-/// The chain for what the pod sends. The sidecar has one of the same name.
+/// The sidecar has one of the same name.
 pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
 
 const ARRIVES: ChainPlace = own(INBOUND);
@@ -23,7 +23,6 @@ const LEAVES: ChainPlace = own(OUTBOUND);
 
 type AmbientWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
-/// All rules for a family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = AmbientWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     connections(&mut writer);

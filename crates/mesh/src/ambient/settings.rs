@@ -1,11 +1,9 @@
-//! Settings of capture in the ambient mesh. The variables are those of Istio's node agent, the annotations those
-//! that it reads of a pod.
+//! Settings of capture in the ambient mesh. Variables and annotations are those of Istio's node agent.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
 use crate::settings::{SettingTable, table_macro::settings};
 
-/// Holds the settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Ambient;
 

@@ -55,7 +55,7 @@ pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(documents(name, text, None)?.iter().map(|tree| data(tree)).collect())
 }
 
-/// The same where the later of two equal keys counts, with a remark for each repeated key.
+/// The later of two equal keys counts, with a remark for each repeated key.
 ///
 /// # Errors
 /// When it is neither.
@@ -65,7 +65,6 @@ pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<S
     Ok((documents.iter().map(|tree| data(tree)).collect(), remarks))
 }
 
-/// A tree as data.
 pub(crate) fn data(tree: &Tree) -> Value {
     serde_json::to_value(tree).expect("a tree has text keys and finite numbers")
 }
@@ -81,7 +80,6 @@ fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Rc<Tree>>,
     Ok(documents)
 }
 
-/// A fault of YAML: its place, its kind, and what to write instead.
 struct Malformed(String);
 
 impl Malformed {
@@ -120,7 +118,6 @@ type CountedTree = (Rc<Tree>, usize);
 
 struct Loader<'t, 'r> {
     events: Parser<'t, StrInput<'t>>,
-    /// The place of the last event.
     at: Marker,
     anchors: BTreeMap<usize, CountedTree>,
     /// Collects remarks about repeated keys; `None` where they are refused.
@@ -128,7 +125,7 @@ struct Loader<'t, 'r> {
 }
 
 impl<'t> Loader<'t, '_> {
-    /// The next event that begins a value; `None` at the end of a list, of a mapping or of all.
+    /// `None` at the end of a list, of a mapping or of all.
     fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Malformed> {
         while let Some((event, span)) = self.events.next().transpose()? {
             self.at = span.start;
@@ -145,7 +142,7 @@ impl<'t> Loader<'t, '_> {
         Ok(None)
     }
 
-    /// The tree that an event begins, within so many lists and mappings.
+    /// `depth` is the number of lists and mappings around it.
     fn tree(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<CountedTree, Malformed> {
         let (anchor, value, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -181,7 +178,7 @@ impl<'t> Loader<'t, '_> {
         Ok((tree, size))
     }
 
-    /// The same within a list or a mapping, which has become so much larger.
+    /// `size` is that of the list or mapping around it.
     fn within(
         &mut self,
         event: Event<'t>,
@@ -200,7 +197,7 @@ impl<'t> Loader<'t, '_> {
         Ok(tree)
     }
 
-    /// The fields of a mapping that begins at a place, and how many values there are.
+    /// Also returns the number of values.
     fn fields(&mut self, start: TextPosition, depth: usize) -> Result<(TreeValue, usize), Malformed> {
         let (mut fields, mut size) = (Vec::new(), 1);
         // What `<<` brings in, beneath what is written.
@@ -261,7 +258,7 @@ fn enter(tag: Option<&Tag>, span: &Span, depth: usize) -> Result<(), Malformed> 
     }
 }
 
-/// A mapping, or the items of a list of nothing else.
+/// `None` for a list of anything else than mappings.
 fn mappings(tree: Rc<Tree>) -> Option<Vec<Rc<Tree>>> {
     let trees = if let TreeValue::List(items) = &tree.value { items.clone() } else { vec![tree] };
     trees.iter().all(|tree| matches!(tree.value, TreeValue::Map(_))).then_some(trees)

@@ -16,7 +16,7 @@ pub fn block(tree: &Tree) -> String {
     out
 }
 
-/// True for a list or a mapping that is not empty, which takes lines of its own.
+/// A collection that is not empty takes lines of its own.
 fn is_block(tree: &Tree) -> bool {
     !tree.items().is_empty() || !tree.fields().is_empty()
 }
@@ -44,7 +44,7 @@ fn leaf(out: &mut String, tree: &Tree, depth: usize) {
     out.push('\n');
 }
 
-/// Whether a text is printable lines, which can be written as they are: a file in a ConfigMap.
+/// True for printable lines, which can be written as they are, such as a file in a ConfigMap.
 fn has_plain_lines(text: &str) -> bool {
     let is_print = |c: char| c == ' ' || c.is_ascii_graphic();
     let body = text.strip_suffix('\n').unwrap_or(text);
@@ -95,7 +95,7 @@ fn push(out: &mut String, word: impl std::fmt::Display) {
     write!(out, "{word}").expect("text takes all");
 }
 
-/// What YAML 1.1 or 1.2 takes for something else than text.
+/// Words that YAML 1.1 or 1.2 takes for other types.
 const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
 
 /// A text as a scalar in one line: plain if it can't be taken for anything else, otherwise in quotes.
@@ -133,7 +133,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What another reader of YAML makes of it, and ours.
     fn read_back(tree: &Tree) -> [serde_json::Value; 2] {
         let text = block(tree);
         let other = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));

@@ -8,11 +8,9 @@ macro_rules! of_injection {
         $(pub const $name: &str = $annotation;)*
         $(pub const $other: &str = $other_annotation;)*
 
-        /// Those that control how a sidecar is injected.
         pub const OF_INJECTION: &[&str] =
             &[$($name,)* $($other,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
 
-        /// Annotations of injection that control only the proxy's container.
         const OF_CONTAINER: &[&str] =
             &[$($other,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
     };
@@ -52,7 +50,6 @@ of_injection! {
     }
 }
 
-/// Requests and limits of CPU and memory.
 pub const RESOURCES: [(&str, &str, &str); 4] = [
     ("sidecar.istio.io/proxyCPU", "requests", "cpu"),
     ("sidecar.istio.io/proxyMemory", "requests", "memory"),

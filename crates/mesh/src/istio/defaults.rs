@@ -8,11 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where the proxy's container answers: its debugging interface, merged metrics, health, and Envoy's metrics.
 pub(crate) const SERVED_PORTS: [Port; 4] = [port(15004), port(15020), port(15021), port(15090)];
-/// Where the proxy listens for outbound connections.
 pub const OUTBOUND_LISTENER: Port = port(15001);
-/// Where the proxy listens for inbound connections.
 pub const INBOUND_LISTENER: Port = port(15006);
-/// The HBONE tunnel's port.
 pub const TUNNEL_PORT: Port = port(15008);
 /// The port that the validation dials, where no process listens.
 pub const PROBE_PORT: Port = port(15002);
@@ -21,17 +18,15 @@ pub const AGENT_PORT: Port = port(15053);
 
 /// The user and the group of the proxy where none is given (upstream's `DefaultProxyUID`).
 pub const PROXY_ID: u32 = 1337;
-/// The name of the proxy's user where none is given.
 pub const PROXY_USER: &str = "istio-proxy";
 
 /// Marks packets that TPROXY hands to the proxy.
 pub const TPROXY_MARK: Mark = Mark::whole(1337);
 /// Marks what the proxy sends over loopback in TPROXY mode, which is to be captured as inbound.
 pub const PROXY_MARK: Mark = Mark::whole(1338);
-/// The routing table that delivers marked packets.
 pub const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
 
-/// NFLOG group to which rules report their hits, if enabled.
+/// Only used if logging is enabled.
 pub const LOG_GROUP: u16 = 1337;
 
 /// The addresses from which the proxy calls the application behind it (upstream's `InboundPassthroughBindIpv4` and

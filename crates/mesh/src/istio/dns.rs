@@ -12,12 +12,10 @@ use rules::{Cidr, Table, Target, Zone, desired::StaleFlows};
 
 const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
 
-/// Zone of the agent's own queries.
 const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
 /// Zone of the queries that are redirected to the agent.
 const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 
-/// Writes redirects and zones, if DNS is captured.
 pub(super) fn write(writer: &mut Writer<'_>) {
     if writer.config.dns == DnsCapture::Off {
         return;
@@ -58,7 +56,7 @@ fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], cause: Cause) {
     }
 }
 
-/// Queries that the rules capture and that conntrack may know from before. The agent's own are excluded.
+/// The agent's own queries are excluded.
 pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
     config.dns.stale_flows(AGENT_ZONE, config.families())
 }

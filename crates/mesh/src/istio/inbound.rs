@@ -9,7 +9,6 @@ use super::words::{
 use super::writer::Writer;
 use rules::{ConnState, Mark, Match, Table, Target};
 
-/// Writes the chains that lead to the proxy, then which inbound ports go there.
 pub(super) fn write(writer: &mut Writer<'_>) {
     let config = writer.config;
     let tunnel = Reason::TunnelPort.cause();
@@ -48,7 +47,6 @@ pub(super) fn write(writer: &mut Writer<'_>) {
     }
 }
 
-/// How a captured packet gets to the proxy.
 #[derive(Clone, Copy)]
 enum InboundCapture {
     Redirect,

@@ -118,7 +118,7 @@ impl CapturePolicy for CaptureConfig {
     }
 }
 
-/// The mesh as data. Its pods, read by [`crate::settings::mapping`], are those that no other mesh recognizes.
+/// Its pods, read by [`crate::settings::mapping`], are those that no other mesh recognizes.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[
@@ -169,7 +169,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     recognition: reading::RECOGNITION,
 };
 
-/// The configuration, where it is Istio's.
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
@@ -177,7 +176,7 @@ pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     }
 }
 
-/// What the lists name, but for networks of a family that is not captured: reading the settings has warned of those.
+/// Networks of a family that is not captured are left out: reading the settings has warned of those.
 fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];

@@ -9,7 +9,7 @@ use super::words::{
 use super::writer::Writer;
 use rules::{Table, Target};
 
-/// What is excluded before the owner of the connection matters.
+/// Exclusions that precede the owner of the connection.
 pub(super) fn start(writer: &mut Writer<'_>) {
     let config = writer.config;
     writer.append(Table::Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound.cause());
@@ -26,7 +26,6 @@ pub(super) fn start(writer: &mut Writer<'_>) {
     writer.append(Table::Nat, OUTBOUND, [to_loopback(), from(source)], Target::Return, cause);
 }
 
-/// What is captured of everybody else's connections.
 pub(super) fn finish(writer: &mut Writer<'_>) {
     let config = writer.config;
     let loopback = writer.loopback();

@@ -8,7 +8,6 @@ use super::words::{
 use super::{defaults::DNS_PORT, reason::Reason, writer::Writer};
 use rules::{Table, Target};
 
-/// Writes the rules of the proxy's users and groups, then those of owner groups.
 pub(super) fn write(writer: &mut Writer<'_>) {
     for owner in writer.owners() {
         proxy(writer, owner);
@@ -45,8 +44,7 @@ fn proxy(writer: &mut Writer<'_>, owner: ProxyOwner) {
     writer.append(Table::Nat, OUTBOUND, [owner.is()], Target::Return, cause);
 }
 
-/// Whether a list captures loopback destinations. Upstream checks both families at once,
-/// and looks at the network's first address only: `0.0.0.0/0` does not count.
+/// Upstream checks both families at once, and looks at the network's first address only: `0.0.0.0/0` does not count.
 fn captures_loopback(cidrs: &OutboundCidrs) -> bool {
     match cidrs {
         OutboundCidrs::All => false,

@@ -1,10 +1,9 @@
-//! By what the rules of Istio's sidecar are known again, and whose place they take.
+//! Recognition of the rules of Istio's sidecar, and their predecessor.
 
 use super::{defaults, provenance};
 use rules::{Chains, Ownership, PolicyRules};
 
-/// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
-/// not in `/etc/iproute2/rt_protos`.
+/// The chains' prefix is upstream's, which we succeed; 137 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",
@@ -21,8 +20,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// What the names of its chains in the tables of iptables begin with.
+/// Prefix of its chains in the tables of iptables.
 pub const PREFIX: &str = "ISTIO_";
 
-/// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = provenance::ISTIO_IPTABLES.name;

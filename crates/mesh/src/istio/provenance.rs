@@ -1,5 +1,4 @@
-//! What resembles our rules and is not made by us: upstream's, whose place we take, and those of Istio's ambient mode,
-//! which we exclude.
+//! Rules that resemble ours: upstream's, whose place we take, and those of Istio's ambient mode, which we exclude.
 //!
 //! Upstream's rules are ours letter for letter, but for our comment in base chains.
 
@@ -57,7 +56,7 @@ const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Patte
     Pattern { table, hook, rule, proof }
 }
 
-/// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.
+/// Chains of ambient mode named like a sidecar's: inside of pods, and on the host, for the probes of the kubelet.
 pub(super) const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
 #[cfg(test)]
@@ -69,7 +68,6 @@ mod tests {
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMP: &str = "-A OUTPUT -j ISTIO_OUTPUT\n";
 
-    /// Of a table's rules, those that are inherited, and those of unknown origin.
     fn check(table: Table, rules: &str, inherited: &[&str], doubtful: &[&str]) {
         let text = format!("*{table}\n{CHAINS}{rules}COMMIT\n");
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");

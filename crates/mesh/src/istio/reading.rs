@@ -69,7 +69,6 @@ mod tests {
     use rules::simulate::View;
     use rules::{Family, parse};
 
-    /// The owner of a rule in a chain of the kernel's, which only its form shows.
     fn owner(mesh_rules: &str, table: &str, rule: &str) -> Option<Mesh> {
         let tables = ["raw", "mangle", "nat", "filter"].map(|name| {
             let of_mesh = if name == "nat" { mesh_rules } else { "" };

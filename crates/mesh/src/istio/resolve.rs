@@ -7,8 +7,8 @@ use crate::sources::{Host, Names, SettingReader, Source, Wildcard};
 use rules::{Cidr, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
-/// the host's users and groups are not the pod's, so that names can't be looked up.
+/// Where the reader has a problem, the result must not be used. `numbers_only` is true where the host's users and
+/// groups are not the pod's, so that names can't be looked up.
 pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let interception = interception(reader);
     let inbound_listener = reader.listener(Setting::InboundCapturePort, defaults::INBOUND_LISTENER);
@@ -131,7 +131,7 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
     mode
 }
 
-/// Whether IPv6 is captured; `None` where that is unknown.
+/// `None` where it is unknown.
 fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();
@@ -182,7 +182,7 @@ fn is_global_ipv6(address: &IpAddr) -> bool {
     address.is_ipv6() && unfit(*address).is_none()
 }
 
-/// Why others can't reach a pod by this address; `None` if they can.
+/// `None` if others can reach a pod by this address.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -199,7 +199,6 @@ fn unfit(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// What addresses there are, none of which will do.
 fn found(addresses: &[IpAddr]) -> String {
     let mut kinds: Vec<&str> = addresses.iter().filter_map(|address| unfit(*address)).collect();
     kinds.sort_unstable();

@@ -1,11 +1,11 @@
-//! What the rules need beside themselves: a policy rule and route for TPROXY, an address for the proxy.
+//! Routing for the rules: a policy rule and route for TPROXY, an address for the proxy.
 
 use super::config::{CaptureConfig, Interception};
 use super::defaults::PASSTHROUGH_V6;
 use rules::routing::Object;
 use std::collections::BTreeSet;
 
-/// The policy rules, routes and addresses of a configuration that captures anything.
+/// Only for a configuration that captures anything.
 pub(super) fn objects(config: &CaptureConfig) -> BTreeSet<Object> {
     let mut objects = BTreeSet::new();
     // Transparent packets are addressed to others than this machine: marked, they go to a table whose only route delivers

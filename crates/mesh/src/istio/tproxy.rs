@@ -8,7 +8,7 @@ use super::words::{
 use super::writer::Writer;
 use rules::{Mark, Table, Target};
 
-/// Writes the rules that follow all others in TPROXY mode, with or without inbound ports.
+/// These rules follow all others in TPROXY mode, with or without inbound ports.
 pub(super) fn write(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let (loopback, passthrough) = (writer.loopback(), writer.passthrough());
     let cause = Reason::TproxyMark.cause();

@@ -31,7 +31,7 @@ pub(super) fn each_port(list: &[PortRange]) -> Vec<Match> {
     }
 }
 
-/// An owner of the proxy's traffic: a user or a group. Rules treat them alike.
+/// A user or a group. Rules treat them alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProxyOwner {
     User(Uid),
@@ -53,7 +53,6 @@ impl ProxyOwner {
         }
     }
 
-    /// The setting that names such owners.
     pub(super) fn setting(self) -> Setting {
         match self {
             Self::User(_) => Setting::ProxyUid,

@@ -1,4 +1,4 @@
-//! The writer of this policy's rules, and what they need of the configuration by family.
+//! The writer of this policy's rules.
 
 use super::config::CaptureConfig;
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
@@ -8,16 +8,13 @@ use crate::writing::Comments;
 use rules::{Cidr, Family};
 use std::net::Ipv6Addr;
 
-/// The rules written so far.
 pub(super) type Writer<'a> = crate::writing::RuleWriter<'a, CaptureConfig>;
 
 impl<'a> Writer<'a> {
-    /// Begins the rules of a family.
     pub(super) fn of(config: &'a CaptureConfig, family: Family) -> Self {
         Self::new(config, family, &OWNERSHIP, Comments::Last, config.log_hits.then_some(LOG_GROUP))
     }
 
-    /// The network that counts as loopback.
     pub(super) fn loopback(&self) -> Cidr {
         match self.family() {
             Family::V4 => self.config.loopback_v4,
@@ -25,7 +22,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The address from which the proxy calls the application behind it: 127.0.0.6, or `::6`.
+    /// 127.0.0.6, or `::6`.
     pub(super) fn passthrough(&self) -> Cidr {
         Cidr::host(match self.family() {
             Family::V4 => PASSTHROUGH_V4.into(),
@@ -33,7 +30,6 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The proxy's users, then its groups.
     pub(super) fn owners(&self) -> impl Iterator<Item = ProxyOwner> + use<'a> {
         let config = self.config;
         let users = config.proxy_uids.iter().copied().map(ProxyOwner::User);

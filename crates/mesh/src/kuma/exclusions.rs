@@ -10,7 +10,6 @@ use rules::{Cidr, Port, PortRange, Protocol, UidRange};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The settings of a direction.
 pub(super) struct DirectionSettings {
     pub(super) is_captured: Setting,
     pub(super) listener: Setting,
@@ -48,7 +47,6 @@ const USERS_FORM: &str = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-1
 const NETWORK_FORM: &str =
     "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";
 
-/// An address or a network, as an item of a list.
 pub(super) fn network(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Cidr> {
     match item.parse::<IpAddr>() {
         Ok(address) => Some(Cidr::host(address)),
@@ -56,7 +54,6 @@ pub(super) fn network(reader: &mut SettingReader<'_>, source: &Source, item: &st
     }
 }
 
-/// Whether a list has any item.
 pub(super) fn is_given(reader: &SettingReader<'_>, setting: Setting) -> bool {
     reader.raw.get(setting).is_some_and(|given| items(given).next().is_some())
 }
@@ -65,7 +62,7 @@ fn items(given: &Given) -> impl Iterator<Item = &str> {
     given.value.split(';').map(|item| item.trim_matches([' ', '\t'])).filter(|item| !item.is_empty())
 }
 
-/// Ports that are excluded for users, one item a protocol.
+/// One item for each protocol.
 pub(super) fn of_users(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
     let items: Vec<&str> = items(given).collect();
@@ -112,7 +109,7 @@ fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
     Ok(protocols.into_iter().map(|protocol| OwnerPorts { protocol, ports: ports.clone(), uids }).collect())
 }
 
-/// The networks behind interfaces, sorted by these. Of two of one family behind one interface, the later counts.
+/// Sorted by interface. Of two of one family behind one interface, the later counts.
 pub(super) fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
     let read = reader.list(Kuma::Vnet, |reader, source, item| {
         let Some((interface, network)) = item.split_once(':') else {

@@ -9,7 +9,6 @@ use crate::settings::{Setting, SettingKind, nearest};
 use crate::sources::{Given, Source};
 use serde_json::Value;
 
-/// Each key, and its setting.
 const KEYS: &[(&str, Setting)] = &[
     ("kumaDPUser", Kuma::ProxyUser),
     ("ipFamilyMode", Kuma::IpFamilyMode),
@@ -52,20 +51,18 @@ const KEYS: &[(&str, Setting)] = &[
 /// Another engine, whose other keys have no effect.
 const EBPF: &str = "ebpf";
 
-/// The settings of a file, and what is wrong with it.
 #[derive(Debug, Default)]
 pub struct File {
     pub given: Vec<(Setting, Given)>,
     pub problems: Vec<InputProblem>,
 }
 
-/// Whether the value of `--config` is a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, and not the name
-/// of a file.
+/// True for a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, and not the name of a file.
 pub fn is_text(value: &str) -> bool {
     value.contains('\n') || value.contains(": ") || value.trim_start().starts_with('{')
 }
 
-/// Reads a file. `source` is what one of its keys is called.
+/// `source` names one of its keys.
 pub fn read(name: &str, text: &str, source: impl Fn(&str) -> Source) -> File {
     let mut file = File::default();
     let documents = match values(name, text) {
@@ -115,7 +112,6 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
     }
 }
 
-/// Whether keys begin with this one.
 fn is_group(path: &str) -> bool {
     KEYS.iter().any(|(key, _)| key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
@@ -171,7 +167,6 @@ fn scalar(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The settings of a file, and what is wrong with it.
     fn check(text: &str, expected: &[(Setting, &str)], problems: &[&str]) {
         let file = read("tproxy.yaml", text, |key| Source::Key(format!("tproxy.yaml: {key}")));
         let found: Vec<(Setting, &str)> =

@@ -122,7 +122,6 @@ impl CapturePolicy for CaptureConfig {
     }
 }
 
-/// The mesh as data.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])],

@@ -1,13 +1,12 @@
-//! By what Kuma's rules are known again: chains, comments and routing.
+//! Recognition of Kuma's rules: chains, comments and routing.
 
 use super::{defaults, provenance};
 use rules::{Chains, Ownership, PolicyRules};
 
-/// What the comments of the rules start with: upstream's words, by which it knows its rules again.
+/// Prefix of the comments: upstream's words, by which it knows its rules again.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 
-/// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
-/// not in `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's, which we succeed; 139 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Kuma",
     mesh: "kuma",

@@ -7,10 +7,10 @@ use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use crate::facts::loopback;
 use rules::{Checked, Cidr, Family, Match, Position, Protocol, Statement, Table};
 
-/// The order in which upstream writes tables.
+/// In upstream's order.
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
-/// The rules of the families, each under its heading, as text that its restore program takes.
+/// Each family under its heading, as text that its restore program takes.
 pub fn dry_run<'a>(rules: impl IntoIterator<Item = &'a Checked>, verbose: bool) -> String {
     let of_family = |rules: &Checked| {
         let name = match rules.rules().family {
@@ -22,7 +22,7 @@ pub fn dry_run<'a>(rules: impl IntoIterator<Item = &'a Checked>, verbose: bool) 
     rules.into_iter().map(of_family).collect::<Vec<_>>().join("\n")
 }
 
-/// The rules of a family. `verbose` is for long options, and for headings.
+/// `verbose` adds long options and headings.
 pub fn restore(rules: &Checked, verbose: bool) -> String {
     let mut text = Vec::new();
     for table in TABLES {
@@ -48,7 +48,6 @@ pub fn restore(rules: &Checked, verbose: bool) -> String {
     text.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Options in short and in full.
 const OPTIONS: [(&str, &str); 12] = [
     ("-A", "--append"),
     ("-I", "--insert"),
@@ -93,7 +92,7 @@ fn words(statement: &Statement) -> String {
     format!("{words} {}", rule.target)
 }
 
-/// Whether upstream writes the prefix length: of single addresses, only of these.
+/// Of single addresses, upstream writes the prefix length only of these.
 fn has_length(network: &Cidr) -> bool {
     let own = [loopback(Family::V4), loopback(Family::V6), PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()];
     !network.is_host() || own.contains(&network.address())

@@ -1,4 +1,4 @@
-//! Why each rule is there: its name, its meaning, the settings that make it, and the sentence that explains it.
+//! The reasons of rules: name, meaning, settings, and explanation.
 
 use super::settings::Kuma;
 use crate::reason::reasons;

@@ -10,8 +10,8 @@ use crate::sources::{Given, Host, Names, Raw, SettingReader, Source};
 use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
 use std::{io, net::IpAddr};
 
-/// Reads the configuration. Where the reader has a problem, the result must not be used. `numbers_only` is whether
-/// the host's users are not the pod's, so that names can't be looked up.
+/// Where the reader has a problem, the result must not be used. `numbers_only` is true where the host's users are not
+/// the pod's, so that names can't be looked up.
 pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     ebpf(reader);
     let ipv6 = ipv6(reader, host);
@@ -79,7 +79,7 @@ fn ebpf(reader: &mut SettingReader<'_>) {
     }
 }
 
-/// Whether IPv6 is captured: unless it is unwanted, wherever an interface has an address of it beside loopback's.
+/// IPv6 is captured, unless unwanted, wherever an interface has an address of it beside loopback's.
 fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let complaint = "is not an IP family mode; expected dualstack or ipv4";
     let mode =
@@ -116,7 +116,6 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     found
 }
 
-/// The proxy's user.
 fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
     let named = reader.raw.get(Kuma::ProxyUser).filter(|given| !given.value.trim().is_empty());
     let found = match named {
@@ -146,7 +145,7 @@ pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     ))
 }
 
-/// The number of the proxy's user where no user has the standard one.
+/// `None` where a user has the standard number.
 fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
     let standard = Uid::new(defaults::PROXY_ID)?;
     if numbers_only || host.has_user(standard).unwrap_or(true) {
@@ -203,7 +202,6 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
     Dns { capture: reader.dns(host, is_on, all, path, "{--redirect-all-dns-traffic}"), port, splits_zones }
 }
 
-/// The families in which Docker answers DNS by a separate chain.
 fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
     let mut found = Vec::new();
     for family in Family::captured(ipv6) {

@@ -1,4 +1,4 @@
-//! Which rules a configuration makes, in upstream's order: table by table, and in each the base chains first.
+//! Rules of a configuration in upstream's order: table by table, and in each the base chains first.
 
 use super::config::{CaptureConfig, Flow, OwnerPorts, Ports};
 use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
@@ -18,7 +18,6 @@ const OUTBOUND: ChainPlace = own("KUMA_MESH_OUTBOUND");
 const TO_INBOUND_LISTENER: ChainPlace = own("KUMA_MESH_INBOUND_REDIRECT");
 const TO_OUTBOUND_LISTENER: ChainPlace = own("KUMA_MESH_OUTBOUND_REDIRECT");
 
-/// The rules for one family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = KumaWriter::of(config, family);
     if config.splits_zones(family) {
@@ -37,7 +36,6 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// The setting that captures DNS.
 fn dns_cause(config: &CaptureConfig, reason: Reason) -> Cause {
     reason.cause().by(match config.dns.capture {
         DnsCapture::All => Kuma::CaptureAllDns,
@@ -132,7 +130,7 @@ fn output(writer: &mut KumaWriter<'_>) {
     writer.add(inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound.cause());
 }
 
-/// The conditions that exclude ports of users: one rule, or more where the ports are too many for one.
+/// One rule, or more where the ports are too many for one.
 fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
     let sets = match PortSet::new(owner.ports.iter().copied()) {
         Some(set) => vec![set],
@@ -199,7 +197,6 @@ fn outbound(writer: &mut KumaWriter<'_>) {
     }
 }
 
-/// What the proxy sends, and what the pod sends to itself.
 fn own_traffic(writer: &mut KumaWriter<'_>) {
     let uid = writer.config.proxy_uid;
     let (loopback, passthrough) = (writer.loopback(), writer.passthrough());
@@ -223,7 +220,6 @@ fn listener(writer: &mut KumaWriter<'_>, place: ChainPlace, flow: &Flow, reason:
     writer.append(Table::Nat, place, [tcp()], Target::Redirect(flow.listener.into()), reason.cause());
 }
 
-/// A line of the kernel's log about each packet.
 fn kernel_log(prefix: &str, level: LogLevel) -> Target {
     Target::Log { prefix: prefix.parse().expect("a prefix that the kernel takes"), level }
 }

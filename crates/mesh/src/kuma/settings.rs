@@ -6,7 +6,6 @@ use crate::settings::SettingKind::{Switch, Value};
 use crate::settings::SettingTable;
 use crate::settings::table_macro::settings;
 
-/// The settings of Kuma, as constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Kuma;
 

@@ -11,22 +11,18 @@ use crate::reason::Cause;
 use crate::writing::{self, ChainPlace, Comments};
 use rules::{Cidr, Comment, Family, Match, Table, Target};
 
-/// The rules written so far.
 pub(super) type KumaWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
 impl<'a> KumaWriter<'a> {
-    /// Begins the rules of a family.
     pub(super) fn of(config: &'a CaptureConfig, family: Family) -> Self {
         let comments = if config.comments { Comments::OfEach(comment) } else { Comments::First };
         Self::new(config, family, &OWNERSHIP, comments, None)
     }
 
-    /// The network that counts as loopback.
     pub(super) fn loopback(&self) -> Cidr {
         Cidr::host(loopback(self.family()))
     }
 
-    /// The address from which the proxy calls the application behind it.
     pub(super) fn passthrough(&self) -> Cidr {
         Cidr::host(match self.family() {
             Family::V4 => defaults::PASSTHROUGH_V4.into(),
@@ -34,7 +30,6 @@ impl<'a> KumaWriter<'a> {
         })
     }
 
-    /// Inserts or appends a rule of the table `nat`.
     pub(super) fn add(
         &mut self,
         inserts: bool,
@@ -50,7 +45,7 @@ impl<'a> KumaWriter<'a> {
     }
 }
 
-/// The comment on a rule's purpose: the prefix by which upstream knows its rules, and the reason's name.
+/// The prefix by which upstream knows its rules, and the reason's name.
 fn comment(cause: Cause) -> Comment {
     let name = cause.reason.name().strip_prefix("kuma-").unwrap_or(cause.reason.name());
     format!("{COMMENTS}{name}").parse().expect("names of reasons fit behind the prefix")

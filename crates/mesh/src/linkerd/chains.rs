@@ -14,12 +14,11 @@ use std::fmt::Display;
 const INBOUND: ChainPlace = own("PROXY_INIT_REDIRECT");
 const OUTBOUND: ChainPlace = own("PROXY_INIT_OUTPUT");
 
-/// How the comment on a network's rule goes on, before the network as it was written.
+/// Text of the comment on a network's rule, before the network as it was written.
 pub(super) const OF_SUBNET: &str = "ignore-subnet-";
 
 type LinkerdWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
 
-/// Writes the rules of a family.
 pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = LinkerdWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     inbound(&mut writer);
@@ -56,7 +55,6 @@ fn inbound(writer: &mut LinkerdWriter<'_>) {
     append(writer, PREROUTING, [], "install-proxy-init-prerouting", jump(INBOUND), Reason::Inbound.cause());
 }
 
-/// Connections that processes of the pod make.
 fn outbound(writer: &mut LinkerdWriter<'_>) {
     let config = writer.config;
     if let Some(uid) = config.proxy_uid {
@@ -84,7 +82,7 @@ fn ignored_ports(writer: &mut LinkerdWriter<'_>, chain: ChainPlace, ports: &[Por
     }
 }
 
-/// The ports in their order, as many to a rule as it can hold.
+/// As many to a rule as it can hold, in their order.
 fn groups(ports: &[PortRange]) -> Vec<PortSet> {
     let mut groups: Vec<PortSet> = Vec::new();
     for &range in ports {
@@ -99,7 +97,7 @@ fn groups(ports: &[PortRange]) -> Vec<PortSet> {
     groups
 }
 
-/// Appends a rule to a chain of `nat`, with upstream's comment.
+/// With upstream's comment, in `nat`.
 fn append(
     writer: &mut LinkerdWriter<'_>,
     chain: ChainPlace,

@@ -46,7 +46,7 @@ fn words(rule: &Rule) -> String {
     format!("{conditions}{target}{source}{comment}")
 }
 
-/// A network as it was written, which its rule's comment keeps.
+/// The comment of a network's rule keeps it as it was written.
 fn written(rule: &Rule) -> &str {
     let mut comments = rule.matches.iter().filter_map(|m| match m {
         Match::Comment(text) => text.as_str().strip_prefix(COMMENTS)?.strip_prefix(OF_SUBNET),

@@ -3,9 +3,9 @@
 use crate::facts::port;
 use rules::Port;
 
-/// Where the proxy listens for connections that arrive (`proxy.ports.inbound`).
+/// `proxy.ports.inbound`
 pub const INBOUND_LISTENER: Port = port(4143);
-/// Where the proxy listens for connections that leave (`proxy.ports.outbound`).
+/// `proxy.ports.outbound`
 pub const OUTBOUND_LISTENER: Port = port(4140);
 /// Where the proxy taps its traffic for the control plane, never captured (`proxy.ports.control`).
 pub const CONTROL_PORT: Port = port(4190);
@@ -25,9 +25,9 @@ pub mod text {
     /// Ports excluded on either side where none are named: those of Galera's replication, which the proxy can't
     /// take part in (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub const SKIPPED_PORTS: &str = "4567,4568";
-    /// The same of connections that arrive, with the proxy's control and admin ports.
+    /// [`SKIPPED_PORTS`] and the proxy's control and admin ports.
     pub const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
-    /// The same for outbound connections of the control plane's own pods: the API server.
+    /// Excluded for outbound connections of the control plane's own pods: the API server.
     pub const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
 }
 

@@ -31,7 +31,7 @@ use defaults::text;
 use rules::field::Field;
 use rules::{ByFamily, Family, PortRange, Protocol, RuleSet};
 
-/// The mesh as data. The injector's values are those of the charts.
+/// The injector's values are those of the charts.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[

@@ -1,13 +1,13 @@
-//! By what linkerd's rules are known again, and whose place they take.
+//! Recognition of linkerd's rules, and their predecessor.
 
 use rules::predecessor::Predecessor;
 use rules::{Chains, Ownership, PolicyRules};
 
-/// What the comments of the rules start with: upstream's words.
+/// Prefix of the comments: upstream's words.
 pub(super) const COMMENTS: &str = "proxy-init/";
 
-/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed. The policy has no
-/// routing; 140 is not in `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's, which we succeed. The policy has no routing; 140 is not in
+/// `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
@@ -24,6 +24,6 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// The predecessor. Our rules are its rules, comments included, so that nothing else distinguishes them.
+/// Our rules are its rules, comments included, so that nothing else distinguishes them.
 const PROXY_INIT: Predecessor =
     Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };

@@ -14,8 +14,8 @@ pub(super) const UNSET: &str = "-1";
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
-/// Reads the configuration. Where the reader has a problem, the result must not be used. Nothing is asked of the host:
-/// users and groups are numbers here, and no rule depends on an address of the pod.
+/// Where the reader has a problem, the result must not be used. Nothing is asked of the host: users and groups are
+/// numbers here, and no rule depends on an address of the pod.
 pub fn configure(reader: &mut SettingReader<'_>, _host: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let config = CaptureConfig {
         ipv6: reader.switch_or(Linkerd::Ipv6, true),
@@ -45,7 +45,6 @@ pub fn configure(reader: &mut SettingReader<'_>, _host: &dyn Host, _numbers_only
     config
 }
 
-/// A user or a group by its number.
 fn owner<T: FromStr + Copy>(
     reader: &mut SettingReader<'_>,
     setting: Setting,
@@ -60,7 +59,7 @@ fn owner<T: FromStr + Copy>(
     reader.scalar(setting, &complaint, read).unwrap_or(default)
 }
 
-/// The ports that are captured and no others. A range is not allowed: each port has a separate rule.
+/// A range is not allowed: each port has a separate rule.
 fn inbound_ports(reader: &mut SettingReader<'_>) -> LinkerdInboundPorts {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
         let port: Option<Port> = item.parse().ok();

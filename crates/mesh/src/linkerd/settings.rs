@@ -1,11 +1,10 @@
-//! Settings of capture of linkerd's proxy: the flags of its `proxy-init`, and the annotations of pods that mean the
-//! same.
+//! Settings of capture of linkerd's proxy: flags of its `proxy-init`, and annotations of pods with the same meaning.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
 use crate::settings::{SettingTable, table_macro::settings};
 
-/// The holder of linkerd's settings, whose names other meshes have too.
+/// Other meshes have settings of the same names.
 pub struct Linkerd;
 
 settings! {

@@ -2,14 +2,13 @@
 
 macro_rules! features {
     ($($feature:ident $title:literal;)*) => {
-        /// A thing that settings of a mesh may cover.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Feature {
             $($feature,)*
         }
 
         impl Feature {
-            /// All, in the order of the table.
+            /// In the order of the table.
             pub const ALL: &[Self] = &[$(Self::$feature,)*];
 
             pub fn title(self) -> &'static str {

@@ -53,7 +53,6 @@ fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
     mesh::of(pod).or_else(of_defaults).filter(|(mesh, _)| mesh.pods().is_some())
 }
 
-/// The same of a pod of another mesh.
 fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> GivenSettings {
     let Some(form) = of.pods() else { return GivenSettings::by(title) };
     let mut own = GivenSettings::by(title);
@@ -97,7 +96,7 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
     settings
 }
 
-/// Settings by their own names, as a network configuration holds them under `key`. A name that is none is a problem.
+/// The names are the settings' own, as a network configuration holds them under `key`. An unknown name is a problem.
 pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings {
     let mut settings = GivenSettings::default();
     let named_mesh = values.get(Setting::Mesh.row().name()).and_then(|name| name.trim().parse().ok());
@@ -130,7 +129,6 @@ fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> Give
     settings
 }
 
-/// A setting by its name, which follows a `prefix`.
 fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
     let keys = || settings::of(mesh).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
@@ -146,7 +144,6 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
     }
 }
 
-/// Variables and fields of the proxy's container.
 fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
     for &(name, setting) in VARIABLES {
@@ -174,7 +171,6 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     }
 }
 
-/// The values of settings that a pod leaves open.
 fn presets(title: &str) -> GivenSettings {
     let mut settings = GivenSettings::by(title);
     for row in TABLE.iter().filter(|row| !row.default.is_empty()) {
@@ -186,7 +182,7 @@ fn presets(title: &str) -> GivenSettings {
     settings
 }
 
-/// Adds the items that a list always has, and another one, each once.
+/// Each item is added once.
 fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&str>) {
     let Some(given) = settings.raw.get(row.setting).cloned() else { return };
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -197,7 +193,7 @@ fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&st
 }
 
 impl GivenSettings {
-    /// Resolves them. Users and groups are numbers: their names are not known outside of a pod.
+    /// Users and groups are numbers: their names are not known outside of a pod.
     ///
     /// # Errors
     /// Every problem found.
@@ -205,7 +201,7 @@ impl GivenSettings {
         self.resolved(host, true)
     }
 
-    /// Resolves them as the pod does when it starts: `host` looks up the names of users and groups there.
+    /// As the pod does when it starts: `host` looks up the names of users and groups there.
     ///
     /// # Errors
     /// Every problem found.
@@ -221,14 +217,13 @@ impl GivenSettings {
     }
 }
 
-/// What is wrong: the item, and the complaint.
+/// The item, and the complaint.
 type FormFault<'a> = (&'a str, String);
 
-/// Whether the value of an annotation is written as Istio wants it. What is refused here beyond what flags refuse, Istio refuses when
+/// The form that Istio wants for the value of an annotation. What is refused here beyond what flags refuse, Istio refuses when
 /// the pod is made (`pkg/kube/inject/validate.go`): a preview must not promise rules for a pod that never comes to be.
 impl AnnotationForm {
-    /// What is wrong with a value beyond what every reader of the setting reports: the items, and the complaint about each.
-    /// Of many, the first.
+    /// Faults beyond those that every reader of the setting reports: the items, and a complaint about each. Of many, the first.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         let fault: fn(&str) -> Option<FormFault<'_>> = match self {
             Self::Mode => return Vec::new(),
@@ -246,14 +241,13 @@ impl AnnotationForm {
     }
 }
 
-/// The ranges in a list of ports of a mesh that takes none. Of many, the first.
+/// Of many, the first.
 fn ranges<'a>(value: &'a str, mesh: &str) -> Vec<FormFault<'a>> {
     let is_range = |item: &&str| item.parse::<Port>().is_err() && item.parse::<PortRange>().is_ok();
     let found = value.split(',').map(str::trim).filter(is_range).take(Problems::MAX_ITEMS);
     found.map(|item| (item, range(mesh))).collect()
 }
 
-/// The complaint about a range of ports where a mesh takes none.
 fn range(mesh: &str) -> String {
     format!(
         "is not a port; {mesh} refuses ranges in its annotations: write them in the one that starts with sidecar-init/"

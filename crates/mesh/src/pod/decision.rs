@@ -1,4 +1,4 @@
-//! Whether a plugin captures a pod at all: Istio's reasons not to, in its order (`cni/pkg/plugin/plugin.go`). A pod on the
+//! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the
 //! network of its node, and one of another mesh, are decided about before most of them.
 //!
 //! What is not known of a pod is no reason. With annotations alone, the injector's own list of what it has added replaces
@@ -12,17 +12,15 @@ use crate::settings::{self, Setting};
 use crate::sources::boolean;
 use std::fmt;
 
-/// The init container whose rules are there already.
 pub const INIT: &str = "istio-init";
 /// The namespaces whose pods are excluded where none are named.
 pub const EXCLUDED_NAMESPACES: &[&str] = &["kube-system"];
 
-/// The variable of the proxy's container that switches capture off.
+/// Switches capture off in the proxy's container.
 const DISABLED: &str = "DISABLE_ENVOY";
 
 const INJECT: &str = "sidecar.istio.io/inject";
 
-/// Why nothing of a pod is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skip {
     /// The runtime does not name the pod.
@@ -45,7 +43,7 @@ pub enum Skip {
     },
 }
 
-/// Whether a container's variable of this name can change what is captured.
+/// True if a container's variable of this name can change what is captured.
 pub fn reads_variable(name: &str) -> bool {
     name == DISABLED
         || VARIABLES.iter().any(|(variable, _)| *variable == name)
@@ -53,7 +51,7 @@ pub fn reads_variable(name: &str) -> bool {
 }
 
 impl Skip {
-    /// Whether the pod would be captured once the injector has added a proxy to it.
+    /// True if the pod would be captured once the injector has added a proxy to it.
     pub fn is_before_injection(&self) -> bool {
         match self {
             Self::OfMesh { before, .. } => *before,
@@ -61,7 +59,7 @@ impl Skip {
         }
     }
 
-    /// Whether the author of the pod has chosen it, or the pod has nothing of a mesh.
+    /// True if the author of the pod has chosen it, or the pod has nothing of a mesh.
     pub(super) fn is_chosen(&self, pod: &Pod) -> bool {
         match self {
             Self::Chosen(_) => true,
@@ -89,7 +87,7 @@ impl fmt::Display for Skip {
     }
 }
 
-/// Why a plugin leaves the pod alone; `None` if it captures it. The pod's network is its own unless it is known not to be.
+/// `None` if a plugin captures the pod. The pod's network is its own unless it is known not to be.
 pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if pod.name.is_empty() || pod.namespace.is_empty() {
         return Some(Skip::Nameless);
@@ -97,7 +95,7 @@ pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> 
     skip_unnamed(pod, excluded_namespaces)
 }
 
-/// As [`skip`], of a pod that may have no name, such as a template.
+/// The pod may have no name, such as a template.
 pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if excluded_namespaces.iter().any(|name| name.as_ref() == pod.namespace) {
         return Some(Skip::NamespaceExcluded(pod.namespace.clone()));
@@ -148,7 +146,7 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     }
 }
 
-/// Whether a pod has Istio's labels, annotations or containers: then mere annotations of another mesh do not make it that mesh's.
+/// With Istio's labels, annotations or containers, mere annotations of another mesh do not make the pod that mesh's.
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
     let names = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
     names.map(|container| container.name.as_str()).any(|name| [INIT, PROXY].contains(&name))
@@ -166,7 +164,6 @@ fn refused(pod: &Pod) -> Option<Skip> {
     (boolean(text) == Some(false)).then(|| Skip::Chosen(format!("its {kind} {INJECT} says no")))
 }
 
-/// The annotation by which the pod's mode is NONE.
 fn mode_none(pod: &Pod) -> Option<String> {
     let row = Setting::InterceptionMode.row();
     let names = row.annotation().into_iter().chain(row.annotations.iter().map(|name| (*name).to_owned()));

@@ -1,5 +1,5 @@
-//! What is known of a pod, from any source: a manifest, an API server, or a container runtime that hands over
-//! annotations and nothing else. And how it is read of an object, with everything that has not the form that Kubernetes wants.
+//! Known facts of a pod, from any source: a manifest, an API server, or a container runtime that hands over
+//! annotations and nothing else. Reading an object reports every field of the wrong form.
 
 use crate::InputProblem;
 use crate::data::{ScalarKind, Tree, TreeValue};
@@ -10,32 +10,31 @@ use std::collections::BTreeMap;
 /// A pod, or the template of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name; empty if it has none yet.
+    /// Empty if it has none yet.
     pub name: String,
-    /// Its namespace; empty if unknown.
+    /// Empty if unknown.
     pub namespace: String,
-    /// `None` if they are not known.
+    /// `None` if unknown.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: BTreeMap<String, String>,
-    /// `None` if it is not known.
+    /// `None` if unknown.
     pub spec: Option<Spec>,
 }
 
-/// What a pod consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub host_network: bool,
-    /// The runtime of its containers (`runtimeClassName`); empty for the node's default.
+    /// `runtimeClassName`; empty for the node's default.
     pub runtime_class: String,
-    /// The user and group of containers that do not set them.
+    /// Counts for containers that do not set them.
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
     /// In their order.
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
-    /// The addresses that it has got, in their order.
+    /// In the order of the pod's status.
     pub addresses: Vec<String>,
-    /// Its DNS servers, where it names them all itself.
+    /// `None` where it does not name them all itself.
     pub dns_servers: Option<Vec<String>>,
 }
 
@@ -46,11 +45,11 @@ pub struct Container {
     pub args: Vec<String>,
     /// In their order; of two with one name the later counts.
     pub env: Vec<Variable>,
-    /// Whether all variables of some other object are set too (`envFrom`).
+    /// True if all variables of some other object are set too (`envFrom`).
     pub has_foreign_env: bool,
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
-    /// Whether it runs all along, though it may be among the init containers (`restartPolicy: Always`).
+    /// True if it runs all along, though it may be among the init containers (`restartPolicy: Always`).
     pub always_restarts: bool,
 }
 
@@ -60,7 +59,6 @@ pub struct Variable {
     pub value: Value,
 }
 
-/// What a variable is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Text(String),
@@ -68,7 +66,7 @@ pub enum Value {
     Unknowable,
 }
 
-/// What the injector has added to a pod, by its annotation.
+/// The injector's record, in the pod's annotation.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -78,47 +76,44 @@ pub struct Status {
     pub containers: Vec<String>,
 }
 
-/// Names, or null for none.
+/// Null counts as none.
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// The annotation that injected pods carry.
 pub(super) const STATUS: &str = "sidecar.istio.io/status";
 
 impl Pod {
-    /// A pod of which annotations are all that is known.
     pub fn annotated(name: &str, namespace: &str, annotations: BTreeMap<String, String>) -> Self {
         Self { name: name.to_owned(), namespace: namespace.to_owned(), annotations, ..Self::default() }
     }
 
-    /// The proxy's container, among those that run all along or those that start first.
+    /// Among containers that run all along or those that start first.
     pub fn proxy(&self) -> Option<&Container> {
         let spec = self.spec.as_ref()?;
         spec.containers.iter().chain(&spec.init_containers).find(|container| container.name == PROXY)
     }
 
-    /// What the injector has added by its own record; `None` if there is none, or it can't be read.
+    /// `None` if there is no record, or it can't be read.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_str(self.annotations.get(STATUS)?).ok()
     }
 }
 
 impl Container {
-    /// A variable's value; `None` if it is not set.
+    /// `None` if it is not set.
     pub fn variable(&self, name: &str) -> Option<&Value> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
     }
 }
 
-/// A field of an object: its path, and its value.
 struct PodField<'a> {
     path: String,
     tree: &'a Tree,
 }
 
 impl<'a> PodField<'a> {
-    /// A field within it; `None` where it is absent or null.
+    /// `None` where it is absent or null.
     fn get(&self, key: &str) -> Option<Self> {
         let tree = self.tree.get(key)?;
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
@@ -131,7 +126,7 @@ impl<'a> PodField<'a> {
 }
 
 impl Pod {
-    /// A pod by its own tree, or by that of its template, and what is wrong with the tree; `title` is the object's, for problems.
+    /// The tree is that of the pod or of its template; `title` is the object's, for problems.
     pub(super) fn read(
         title: &str,
         template: &Tree,
@@ -150,7 +145,7 @@ impl Pod {
     }
 }
 
-/// Reads the fields of one object; collects problems on the way. What is absent is empty.
+/// Absent fields are empty.
 struct FieldReader<'a> {
     title: &'a str,
     problems: Vec<InputProblem>,
@@ -209,7 +204,7 @@ impl FieldReader<'_> {
         Variable { name, value }
     }
 
-    /// The number of a user or a group in the security context of a pod or a container.
+    /// From the security context of a pod or a container.
     fn id(&mut self, of: &PodField<'_>, key: &str) -> Option<String> {
         let field = of.get("securityContext")?.get(key)?;
         let item = match &field.tree.value {
@@ -221,7 +216,6 @@ impl FieldReader<'_> {
         None
     }
 
-    /// The items of a list, each read on its own.
     fn each<T>(
         &mut self,
         list: Option<PodField<'_>>,
@@ -250,7 +244,7 @@ impl FieldReader<'_> {
         mapping.tree.fields().iter().filter_map(read).collect()
     }
 
-    /// A text, or nothing. Kubernetes refuses numbers and booleans in their place.
+    /// Kubernetes refuses numbers and booleans in the place of texts.
     fn text(&mut self, field: Option<PodField<'_>>) -> Option<String> {
         let field = field?;
         match &field.tree.value {

@@ -9,16 +9,15 @@ use crate::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Settings that were given, and what is wrong with how they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
     pub raw: Raw,
     faults: Vec<SettingFault>,
-    /// Problems that were found before it came to settings.
+    /// Problems found before it came to settings.
     before: Vec<InputProblem>,
 }
 
-/// A problem with the value of a setting; of none, where it is unknown which setting it is.
+/// `None` where it is unknown which setting it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SettingFault {
     setting: Option<Setting>,
@@ -28,7 +27,6 @@ struct SettingFault {
 }
 
 impl GivenSettings {
-    /// Nothing, by a pod of this name.
     pub(crate) fn by(pod: &str) -> Self {
         Self { raw: Raw::default().of_pod(pod), ..Self::default() }
     }
@@ -48,7 +46,7 @@ impl GivenSettings {
         self.faults.push(SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() });
     }
 
-    /// These words, and for every other setting those `below`.
+    /// Settings that these leave open are taken from `below`.
     pub fn over(self, below: Self) -> Self {
         let mut faults = self.faults;
         faults.extend(below.faults.into_iter().filter(|fault| match fault.setting {
@@ -59,7 +57,7 @@ impl GivenSettings {
         Self { raw: self.raw.over(below.raw), faults, before }
     }
 
-    /// Adds problems with annotations of the pod that were found before it came to settings.
+    /// Problems with annotations of the pod, found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
         let of_pod = |InputProblem { name, item, text }| {
             let name = self.raw.named(&Source::Annotation(name));
@@ -68,13 +66,13 @@ impl GivenSettings {
         self.before.extend(problems.into_iter().map(of_pod));
     }
 
-    /// The same, given after such problems.
+    /// Settings given after such problems.
     pub(super) fn after(mut self, problems: &[InputProblem]) -> Self {
         self.before.extend_from_slice(problems);
         self
     }
 
-    /// What is wrong, before the problems with the settings' values.
+    /// Problems with the settings' values come last.
     pub fn problems(&self) -> Vec<InputProblem> {
         let problem = |fault: &SettingFault| {
             let name = self.raw.named(&fault.source);

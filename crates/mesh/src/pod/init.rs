@@ -11,27 +11,25 @@ use std::collections::BTreeMap;
 
 /// The container that only validates what a plugin has set.
 pub const VALIDATION: &str = "istio-validation";
-/// The names that Istio gives such containers.
 const NAMES: [&str; 2] = [super::decision::INIT, VALIDATION];
 /// Programs and commands that such arguments follow.
 const COMMANDS: [&str; 2] = ["istio-iptables", "apply"];
 
-/// What an init container that is about capture does.
 #[derive(Clone, Debug)]
 pub(super) struct Init {
     pub(super) name: String,
-    /// Why it sets no rules; `None` if it does.
+    /// `None` if it sets rules.
     pub(super) idle: Option<&'static str>,
-    /// Whether the pod's annotations count for what it leaves open.
+    /// True if the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,
-    /// Whether variables of another object (`envFrom`) may set what it leaves open.
+    /// True if variables of another object (`envFrom`) may set what it leaves open.
     pub(super) may_have_more: bool,
     pub(super) settings: GivenSettings,
-    /// The arguments that could not be read, each with the reason.
+    /// Each with the reason.
     pub(super) unread: Vec<String>,
 }
 
-/// Reads an init container; `None` if it is about something else.
+/// `None` if it is about something else.
 pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
     // Of a shell's script, only the program is looked for.
@@ -76,7 +74,7 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
     Some(Init { reads_annotations: init.reads_annotations || script.is_some(), ..init })
 }
 
-/// The script that a shell is given to run.
+/// The argument of `-c`, by any shell.
 fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     let shell = words.first().and_then(|word| word.rsplit('/').next())?;
     let is_option = |word: &&String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
@@ -108,25 +106,23 @@ fn spoken(
     (known || (start.is_some() && ours)).then(|| (mesh(), None, start))
 }
 
-/// What the binary calls itself.
 const OWN: &str = "sidecar-init";
 
 struct Arguments<'a> {
-    /// How pods of the mesh give settings whose own program it is.
+    /// `None` unless the program is the mesh's own.
     form: Option<&'static Form>,
-    /// The settings that the program takes, and its flags.
     rows: Vec<&'static SettingRow>,
     flags: Flags,
     container: &'a Container,
     pod: &'a Pod,
-    /// What is found beside that, and what is wrong.
+    /// Settings found, and their faults.
     settings: GivenSettings,
-    /// All settings that were given, those of how to run included.
+    /// All settings given, those of how to run included.
     every: Vec<(Setting, Given)>,
     unread: Vec<String>,
 }
 
-/// Whether a pod's init container may set this for the pod: what is captured, and not how a container runs.
+/// True for what is captured, and not for how a container runs.
 fn is_of_pod(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Capture | Topic::Facts) && row.setting != Setting::IptablesVersion
 }
@@ -240,7 +236,6 @@ impl Arguments<'_> {
         }
     }
 
-    /// The program's values for settings that are not given.
     fn unsaid(&mut self) {
         for (setting, value) in self.form.map(|form| form.unsaid).unwrap_or_default() {
             if self.given(*setting).is_none() {
@@ -250,7 +245,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// Adds what arguments hold beside settings, below what the settings are given.
+    /// What arguments hold beside settings is below what the settings are given.
     fn held(&mut self) {
         let Some(form) = self.form else { return };
         let mut left = std::mem::take(&mut self.every);
@@ -306,15 +301,14 @@ impl Arguments<'_> {
 /// is replaced by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
 struct Environment<'a> {
     variables: BTreeMap<&'a str, Value>,
-    /// Whether other objects set variables too.
+    /// True if other objects set variables too.
     has_foreign_env: bool,
 }
 
-/// A word after expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expanded {
     Text(String),
-    /// It needs this variable, whose value is unknown before the container starts.
+    /// Needs this variable, whose value is unknown before the container starts.
     Unknowable(String),
 }
 
@@ -334,7 +328,7 @@ impl<'a> Environment<'a> {
         environment
     }
 
-    /// Fills in the variables that a text refers to. One that is not set stays as it was written.
+    /// One that is not set stays as it was written.
     fn expand(&self, text: &str) -> Expanded {
         let mut expanded = String::new();
         let mut rest = text;
@@ -366,8 +360,8 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// Whether the kubelet may set a variable for a Service of the namespace, which `enableServiceLinks` switches off for all but
-/// `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
+/// True if the kubelet may set a variable for a Service of the namespace, which `enableServiceLinks` switches off for all
+/// but `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
 fn is_of_service(name: &str) -> bool {
     let has = |part: &str| name.find(part).is_some_and(|at| at > 0);
     let is_of_port = |part: &str| {

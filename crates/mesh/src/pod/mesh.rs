@@ -1,4 +1,4 @@
-//! Which mesh a pod belongs to, and how the pods of each mesh give settings.
+//! The mesh of a pod, and how the pods of each mesh give settings.
 //!
 //! Istio has a separate table ([`crate::settings::mapping`]) and separate reasons to exclude a pod
 //! from capture. What the other meshes have in common is here, and what differs is a [`Form`] in each mesh's folder.
@@ -16,10 +16,8 @@ use std::collections::BTreeMap;
 /// A label or an annotation, and the values that count; none for any value.
 pub(crate) type Word = (&'static str, &'static [&'static str]);
 
-/// The source of a key of a configuration.
 pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
 
-/// The content of an argument of an init container beside settings.
 pub(crate) enum Argument {
     /// A configuration as text: its settings, and what is wrong with it.
     Settings(Vec<(Setting, Given)>, Vec<InputProblem>),
@@ -33,7 +31,7 @@ pub(crate) struct Form {
     pub(crate) init_containers: &'static [&'static str],
     /// Programs of such a container, by the last part of their paths. Its flags follow the last word that names one.
     pub(crate) commands: &'static [&'static str],
-    /// Whether annotations count where such a container leaves settings open: it reads them itself.
+    /// True if annotations count where such a container leaves settings open: it reads them itself.
     pub(crate) init_reads_annotations: bool,
     /// The values of such a container's program for settings that are not given, if they are not the setting's default.
     pub(crate) unsaid: &'static [(Setting, &'static str)],
@@ -64,7 +62,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Why a plugin captures nothing of the pod; `None` if it does.
+    /// `None` if a plugin captures the pod.
     pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
         if let Some((name, values)) = self.refusal(pod) {
             return Some(match values {
@@ -90,12 +88,11 @@ impl Form {
         })
     }
 
-    /// The label or annotation by which a pod refuses capture.
     fn refusal(&self, pod: &Pod) -> Option<&'static Word> {
         self.refusals.iter().find(|word| sign_of(pod, word).is_some())
     }
 
-    /// Whether a pod is the mesh's, and what shows it.
+    /// The result is what shows it.
     fn is_of(&self, pod: &Pod) -> Option<Source> {
         let word = self.signs.iter().chain(self.injected).find_map(|word| sign_of(pod, word));
         let container = || {
@@ -107,24 +104,22 @@ impl Form {
         word.or_else(container)
     }
 
-    /// Whether a pod has any label or annotation of the mesh's domains, be it a refusal, and which one.
+    /// A refusal counts too.
     fn domain_sign(&self, pod: &Pod) -> Option<Source> {
         let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
         metadata_names(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
     }
 }
 
-/// Whether a pod refuses capture by its mesh.
 pub(super) fn refuses(pod: &Pod) -> bool {
     of(pod).and_then(|(mesh, _)| mesh.pods()?.refusal(pod)).is_some()
 }
 
-/// The names of a pod's labels and annotations.
 pub(super) fn metadata_names(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.labels.iter().flatten().chain(&pod.annotations).map(|(name, _)| name.as_str())
 }
 
-/// Whether a label or an annotation is of a domain, or of one within it.
+/// Domains within it count too.
 pub(super) fn is_within(name: &str, domain: &str) -> bool {
     let of = name.split_once('/').and_then(|(of, _)| of.strip_suffix(domain));
     of.is_some_and(|before| before.is_empty() || before.ends_with('.'))
@@ -134,7 +129,6 @@ fn not_injected(mesh: Mesh) -> Skip {
     Skip::OfMesh { text: format!("it was not injected: nothing says that {mesh} has seen it"), before: true }
 }
 
-/// The label or annotation of a pod that matches.
 fn sign_of(pod: &Pod, (name, values): &Word) -> Option<Source> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(*name));
     let value = label.or_else(|| pod.annotations.get(*name))?.trim();
@@ -142,13 +136,12 @@ fn sign_of(pod: &Pod, (name, values): &Word) -> Option<Source> {
     is_selected.then(|| Source::Annotation((*name).to_owned()))
 }
 
-/// What shows that a mesh captures a pod, or is to capture it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshSign {
     pub mesh: Mesh,
-    /// What shows it, such as `its container linkerd-proxy`.
+    /// Such as `its container linkerd-proxy`.
     pub text: String,
-    /// Whether it is in the pod already: the proxy, or the mesh's own record.
+    /// True if it is in the pod already: the proxy, or the mesh's own record.
     pub is_present: bool,
 }
 
@@ -191,8 +184,7 @@ pub fn signs(
     istio.into_iter().chain(Mesh::ALL.iter().filter_map(|mesh| of(*mesh))).collect()
 }
 
-/// The mesh whose pod it is, and what shows it: the pod's own annotation, or the signs of the meshes. `None` if
-/// nothing does.
+/// By the pod's own annotation, or the signs of the meshes, with what shows it.
 pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     let own = format!("{ANNOTATIONS}{}", Setting::Mesh.row().name());
     let named = pod.annotations.get(&own).and_then(|name| name.trim().parse().ok());
@@ -219,7 +211,7 @@ mod tests {
         words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    /// A pod with these annotations and containers; of no container, its spec is not known.
+    /// Without containers, its spec is not known.
     fn pod(annotations: &[(&str, &str)], containers: &[&str]) -> Pod {
         let container = |name: &&str| Container { name: (*name).to_owned(), ..Container::default() };
         let containers: Vec<Container> = containers.iter().map(container).collect();

@@ -37,41 +37,39 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("DeploymentConfig", &["apps.openshift.io", ""], TEMPLATE),
 ];
 
-/// The names of the kinds that describe pods.
 pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
     KINDS.iter().map(|(kind, ..)| *kind)
 }
 
-/// The most objects of a manifest: a list may hold aliases.
+/// A list may hold aliases.
 const MAX_OBJECTS: usize = 10_000;
 
 /// Lists in lists make no sense, but are read.
 const DEEPEST: usize = 8;
 
-/// Where an object of a kind of Kubernetes, or of OpenShift, describes its pods; `None` of another kind, or of another
-/// group's kind of that name.
+/// The path of the pod's description in a kind of Kubernetes or of OpenShift; `None` of another kind, or of another group's
+/// kind of that name.
 pub fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let found = KINDS.iter().find(|(name, groups, _)| *name == kind && groups.contains(&group));
     found.map(|(.., template)| *template)
 }
 
-/// An object that describes pods: what it is, where, and what its author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestObject {
-    /// Its kind, namespace and name: `Deployment shop/web`.
+    /// Kind, namespace and name: `Deployment shop/web`.
     pub title: String,
     pub kind: String,
     pub api_version: String,
     /// Empty where it has none.
     pub name: String,
-    /// The beginning of its name, where it has none yet.
+    /// Counts where it has no name yet.
     pub generate_name: String,
     /// Empty where it names none.
     pub namespace: String,
-    /// The number of its document, from 1.
+    /// From 1.
     pub document: usize,
-    /// Its path in the document, as a JSON pointer.
+    /// Path in the document, as a JSON pointer.
     pub object: String,
     /// The same for the pod, or the template of its pods.
     pub template: String,
@@ -81,17 +79,17 @@ pub struct ManifestObject {
     pub problems: Vec<InputProblem>,
     /// Remarks about keys in places where nothing reads them.
     pub remarks: Vec<Finding>,
-    /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
+    /// Known where the manifest holds its namespace too.
     pub enforced: Option<Standard>,
 }
 
 impl ManifestObject {
-    /// Its name, or how it will begin, with what stands for one that has neither.
+    /// Its name, or the beginning of one, or `unnamed`.
     pub fn called(&self, unnamed: &str) -> String {
         called(Some(&*self.name), Some(&*self.generate_name)).unwrap_or_else(|| unnamed.to_owned())
     }
 
-    /// Its name in problems.
+    /// For problems.
     pub fn full_title(&self) -> String {
         format!("document {}, {}", self.document, self.title)
     }
@@ -152,20 +150,20 @@ fn of_documents(name: &str, documents: &[Rc<Tree>]) -> Result<Vec<ManifestObject
     Ok(objects)
 }
 
-/// A document of a manifest whose pods are to be changed in place.
+/// A document whose pods are to be changed in place.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// All of it, with the places in the text.
+    /// With the places in the text.
     pub tree: Rc<Tree>,
-    /// The same as data; null where it is empty.
+    /// Null where it is empty.
     pub value: Value,
-    /// The objects in it that describe pods, in its order.
+    /// In the document's order.
     pub holders: Vec<ManifestObject>,
-    /// Objects that hold a template of pods, but whose kinds are not known: what they are, by version, kind and name.
+    /// Objects that hold a template of pods, but whose kinds are not known: version, kind and name.
     pub strangers: Vec<String>,
 }
 
-/// The documents of a manifest, with what of them describes pods. `name` is that of the file, for problems.
+/// `name` is that of the file, for problems.
 ///
 /// # Errors
 /// When the text is neither YAML nor JSON, or holds too many objects.
@@ -194,7 +192,7 @@ pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
     Ok(found)
 }
 
-/// An object of a manifest, and the line where it begins; unknown of what JSON holds.
+/// The line is unknown in data from JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     pub line: Option<usize>,
@@ -228,21 +226,20 @@ fn list<'a>(tree: &'a Tree, kind: Option<&'a str>) -> Option<(&'a str, &'a [Rc<T
     }
 }
 
-/// A value where an object is expected, outside of lists.
+/// Outside of lists.
 struct MetObject<'a> {
     tree: &'a Tree,
-    /// The number of its document, from 1.
+    /// From 1.
     document: usize,
-    /// Its path in the document, as a JSON pointer.
+    /// Path in the document, as a JSON pointer.
     pointer: String,
-    /// Its own kind, or the kind of the list's items.
+    /// Its own, or that of the list's items.
     kind: Option<&'a str>,
-    /// The same for `apiVersion`.
+    /// In the same way.
     version: Option<&'a str>,
 }
 
 impl<'a> MetObject<'a> {
-    /// The objects of documents, in their order.
     fn all(name: &str, documents: &'a [Rc<Tree>]) -> Result<Vec<Self>, Problems> {
         let (mut found, mut count) = (Vec::new(), 0);
         for (tree, document) in documents.iter().zip(1..) {
@@ -282,12 +279,11 @@ impl<'a> MetObject<'a> {
         }
     }
 
-    /// A text of its metadata.
     fn meta(&self, key: &str) -> Option<&'a str> {
         self.tree.at(&["metadata", key])?.text()
     }
 
-    /// Its title, in one line, as it may precede rules. `unnamed` follows the kind of an object without any name.
+    /// In one line, as it may precede rules. `unnamed` follows the kind of an object without any name.
     fn title(&self, kind: &str, name: &str, unnamed: &str) -> String {
         visible(&match (self.meta("namespace").unwrap_or_default(), name) {
             ("", "") => format!("{kind}{unnamed}"),
@@ -296,7 +292,7 @@ impl<'a> MetObject<'a> {
         })
     }
 
-    /// The path at which it describes a pod, as far as it can be seen, and the description; `None` if it has none.
+    /// The path of the pod's description, as far as it can be seen, and the description.
     fn described(&self, kind: &str) -> Option<(&'static [&'static str], &'a Tree)> {
         // A kind without a version, or with one without its group, is read as the known one.
         let known = match self.version {
@@ -311,7 +307,6 @@ impl<'a> MetObject<'a> {
         }
     }
 
-    /// Reads what it describes at a path.
     fn read(&self, kind: &str, name: &str, unnamed: &str, path: &[&str], template: &Tree) -> ManifestObject {
         let title = self.title(kind, name, unnamed);
         let text = |key: &str| self.meta(key).unwrap_or_default().to_owned();
@@ -340,7 +335,7 @@ impl<'a> MetObject<'a> {
     }
 }
 
-/// A name, or the beginning of one that is made when the object is created; `None` where both are empty.
+/// The second is the beginning of a name made when the object is created; `None` where both are empty.
 pub fn called(name: Option<&str>, prefix: Option<&str>) -> Option<String> {
     let is_given = |text: &&str| !text.is_empty();
     let prefix = || prefix.filter(is_given).map(|prefix| format!("{prefix}*"));
@@ -364,7 +359,7 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// The one that is enforced by a value of the label; `None` where nothing is refused.
+    /// `None` where nothing is refused.
     pub fn enforced(label: Option<&str>) -> Option<Self> {
         match label? {
             "privileged" => None,

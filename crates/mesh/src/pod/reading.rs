@@ -20,38 +20,32 @@ use rules::finding::{Code, Finding, Level};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who sets a pod's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CaptureMethod {
     InitContainer(String),
-    /// A plugin, by annotations.
     #[default]
     Annotations,
 }
 
-/// The settings of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub way: CaptureMethod,
     pub settings: GivenSettings,
-    /// Why nothing of the pod is captured, now or until it is injected.
+    /// The reason not to capture the pod, now or until it is injected.
     pub skip: Option<Skip>,
-    /// What its author should know.
     pub warnings: Vec<Finding>,
-    /// The containers beside the proxy.
     pub applications: Vec<Application>,
     /// Init containers that end before the proxy starts, and run when the rules are set.
     pub early: Vec<Application>,
-    /// The interfaces that Multus adds to the pod, by their names.
+    /// The interfaces that Multus adds to the pod.
     pub interfaces: Vec<String>,
 }
 
-/// A remark about the form of a manifest.
 fn of_form(text: String) -> Finding {
     Finding::plain(Level::Warning, Code::AmbiguousManifest, text)
 }
 
-/// Reads an object. Pods that are to be injected yet are read as if they were.
+/// Pods that are to be injected yet are read as if they were.
 pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) -> Reading {
     let title = &object.full_title();
     let pod = &object.pod;
@@ -168,7 +162,7 @@ fn by_plugin(
     Reading { settings, skip, warnings, ..Reading::default() }
 }
 
-/// What the cluster reports of the pod.
+/// Facts that the cluster reports.
 fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     let mut settings = GivenSettings::by(title);
     let Some(spec) = &object.pod.spec else { return settings };
@@ -212,7 +206,7 @@ fn says_itself(source: &Source) -> bool {
     }
 }
 
-/// A list's items, or the one value; equal meanings are equal.
+/// Equal meanings are equal.
 fn items(setting: Setting, value: &str) -> BTreeSet<String> {
     let value = match (setting, value) {
         (Setting::InterceptionMode, "") => "REDIRECT".to_owned(),
@@ -227,7 +221,6 @@ fn items(setting: Setting, value: &str) -> BTreeSet<String> {
     value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }
 
-/// A container that is not a proxy, with its user and its group where the manifest has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     pub container: String,
@@ -235,15 +228,13 @@ pub struct Application {
     pub group: Option<Id>,
 }
 
-/// The number of a user or of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     pub number: u32,
-    /// Whether the pod's security context has it, and not the container's.
+    /// False if the container's own security context has it.
     pub is_of_pod: bool,
 }
 
-/// The containers of a pod that run beside its proxy.
 fn applications(pod: &Pod) -> Vec<Application> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let sidecars = spec.init_containers.iter().filter(|container| container.always_restarts);
@@ -260,7 +251,6 @@ fn injected(pod: &Pod) -> BTreeSet<String> {
     proxies.chain(added.flatten()).collect()
 }
 
-/// A container with the ids that it runs as.
 fn application(spec: &Spec, container: &Container) -> Application {
     let id = |own: &Option<String>, of_pod: &Option<String>| {
         let id = own.as_ref().or(of_pod.as_ref())?;
@@ -278,7 +268,7 @@ const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-va
 /// The annotation of Istio that asks for a native sidecar, or refuses one.
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
-/// The annotation of Kuma that names a ConfigMap with settings, which its injector writes into the pod.
+/// Names a ConfigMap with settings, which Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
 /// The init containers that end before the proxy starts, and run when the rules are set: behind the init container that sets
@@ -358,7 +348,7 @@ struct MultusNetwork {
     interface: Option<String>,
 }
 
-/// The interfaces that the networks add to the pod. Multus numbers those without a name by their place in the list.
+/// Multus numbers those without a name by their place in the list.
 fn interfaces(annotations: &BTreeMap<String, String>) -> Vec<String> {
     let Some(text) = annotations.get(NETWORKS) else { return Vec::new() };
     let short = |item: &str| {

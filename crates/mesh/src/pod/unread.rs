@@ -9,10 +9,9 @@ use crate::settings::{ANNOTATIONS, nearest};
 use rules::finding::{Code, Finding, Level};
 use std::collections::BTreeSet;
 
-/// The domains of the meshes' annotations.
 const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
 
-/// The first remarks about such names of a pod's annotations that are unknown, and how many more there are.
+/// The first remarks about unknown annotations, and how many more there are.
 pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 'a)>) -> Vec<String> {
     let mut found: Vec<String> = names.into_iter().filter_map(|name| unknown(name.as_ref())).collect();
     let more = found.len().saturating_sub(Problems::MAX_ITEMS);
@@ -38,7 +37,7 @@ pub fn unknown(name: &str) -> Option<String> {
     Some(format!("the annotation {name} is not known and has no effect{hint}"))
 }
 
-/// The annotation whose misspelt name this probably is; `None` of one that is known.
+/// `None` of a known annotation.
 pub fn nearest_annotation(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
     let domain = DOMAINS.into_iter().find(|domain| is_within(name, domain))?;
@@ -58,7 +57,6 @@ fn is_known(name: &str) -> bool {
     known().any(|known| known == name)
 }
 
-/// All annotations that meshes know of pods.
 fn known() -> impl Iterator<Item = &'static str> {
     let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
@@ -129,7 +127,6 @@ pub(super) fn metadata(object: &Tree, path: &[&str]) -> Vec<Finding> {
     remarks
 }
 
-/// The keys with a value.
 fn names(tree: &Tree) -> BTreeSet<&str> {
     tree.fields().iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str()).collect()
 }
@@ -150,7 +147,7 @@ pub(super) fn fields(template: &Tree, path: &[&str]) -> Vec<Finding> {
     remarks
 }
 
-/// The owners of fields, as hints for misplaced ones.
+/// Hints for misplaced fields.
 const OWNERS: [(&str, &str); 4] = [
     ("annotations labels", "metadata"),
     (SPEC, "the pod's spec"),

@@ -17,7 +17,6 @@ const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 /// an empty one, and those after.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident, $counted:tt;)*) => {
-        /// What a rule does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Meaning {
             $($(#[doc = $doc])* $meaning,)*
@@ -110,24 +109,21 @@ meanings! {
     Log: LedOn "both" NOTHING, ["", "written to the kernel's log", ""];
 }
 
-/// The row of a meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct MeaningRow {
-    /// What becomes of the packets.
     pub effect: TrafficEffect,
-    /// Which part of the traffic they are: `outbound`, `inbound`, `dns`, or `both` ways.
+    /// The traffic: `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,
     /// The fields of which one's condition holds the items of the setting's list.
     pub about: &'static [Field],
-    /// What the packets are that such rules count.
+    /// The packets that such rules count.
     pub counted: Phrase,
 }
 
-/// Words around a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phrase {
     pub before: &'static str,
-    /// In place of an empty list, all words.
+    /// All words in place of an empty list.
     pub all: &'static str,
     pub after: &'static str,
 }

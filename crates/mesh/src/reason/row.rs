@@ -8,20 +8,19 @@ use rules::field::Field;
 use rules::{Action, ListedCondition, Origin, TrafficEffect};
 use std::{fmt, hash};
 
-/// A reason as its policy's table has it.
 #[derive(Debug)]
 pub struct ReasonRow {
     pub mesh: Mesh,
     pub name: &'static str,
     pub meaning: Meaning,
     pub settings: &'static [Setting],
-    /// Why such a rule decides, where no item of a list is known that it is about; `None` of rules that only lead on to others.
+    /// The sentence where no item of a list is known that the rule is about; `None` of rules that only lead on to others.
     pub sentence: Option<&'static str>,
-    /// The same about an item (`{value}`) of the setting's list.
+    /// For an item (`{value}`) of the setting's list.
     pub sentence_of_value: Option<&'static str>,
 }
 
-/// Why a rule is there: a row of some mesh's table. Two are the same if their names are.
+/// A row of some mesh's table. Two are the same if their names are.
 #[derive(Clone, Copy)]
 pub struct RuleReason(&'static ReasonRow);
 
@@ -30,7 +29,6 @@ impl RuleReason {
         Self(row)
     }
 
-    /// Every reason of every mesh.
     pub fn all() -> impl Iterator<Item = Self> {
         Mesh::ALL.iter().flat_map(|mesh| mesh.entry().reasons).map(Self)
     }
@@ -39,8 +37,7 @@ impl RuleReason {
         Self::all().find(|reason| reason.name() == name)
     }
 
-    /// Why a rule of ours is there, by its comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a
-    /// name alone.
+    /// By the comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a name alone.
     pub(crate) fn of_comment(comment: &str) -> Option<(Self, Option<Setting>)> {
         let (name, option) =
             comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
@@ -49,7 +46,7 @@ impl RuleReason {
         Some((reason, reason.settings().iter().copied().find(made_it)))
     }
 
-    /// The setting that made a rule of this origin; `None` of what is always there.
+    /// `None` of a rule that is always there.
     pub fn setting_of(origin: Origin) -> Option<Setting> {
         let made_it = |setting: &Setting| setting.row().name() == origin.option;
         Self::named(origin.name)?.settings().iter().copied().find(made_it)
@@ -59,12 +56,11 @@ impl RuleReason {
         self.0.mesh
     }
 
-    /// The short name in kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
+    /// In kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What such rules do.
     pub fn meaning(self) -> Meaning {
         self.0.meaning
     }
@@ -84,8 +80,8 @@ impl RuleReason {
         Some(text.replace("{option}", option))
     }
 
-    /// The meaning of a rule of this form: some only jump to a chain whose rules do what the reason says. `is_base` is whether
-    /// the kernel calls its chain.
+    /// Some rules of this form only jump to a chain whose rules do what the reason says. `is_base` is true if the kernel calls
+    /// their chain.
     pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
         let asks_for = |fields: &[Field]| {
             asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
@@ -105,7 +101,6 @@ impl RuleReason {
     }
 }
 
-/// Why a rule is written: the reason, and the setting that makes it, if one does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cause {
     pub(crate) reason: RuleReason,
@@ -113,12 +108,11 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    /// The same where this setting makes the rule, or none, of several.
+    /// For a rule that one of several settings makes, or none.
     pub(crate) fn by(self, setting: impl Into<Option<Setting>>) -> Self {
         Self { setting: setting.into(), ..self }
     }
 
-    /// The origin of a rule of this form.
     pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
         let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
         // An exclusion of a rule that captures is not an item of its list.
@@ -182,7 +176,7 @@ macro_rules! reasons {
                 &ROWS[self as usize]
             }
 
-            /// Why a rule is written: with the setting that makes it where only one can.
+            /// With the setting that makes the rule where only one can.
             pub(crate) fn cause(self) -> $crate::reason::Cause {
                 let setting = if let [one] = self.row().settings { Some(*one) } else { None };
                 $crate::reason::Cause { reason: self.into(), setting }

@@ -9,14 +9,14 @@ use crate::reason::Meaning;
 use rules::field::{Condition, Field};
 use rules::{Action, Hook, ListedCondition, Match, Table, Target};
 
-/// The mesh's reason for rules of this form; `None` where it has none.
+/// `None` where the mesh has no reason for the form.
 pub(super) fn reason(mesh: Mesh, context: &RuleContext<'_>) -> Option<RuleReason> {
     let rows = mesh.entry().reasons;
     let of_meaning = |meaning: &Meaning| rows.iter().find(|row| row.meaning == *meaning);
     meanings(context).iter().find_map(of_meaning).map(RuleReason::of)
 }
 
-/// The meanings that a rule of this form may have, the most special first: a mesh has reasons for some of them.
+/// The most special first: a mesh has reasons for some of them.
 fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
     match (context.table(), context.role) {
         (Some(Table::Raw), _) => &[Meaning::DnsZone, Meaning::Dns],
@@ -41,7 +41,6 @@ fn is_one(values: Option<&Condition>) -> bool {
     values.is_some_and(|values| !values.negated)
 }
 
-/// The users or groups that a rule asks for.
 fn owner(summary: &RuleSummary) -> Option<&Condition> {
     summary.values(Field::Uid).or_else(|| summary.values(Field::Gid))
 }
@@ -104,7 +103,6 @@ fn outbound(context: &RuleContext<'_>) -> &'static [Meaning] {
     }
 }
 
-/// In the chains that the kernel calls.
 fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
     let RuleContext { rule, summary, to, .. } = *context;
     let owner = owner(summary);

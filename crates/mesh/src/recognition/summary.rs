@@ -1,5 +1,5 @@
-//! What a rule matches, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
-//! few words.
+//! Conditions of a rule, whichever backend holds it: matches of iptables and conditions of nf_tables in the same few
+//! words.
 
 use rules::nft::{Condition, Field, Intervals, protocol_number};
 use rules::{Family, ListedCondition, Mark, Match, Protocol, render};
@@ -20,16 +20,13 @@ pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>
     }
 }
 
-/// What a rule asks about fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSummary {
-    /// Of each field the condition.
+    /// At most one for each field.
     conditions: Vec<Condition>,
-    /// Whether it matches UDP.
     pub udp: bool,
-    /// Whether it matches the state of the connection, a mark, or anything that is not understood: what lists do not name.
+    /// True if it matches the state of the connection, a mark, or anything not understood: what lists do not name.
     pub more: bool,
-    /// The rule's own words about it.
     pub comment: Option<String>,
 }
 
@@ -53,7 +50,7 @@ impl RuleSummary {
         summary
     }
 
-    /// The condition on a field, of whichever family or mask.
+    /// Of whichever family or mask.
     pub fn values(&self, field: Field) -> Option<&Condition> {
         self.conditions.iter().find(|one| discriminant(&one.field) == discriminant(&field))
     }
@@ -101,7 +98,6 @@ mod tests {
     use rules::parse;
     use rules::simulate::View;
 
-    /// The summary of the only rule of a listing, and its conditions.
     fn summarized(rule: &str) -> (RuleSummary, Vec<ListedCondition>) {
         let text = format!("*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT {rule} -j RETURN\nCOMMIT\n");
         let view = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));

@@ -1,4 +1,4 @@
-//! A record of how rules are made, which is kept beside them: the command, and the settings of capture.
+//! The record kept beside rules: the command, and the settings of capture.
 
 use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingKind, SettingRow, Topic};
@@ -6,7 +6,8 @@ use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
 use rules::desired::Made;
 
-/// A record of who makes rules; `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are not part of it: pods with the same settings have the same record.
+/// `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are not part of it: pods with the same settings have
+/// the same record.
 pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
     // Drop fractional seconds.
     let at = at.split_once('.').map_or(at.to_owned(), |(seconds, _)| format!("{seconds}Z"));
@@ -31,7 +32,6 @@ pub fn settings_text(raw: &Raw) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A value as a shell takes it.
 pub fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=@%".contains(c);
     match !value.is_empty() && value.chars().all(plain) {
@@ -119,7 +119,6 @@ mod tests {
         assert_eq!(text, "-b '*' -x 10.0.0.0/8,fd00::/8 --redirect-dns --capture-all-dns=false");
     }
 
-    /// Settings of a mesh with any text as their values.
     fn settings() -> impl Strategy<Value = (Mesh, Vec<(Setting, String)>)> {
         let mesh = proptest::sample::select(Mesh::ALL);
         mesh.prop_flat_map(|mesh| {

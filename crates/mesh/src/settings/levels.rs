@@ -1,10 +1,9 @@
 //! Levels of log lines as Istio's components take them: `debug`, or by scopes, `default:info,ads:debug`.
 //!
-//! Which scopes there are is left to each program: arguments are shared by programs with other scopes.
+//! Scopes are left to each program: arguments are shared by programs with other scopes.
 
 use std::str::FromStr;
 
-/// What an item of the list is expected to be.
 pub const FORM: &str = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +17,6 @@ pub enum IstioLogLevel {
     Trace,
 }
 
-/// One item of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeLevel {
     /// `default` where the item names none.
@@ -26,7 +24,7 @@ pub struct ScopeLevel {
     pub level: IstioLogLevel,
 }
 
-/// The level of whatever no other item names, if an item has one, and the levels of named scopes. As in Istio, `all` is every
+/// The level of all scopes that no item names, if given, and the levels of named scopes. As in Istio, `all` is every
 /// scope's wherever it is in the list, and the first of several counts.
 pub fn by_scope(items: Vec<ScopeLevel>) -> (Option<IstioLogLevel>, Vec<ScopeLevel>) {
     if let Some(all) = items.iter().find(|item| item.scope == "all") {

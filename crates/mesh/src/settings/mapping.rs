@@ -5,28 +5,26 @@
 
 use super::Setting;
 
-/// How Istio wants the value of an annotation written. It refuses pods with others when they are made.
+/// Istio's form of an annotation's value. Istio refuses pods with others when they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationForm {
-    /// The name of a mode.
     Mode,
-    /// Ports, each on its own.
+    /// Single ports.
     Ports,
-    /// The same, or `*`.
+    /// `*` for all.
     PortsOrAll,
     Networks,
-    /// The same, or `*`.
+    /// `*` for all.
     NetworksOrAll,
     Interfaces,
 }
 
-/// A setting that annotations of Istio give, those of its row in the table of settings.
+/// The annotations are those of the setting's row.
 #[derive(Clone, Copy, Debug)]
 pub struct AnnotationRow {
     pub setting: Setting,
-    /// What a pod without the annotation means.
+    /// Counts for a pod without the annotation.
     pub default: &'static str,
-    /// Items of the list that are always there.
     pub always: &'static [&'static str],
     pub form: AnnotationForm,
 }
@@ -35,7 +33,6 @@ const fn row(setting: Setting, default: &'static str, form: AnnotationForm) -> A
     AnnotationRow { setting, default, always: &[], form }
 }
 
-/// The settings that annotations of Istio give.
 pub const TABLE: &[AnnotationRow] = &[
     row(Setting::InterceptionMode, "REDIRECT", AnnotationForm::Mode),
     row(Setting::ServiceCidr, "*", AnnotationForm::NetworksOrAll),
@@ -55,7 +52,7 @@ pub const TABLE: &[AnnotationRow] = &[
 /// The container whose fields and variables give the rest.
 pub const PROXY: &str = "istio-proxy";
 
-/// Variables of the proxy's container, and the switches that they are.
+/// Each variable sets a switch.
 pub const VARIABLES: &[(&str, Setting)] = &[
     ("ISTIO_META_DNS_CAPTURE", Setting::RedirectDns),
     ("ISTIO_META_DNS_CAPTURE", Setting::CaptureAllDns),
@@ -68,7 +65,7 @@ pub const VARIABLES: &[(&str, Setting)] = &[
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];
 
 impl AnnotationRow {
-    /// The annotations; the first that a pod has counts.
+    /// The first that a pod has counts.
     pub fn annotations(&self) -> &'static [&'static str] {
         self.setting.row().annotations
     }

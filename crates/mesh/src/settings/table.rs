@@ -1,5 +1,4 @@
-//! The settings that every mesh has: how to work, where, and what to show. What to capture, each mesh has in a separate
-//! table.
+//! The settings that every mesh has: operation, place and output. Settings of capture are in each mesh's own table.
 
 use super::SettingKind::{Switch, Value};
 use super::table_macro::settings;

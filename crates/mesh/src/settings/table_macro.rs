@@ -1,4 +1,4 @@
-//! How a table of settings is written: a row a setting, in the order of `--help`.
+//! The macro for a table of settings: a row a setting, in the order of `--help`.
 
 /// Makes a table of settings, and a constant of a type for each of them.
 ///
@@ -11,19 +11,17 @@ macro_rules! settings {
         $holder:ident of $table:expr;
         $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
     ) => {
-        /// Places in the table.
         enum SettingIndex {
             $($($setting,)*)*
         }
 
-        /// A constant for each setting.
         #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
         impl $holder {
             $($(#[doc = $help] pub const $setting: $crate::settings::Setting =
                 $crate::settings::Setting::at($table, SettingIndex::$setting as u16);)*)*
         }
 
-        /// The settings, in the order of `--help`.
+        /// In the order of `--help`.
         pub(crate) const TABLE: &[$crate::settings::SettingRow] = &[$($($crate::settings::SettingRow {
             setting: $holder::$setting,
             long: $long,

@@ -1,4 +1,4 @@
-//! What settings are called where they were given: the author of an annotation reads its name, not that of a flag.
+//! Names of settings where they were given: the author of an annotation reads its name, not that of a flag.
 //!
 //! Texts name settings by placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
 
@@ -7,18 +7,15 @@ use crate::settings::{self, Setting, Topic};
 use rules::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How the author of a configuration wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// The names of settings that have another than their flag's.
+    /// Only names that differ from the flag's.
     names: BTreeMap<Setting, String>,
-    /// Settings of capture that have their defaults.
     defaults: BTreeSet<Setting>,
 }
 
 impl Dialect {
-    /// The names of settings as the author of these values writes them. Where annotations give them, advice names annotations, even
-    /// where there is none yet.
+    /// Where annotations give settings, advice names annotations, even where there is none yet.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
         let is_given =
@@ -42,12 +39,11 @@ impl Dialect {
         Self { names: names.collect(), defaults }
     }
 
-    /// What a setting is called; `None` if it is its flag's name.
+    /// `None` if it is the flag's name.
     pub fn name(&self, setting: Setting) -> Option<&str> {
         self.names.get(&setting).map(String::as_str)
     }
 
-    /// Whether the author gave the setting, rather than left its default.
     pub fn is_given(&self, setting: Setting) -> bool {
         !self.defaults.contains(&setting)
     }
@@ -67,14 +63,12 @@ impl Dialect {
         rendered + rest
     }
 
-    /// The same finding, with settings named as their author writes them.
     pub fn name_in(&self, finding: Finding) -> Finding {
         let Finding { subject, text, remedy, .. } = &finding;
         let [subject, text, remedy] = [subject, text, remedy].map(|text| self.render(text));
         Finding { subject, text, remedy, ..finding }
     }
 
-    /// The name of the setting of a flag.
     fn of_flag(&self, word: &str) -> Option<&str> {
         let is_flag = |setting: Setting| {
             let row = setting.row();
@@ -86,7 +80,7 @@ impl Dialect {
     }
 }
 
-/// The annotation by which a pod gives a setting: the mesh's, or else our own.
+/// The mesh's, or else our own.
 fn annotation(setting: Setting) -> Option<String> {
     let row = setting.row();
     row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// The duration, if the text is one and not negative.
+/// `None` also for a negative one.
 pub fn parse(text: &str) -> Option<Duration> {
     nanoseconds(text)?.try_into().ok().map(Duration::from_nanos)
 }
 
-/// The nanoseconds of a duration, which Go counts in 63 bits and a sign.
+/// Go counts them in 63 bits and a sign.
 pub fn nanoseconds(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

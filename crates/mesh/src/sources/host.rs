@@ -1,4 +1,4 @@
-//! The facts of the host that the configuration needs.
+//! Facts of the host that the configuration needs.
 
 use rules::{Family, Gid, Uid};
 use std::{
@@ -21,7 +21,7 @@ pub trait Host {
         Ok(None)
     }
 
-    /// Whether a user has this number; true where that is unknown.
+    /// True where it is unknown.
     ///
     /// # Errors
     /// When the user database can't be read.
@@ -37,24 +37,24 @@ pub trait Host {
         Ok(None)
     }
 
-    /// Whether [`Host::addresses`] are the pod's, and not placeholders for addresses that are not known.
+    /// False for placeholders for addresses that are not known.
     fn knows_addresses(&self) -> bool {
         true
     }
 
-    /// The addresses of all interfaces, in the kernel's order.
+    /// All interfaces, in the kernel's order.
     ///
     /// # Errors
     /// When they can't be listed.
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// Whether a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem: its family
+    /// True if a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem: its family
     /// can't be known.
     fn may_lack_addresses(&self) -> bool {
         false
     }
 
-    /// The DNS servers of resolv.conf; none if the file does not exist.
+    /// None if resolv.conf does not exist.
     ///
     /// # Errors
     /// When it can't be read.
@@ -68,7 +68,7 @@ pub trait Host {
         self.name_servers()
     }
 
-    /// Whether a table `nat` of iptables, of either variant, holds a chain of this name; false where no tables can be read.
+    /// True if a table `nat` of iptables, of either variant, holds the chain; false where no tables can be read.
     ///
     /// # Errors
     /// When the tables can't be read.

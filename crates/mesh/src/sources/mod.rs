@@ -1,4 +1,4 @@
-//! Words before they are understood, and how they are: flags and variables become a [`Raw`], which a [`SettingReader`]
+//! Flags and variables become a [`Raw`], which a [`SettingReader`]
 //! turns into values, collecting problems and warnings.
 
 mod dialect;

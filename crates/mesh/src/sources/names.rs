@@ -4,7 +4,6 @@ use super::{Host, SettingReader, Source};
 use rules::{Gid, Uid};
 use std::{io, str::FromStr};
 
-/// Names of users and groups, and who may look them up.
 pub(crate) struct Names<'a> {
     pub(crate) host: &'a dyn Host,
     /// On a node, the user database is not the pod's.
@@ -20,7 +19,6 @@ impl Names<'_> {
         self.number(reader, source, item, "group", |name| self.host.group(name))
     }
 
-    /// A number, or a name that the host knows.
     fn number<T: FromStr>(
         &self,
         reader: &mut SettingReader<'_>,

@@ -1,4 +1,4 @@
-//! Words as Go's pflag takes them: which are flags, and whether the next word is a value.
+//! Words as Go's pflag takes them: flags, and words that are values.
 //!
 //! The command line and the arguments of containers are read by this one walk: `-p 15001`, `-p15001`, `-p=15001`,
 //! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes the word that follows, whatever
@@ -14,23 +14,21 @@ pub enum PflagWord {
     /// `--`: no flags follow.
     End,
     Flags(Vec<(&'static SettingRow, String)>),
-    /// The same, and one more whose value is the next word.
+    /// One more flag, whose value is the next word.
     NeedsValue(Vec<(&'static SettingRow, String)>, &'static SettingRow),
-    /// A flag that the call does not take, without its value.
+    /// Not taken by the call; without its value.
     Unknown {
         name: String,
         has_value: bool,
     },
-    /// No flag.
     Bare,
 }
 
-/// The flags of a call, each with the letter that it has there.
+/// Each flag with the letter that it has in the call.
 #[derive(Clone, Debug)]
 pub struct Flags(pub Vec<(&'static SettingRow, Option<char>)>);
 
 impl Flags {
-    /// The flags of rows that have their own letters.
     pub fn of(rows: impl Iterator<Item = &'static SettingRow>) -> Self {
         Self(rows.map(|row| (row, row.short)).collect())
     }
@@ -71,7 +69,6 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     mesh
 }
 
-/// The problem with a flag that resembles none.
 pub const UNKNOWN: &str = "unknown flag";
 
 /// The problem with a flag that a call does not take. Where another mesh could be named there, its flags
@@ -100,7 +97,6 @@ pub fn stray(flags: &Flags) -> String {
     }
 }
 
-/// The problem with a flag at the end of a call, where its value is missing.
 pub fn lacks_value(row: &SettingRow) -> String {
     format!("needs a value; write {}= for an empty one", row.option())
 }

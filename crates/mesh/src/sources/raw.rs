@@ -8,14 +8,13 @@ use std::{
     fmt,
 };
 
-/// Where a value comes from, as its author would name it.
+/// As its author would name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A flag of the command line.
     Flag(&'static str),
     Variable(&'static str),
     Annotation(String),
-    /// The default of an annotation that the pod lacks.
+    /// Of an annotation that the pod lacks.
     Preset(String),
     /// An argument, a variable or a field of a pod's container.
     Container {
@@ -25,7 +24,6 @@ pub enum Source {
     Field(String),
     /// A key of a network configuration.
     Key(String),
-    /// A default, where nothing is given.
     Default(Setting),
 }
 
@@ -43,7 +41,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Whether a pod gives it, or it is a default for what the pod leaves open.
+    /// True if a pod gives it, or it is a default for what the pod leaves open.
     pub fn is_of_pod(&self) -> bool {
         match self {
             Self::Annotation(_) | Self::Preset(_) | Self::Container { .. } | Self::Field(_) => true,
@@ -52,25 +50,22 @@ impl Source {
     }
 }
 
-/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// The text, as it was written.
+    /// As it was written.
     pub value: String,
     pub source: Source,
 }
 
-/// All values given, by setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
-    /// The pod that gives what pods give, where there may be others.
+    /// Named where there may be other pods.
     pod: Option<String>,
 }
 
 impl Raw {
-    /// Values whose sources are known already.
     pub fn of(given: impl IntoIterator<Item = (Setting, Given)>) -> Self {
         Self { given: given.into_iter().collect(), ..Self::default() }
     }
@@ -81,19 +76,19 @@ impl Raw {
         self
     }
 
-    /// Sets whose values they are, for [`Raw::named`]; an empty name is that of no pod.
+    /// An empty name is that of no pod.
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
         Self { pod: Some(pod.into()).filter(|pod| !pod.is_empty()), ..self }
     }
 
-    /// These values, and for every other setting those `below`.
+    /// Settings that these leave open are taken from `below`.
     pub fn over(self, below: Self) -> Self {
         let given = below.given.into_iter().chain(self.given).collect();
         let links = self.links.into_iter().chain(below.links).collect();
         Self { given, links, pod: self.pod.or(below.pod) }
     }
 
-    /// A source as a problem names it: with the pod, where a pod gives it.
+    /// With the pod, where a pod gives it.
     pub fn named(&self, source: &Source) -> String {
         match &self.pod {
             Some(pod) if source.is_of_pod() => format!("{pod}: {source}"),
@@ -138,18 +133,16 @@ impl Raw {
         Self { given, links, pod: None }
     }
 
-    /// The value of a setting, if anybody gave one.
     pub fn get(&self, setting: Setting) -> Option<&Given> {
         self.given.get(&setting)
     }
 
-    /// The mesh: the one that is named, or else the default. A name that no mesh has is refused where it is
-    /// read.
+    /// The default where none is named. A name that no mesh has is refused where it is read.
     pub fn mesh(&self) -> Mesh {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// Whether flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To
+    /// True if flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To
     /// name a mesh does, unless it is the default: every other one captures traffic without any further flag.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
@@ -158,7 +151,6 @@ impl Raw {
         self.iter().any(|(setting, given)| matches!(given.source, Source::Flag(_)) && names_rules(setting))
     }
 
-    /// The same without what describes rules.
     #[must_use]
     pub fn without_rules(mut self) -> Self {
         self.given.retain(|setting, _| !setting.describes_rules());
@@ -174,7 +166,7 @@ impl Raw {
         &self.links
     }
 
-    /// Whether a switch is on, for the few that matter before all is understood. A value that is not
+    /// For the few switches that matter before all is understood. A value that is not
     /// boolean counts as off here and is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, SettingKind::Switch);
@@ -182,14 +174,14 @@ impl Raw {
     }
 }
 
-/// Whether a variable is one that Kubernetes puts into every pod of a namespace for a Service in it: `NAME_PORT`, with a
+/// True for a variable that Kubernetes puts into every pod of a namespace for a Service in it: `NAME_PORT`, with a
 /// URL (Kubernetes, "Accessing the Service", environment variables).
 fn is_service_link(name: &str, value: &str) -> bool {
     let protocols = ["tcp://", "udp://", "sctp://"];
     name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))
 }
 
-/// The text of a value. Invalid UTF-8 becomes the replacement character, which no setting takes.
+/// Invalid UTF-8 becomes the replacement character, which no setting takes.
 pub fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
 }
@@ -199,7 +191,7 @@ pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// A boolean as Go's `strconv.ParseBool` takes it.
+/// As Go's `strconv.ParseBool` takes it.
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),

@@ -11,19 +11,16 @@ use crate::{InputProblem, Problems};
 use rules::{Cidr, Family, InterfaceName, Port, PortError, PortRange};
 use std::{net::IpAddr, time::Duration};
 
-/// What a list of ports looks like, for messages.
 const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
 
-/// A list, or everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wildcard<T> {
     /// `*`.
     All,
-    /// The items, perhaps none.
+    /// Perhaps none.
     Items(Vec<T>),
 }
 
-/// Reads settings; collects problems and warnings on the way.
 pub struct SettingReader<'a> {
     pub raw: &'a Raw,
     problems: Vec<InputProblem>,
@@ -31,7 +28,7 @@ pub struct SettingReader<'a> {
 }
 
 impl<'a> SettingReader<'a> {
-    /// Starts with the problems that were found `before`, and with what is wrong with a value whatever it should be.
+    /// Starts with the problems found `before`, and those of a value whatever it should be.
     pub fn new(raw: &'a Raw, before: Vec<InputProblem>) -> Self {
         let is_refused = |(setting, given): &(Setting, &Given)| match *setting {
             // An object of JSON may have several lines.
@@ -48,8 +45,6 @@ impl<'a> SettingReader<'a> {
         Self { raw, problems: before.into_iter().chain(of_text).collect(), warnings: Vec::new() }
     }
 
-    /// Ends with the warnings.
-    ///
     /// # Errors
     /// Every problem so far.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
@@ -57,18 +52,18 @@ impl<'a> SettingReader<'a> {
         Problems::check(self.problems).map(|()| warnings)
     }
 
-    /// How many problems there are so far: readers of a value compare it to see whether something was wrong.
+    /// Readers of a value compare it to see whether something was wrong.
     pub fn problem_count(&self) -> usize {
         self.problems.len()
     }
 
-    /// Adds a warning, which does not stop the command.
+    /// Warnings do not stop the command.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
-    /// Which DNS queries are captured, if it `is_on`: those to every server, or to servers that are declared, or else found in a
-    /// file, that of this `path` or the host's. `every` is the setting that captures all.
+    /// Queries are captured if it `is_on`: those to every server, or to servers that are declared, or else found in a file,
+    /// that of this `path` or the host's. `every` is the setting that captures all.
     pub(crate) fn dns(
         &mut self,
         host: &dyn Host,
@@ -130,24 +125,21 @@ impl<'a> SettingReader<'a> {
         }
     }
 
-    /// A sentence with settings named as their author writes them.
     fn rendered(&self, text: impl Into<String>) -> String {
         Dialect::of(self.raw).render(&text.into())
     }
 
-    /// A problem with the value of a setting, as its author wrote it.
     pub fn blame(&mut self, setting: Setting, text: &str) {
         if let Some(Given { value, source }) = self.raw.get(setting) {
             self.problem(source, value, text);
         }
     }
 
-    /// A problem that is not about a single item.
     pub fn whole(&mut self, source: &Source, text: impl Into<String>) {
         self.problems.push(InputProblem::of(&self.raw.named(source), self.rendered(text)));
     }
 
-    /// A switch; off unless given.
+    /// Off unless given.
     pub fn switch(&mut self, setting: Setting) -> bool {
         self.switch_or(setting, false)
     }
@@ -156,7 +148,7 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, "is not a boolean; expected true or false", raw::boolean).unwrap_or(default)
     }
 
-    /// A scalar read by `parse`. Nothing, or nothing but a complaint, gives `None`.
+    /// An absent value, or one with a complaint, gives `None`.
     pub fn scalar<T>(
         &mut self,
         setting: Setting,
@@ -181,7 +173,7 @@ impl<'a> SettingReader<'a> {
         parsed
     }
 
-    /// A scalar that is one of those `expected`, as the complaint lists them.
+    /// `expected` is the list in the complaint.
     pub fn one_of<T>(
         &mut self,
         setting: Setting,
@@ -191,7 +183,7 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, &format!("is not {expected}"), parse)
     }
 
-    /// A scalar of which the empty text means that none is given.
+    /// The empty text means that none is given.
     pub fn optional<T>(
         &mut self,
         setting: Setting,
@@ -209,7 +201,6 @@ impl<'a> SettingReader<'a> {
             .unwrap_or(default)
     }
 
-    /// The ports of a listener: one, or a range.
     pub fn listener(&mut self, setting: Setting, default: Port) -> PortRange {
         self.scalar(setting, &format!("is not a port to listen on; {PORT_FORM}"), |text| text.parse().ok())
             .unwrap_or(default.into())
@@ -220,7 +211,7 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, complaint, duration::parse).unwrap_or(default)
     }
 
-    /// The items of a comma-separated list, trimmed, empty ones dropped.
+    /// Trimmed, empty ones dropped.
     pub fn items(&self, setting: Setting) -> (Vec<&'a str>, Source) {
         match self.raw.get(setting) {
             Some(given) => {
@@ -231,7 +222,6 @@ impl<'a> SettingReader<'a> {
         }
     }
 
-    /// A list in which every item is read by `read`.
     pub fn list<T>(
         &mut self,
         setting: Setting,
@@ -269,7 +259,6 @@ impl<'a> SettingReader<'a> {
         values
     }
 
-    /// A list, or `*` alone for everything.
     pub fn wildcard<T>(
         &mut self,
         setting: Setting,
@@ -292,7 +281,7 @@ impl<'a> SettingReader<'a> {
         Wildcard::Items(self.read_items(setting, &items, &source, read))
     }
 
-    /// One item of a list of ports. 0 is none.
+    /// 0 is none.
     pub fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
         let complaint = match item.parse() {
             Ok(range) => return Some(range),
@@ -312,7 +301,6 @@ impl<'a> SettingReader<'a> {
         self.port_item(source, item)
     }
 
-    /// One item of a list of networks.
     pub fn cidr_item(&mut self, source: &Source, item: &str) -> Option<Cidr> {
         match Cidr::parse_noting_host_bits(item) {
             Ok((cidr, host_bits)) => {
@@ -332,7 +320,6 @@ impl<'a> SettingReader<'a> {
         self.warn(format!("{source}: {item} has host bits set and is taken as the network {taken}"));
     }
 
-    /// One item of a list of interfaces.
     pub fn interface_item(&mut self, source: &Source, item: &str) -> Option<InterfaceName> {
         match item.parse() {
             Ok(name) => Some(name),
@@ -345,7 +332,6 @@ impl<'a> SettingReader<'a> {
         }
     }
 
-    /// One item of a list of addresses.
     pub fn address_item(&mut self, source: &Source, item: &str) -> Option<IpAddr> {
         let address = item.parse().ok();
         if address.is_none() {
@@ -373,7 +359,6 @@ fn is_no_text(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Values of flags.
     fn flags(given: &[(Setting, &str)]) -> Raw {
         Raw::of(given.iter().map(|(setting, value)| {
             (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })

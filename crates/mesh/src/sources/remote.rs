@@ -6,12 +6,11 @@ use crate::settings::Setting;
 use rules::{Gid, Uid};
 use std::{io, net::IpAddr};
 
-/// The machine on which a pod may run that is described and not there.
 #[derive(Clone, Copy, Debug)]
 pub enum RemoteHost {
     /// For questions about the pod's traffic: what is not given of it is assumed.
     Assumed {
-        /// Whether the pod has IPv6 beside IPv4.
+        /// True if the pod has IPv6 beside IPv4.
         dual_stack: bool,
     },
     /// For checks of what the pod gives: it may get any addresses and servers, and its image knows groups by
@@ -20,7 +19,6 @@ pub enum RemoteHost {
 }
 
 impl RemoteHost {
-    /// The assumed host of a pod with these settings.
     pub fn host(raw: &Raw) -> Box<dyn Host> {
         Box::new(Self::Assumed { dual_stack: raw.is_on(Setting::DualStack) })
     }
@@ -68,7 +66,7 @@ impl Host for RemoteHost {
     }
 }
 
-/// Whether a text has the form of a group's name, and not of a number.
+/// True for the form of a group's name, and not of a number.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-$".contains(&byte))

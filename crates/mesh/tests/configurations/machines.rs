@@ -8,14 +8,12 @@ use mesh::{Mesh, Setting, configure, linkerd, resolve};
 use rules::{Family, Gid, Uid};
 use std::{io, net::IpAddr};
 
-/// A machine that answers little, or nothing.
 struct SparseMachine {
     /// `None` where they can't be listed.
     addresses: Option<&'static [&'static str]>,
     may_lack_addresses: bool,
     /// `None` where the file can't be read.
     servers: Option<&'static [&'static str]>,
-    /// Whether users, groups and rules can be read.
     is_readable: bool,
     /// The users and groups that it knows, by name or by number.
     known: &'static [&'static str],
@@ -24,7 +22,6 @@ struct SparseMachine {
     may_read_rules: bool,
 }
 
-/// Without an address, and with a server.
 const MACHINE: SparseMachine = SparseMachine {
     addresses: Some(&[]),
     may_lack_addresses: false,
@@ -78,7 +75,7 @@ const MACHINES: &[(&str, SparseMachine)] = &[
     ),
 ];
 
-/// Addresses, or an error where they cannot be had.
+/// An error where they cannot be had.
 fn parsed_addresses(addresses: Option<&[&str]>) -> io::Result<Vec<IpAddr>> {
     let parsed = |all: &[&str]| all.iter().map(|text| text.parse().expect("an address")).collect();
     addresses.map(parsed).ok_or_else(|| io::Error::other("out of order"))
@@ -131,7 +128,7 @@ impl Host for SparseMachine {
     }
 }
 
-/// What comes of a call on a machine: in a pod there, or on its node, whose users are not the pod's.
+/// In a pod on the machine, or on its node, whose users are not the pod's.
 fn outcome(machine: &SparseMachine, raw: &Raw, numbers_only: bool) -> String {
     let mut reader = SettingReader::new(raw, Vec::new());
     let capture = configure(&mut reader, machine, numbers_only);

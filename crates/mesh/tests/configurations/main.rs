@@ -1,4 +1,4 @@
-//! What settings come to: of each mesh a few configurations, whole, in `configurations/MESH.txt`, and what is refused.
+//! Outcomes of settings: of each mesh a few configurations, whole, in `configurations/MESH.txt`, and what is refused.
 //! `UPDATE_GOLDENS=1` writes the files.
 
 mod machines;
@@ -17,7 +17,6 @@ use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
 use std::io;
 use std::net::IpAddr;
 
-/// A pod with two addresses.
 struct Machine;
 
 impl Host for Machine {
@@ -148,7 +147,7 @@ fn described(call: &str) -> String {
     text
 }
 
-/// Of each packet, the limits that it runs into where it meets a rule of their reason: whose conditions it fulfils, or not.
+/// Each packet meets a rule of their reason: one whose conditions it fulfils, or not.
 fn limits(mesh: Mesh) -> String {
     let (own, outside, loopback) = ("10.1.0.9:4000", "192.0.2.1:80", "127.0.0.53:53");
     let leaving = |interface: &str| Direction::Outbound {
@@ -189,7 +188,6 @@ fn file(name: &str) -> String {
     format!("{}/tests/configurations/{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Compares the answers to the calls of a file with the sections behind them.
 fn check(name: &str, answer: impl Fn(&str) -> String) {
     testkit::sections::answers(file(name), ".expected", answer);
 }
@@ -213,7 +211,7 @@ fn limits_are_as_written() {
     testkit::golden(file("limits"), &text);
 }
 
-/// What a call says by default, by its help, may be said as well.
+/// Defaults that the help names may be given as well.
 #[test]
 fn the_help_names_the_defaults() {
     let mut not_words = Vec::new();

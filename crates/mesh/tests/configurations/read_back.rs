@@ -9,7 +9,6 @@ use rules::simulate::{View, ViewChain, ViewRule};
 use rules::{Action, Family, ListedCondition, parse, render};
 use std::fmt::Write;
 
-/// Each rule as it is read back: the reason, the setting and the meaning.
 fn read_back(view: &View) -> String {
     let mut text = String::new();
     let option = |setting: Option<Setting>| setting.map(|setting| setting.row().option());
@@ -24,7 +23,7 @@ fn read_back(view: &View) -> String {
     text
 }
 
-/// A listing without its comments, as programs write rules that have none.
+/// Programs write rules that have none.
 fn without_comments(listing: &str) -> String {
     let mut pieces = listing.split("-m comment --comment \"");
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -61,7 +60,6 @@ fn native_mode(view: &View) -> Vec<LiveTable> {
     ["raw", "mangle", "nat"].map(table).into()
 }
 
-/// The rules of a family as they are read back: from iptables, with and without comments, and from nf_tables.
 pub(crate) fn all_read_back(capture: &Capture, family: Family) -> String {
     let listing = render::iptables::restore(&capture.rules(family));
     let listed = |text: &str| named(View::of_listing(parse::listing(text, family).expect("a listing")));
@@ -87,7 +85,6 @@ pub(crate) fn all_read_back(capture: &Capture, family: Family) -> String {
     views.iter().filter_map(section).collect()
 }
 
-/// A table that holds a mesh's chains, with these rules.
 fn table(mesh: Mesh, table: &str, rules: &str) -> View {
     let own = mesh.entry().chains.iter().map(|(name, _)| *name).chain(["DOCKER_OUTPUT"]);
     let chains: String = own.map(|name| format!(":{name} - [0:0]\n")).collect();
@@ -96,7 +93,6 @@ fn table(mesh: Mesh, table: &str, rules: &str) -> View {
     View::of_listing(parse::listing(&text, Family::V4).expect("a listing"))
 }
 
-/// Of single rules, the reasons that their forms show.
 #[test]
 fn forms_of_rules_show_their_reasons() {
     let answer = |question: &str| {

@@ -7,7 +7,6 @@ use mesh::sources::{NullHost, Raw};
 use mesh::{Mesh, Resolved, resolve};
 use testkit::scenarios::{Case, scenarios};
 
-/// What a call gives, as the command line reads it.
 fn raw(case: &Case) -> Raw {
     let mesh: Mesh = case.mesh().unwrap_or("istio").parse().expect("a mesh");
     let flags = Flags::of(settings::of(mesh));
