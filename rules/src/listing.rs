@@ -3,8 +3,8 @@
 //! [`crate::State`] holds the same without texts, to compare and to plan with.
 
 use crate::{
-    Action, Chain, ChainName, ChainState, Family, Foreign, Hits, ListedRule, Match, Ownership, Policy, Rule,
-    State, Table, inheritance,
+    Action, Chain, ChainName, ChainState, Family, Foreign, Hits, ListedRule, Ownership, Policy, State, Table,
+    inheritance, ownership,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +17,13 @@ pub struct PrintedRule {
     pub is_our_spelling: bool,
     /// `None` where the listing does not say.
     pub hits: Option<Hits>,
+}
+
+impl PrintedRule {
+    fn foreign(&self, action: Action, comment: Option<String>) -> Foreign {
+        let (text, conditions) = (self.text.clone(), self.line.conditions());
+        Foreign { text, conditions, action, comment, is_inherited: false }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +75,10 @@ impl Listing {
                 ListedRule::Typed(rule) if owned || listed.is_our_spelling => {
                     ListedRule::Typed(rule.canonical())
                 }
-                ListedRule::Typed(rule) => ListedRule::Foreign(as_printed(rule, listed)),
+                ListedRule::Typed(rule) => {
+                    let comment = ownership::comments(rule).next().map(str::to_owned);
+                    ListedRule::Foreign(listed.foreign(listed.line.action(), comment))
+                }
                 ListedRule::Inherited(rule) => ListedRule::Inherited(rule.clone()),
                 ListedRule::Foreign(foreign) => ListedRule::Foreign(foreign.clone()),
             });
@@ -95,25 +105,5 @@ impl Listing {
 fn call_of_conflicting_chain(listed: &PrintedRule) -> Foreign {
     let chain = listed.line.action().chain().map(ToString::to_string).unwrap_or_default();
     let returns = !matches!(listed.line.action(), Action::Goto(_));
-    Foreign {
-        text: listed.text.clone(),
-        conditions: listed.line.conditions(),
-        action: Action::Call { chain, returns },
-        comment: None,
-        is_inherited: false,
-    }
-}
-
-fn as_printed(rule: &Rule, listed: &PrintedRule) -> Foreign {
-    let comment = rule.matches.iter().find_map(|m| match m {
-        Match::Comment(comment) => Some(comment.as_str().to_owned()),
-        _ => None,
-    });
-    Foreign {
-        text: listed.text.clone(),
-        conditions: listed.line.conditions(),
-        action: listed.line.action(),
-        comment,
-        is_inherited: false,
-    }
+    listed.foreign(Action::Call { chain, returns }, None)
 }

@@ -131,10 +131,7 @@ impl Cidr {
     }
 
     pub fn interval(&self) -> Interval {
-        let first = match self.address() {
-            IpAddr::V4(address) => address.to_bits().into(),
-            IpAddr::V6(address) => address.to_bits(),
-        };
+        let first = number(self.address());
         let host_bits = u32::from(self.family().bits() - self.length());
         let last = first | 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
         Interval { first, last }
@@ -164,6 +161,14 @@ impl Cidr {
             return Err(CidrError::LeadingZero(cidr.length()));
         }
         Ok((cidr, cidr.address() != address))
+    }
+}
+
+/// The bits of an address.
+pub fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 

@@ -169,7 +169,7 @@ impl Ownership {
     }
 }
 
-fn comments(rule: &Rule) -> impl Iterator<Item = &str> {
+pub(crate) fn comments(rule: &Rule) -> impl Iterator<Item = &str> {
     rule.matches.iter().filter_map(|m| match m {
         Match::Comment(comment) => Some(comment.as_str()),
         _ => None,

@@ -2,6 +2,8 @@
 //! NFLOG`,
 //! `log group`), the events of `nft monitor trace`, and the headers in a packet's first bytes.
 
+use crate::Protocol;
+use crate::field::protocol_number;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::SystemTime;
 
@@ -69,8 +71,8 @@ pub struct Hits {
     pub bytes: u64,
 }
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+const TCP: u8 = protocol_number(Protocol::Tcp);
+const UDP: u8 = protocol_number(Protocol::Udp);
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
 

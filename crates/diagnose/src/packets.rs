@@ -5,7 +5,7 @@ use crate::pod_packets::{PodPackets, Start};
 use mesh::Proxy;
 use rules::nft::{Field, Interval, Intervals, protocol_number};
 use rules::simulate::{Marks, address, interface_name};
-use rules::{Cidr, Family, Mark, Protocol};
+use rules::{Cidr, Family, Gid, Mark, Protocol, Uid};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -196,14 +196,36 @@ impl Packets {
     /// The properties that a question about one packet may leave open, in words: sources, source ports, interfaces, users and
     /// groups.
     pub(crate) fn apart(&self) -> String {
-        let mut text = String::new();
-        text += &Values::said(&self.sources, [" from"; 2], [" from addresses other than"; 2]);
-        text +=
-            &Values::said(&self.source_ports, [" from port", " from ports"], [" from ports other than"; 2]);
-        text += &Values::said(&self.interfaces, [" leaving by"; 2], [" not leaving by"; 2]);
-        text += &Values::said(&self.users, [" by user", " by users"], [" by users other than"; 2]);
-        text += &Values::said(&self.groups, [" by group", " by groups"], [" by groups other than"; 2]);
-        text
+        self.senders(&self.sources, &[])
+    }
+
+    /// Where they come from and who sends them, in words.
+    fn senders(&self, sources: &Option<Values>, proxies: &[&Proxy]) -> String {
+        let [by, not_by] = match self.direction == "outbound" {
+            true => [" leaving by", " not leaving by"],
+            false => [" arriving at", " not arriving at"],
+        };
+        let uids: Vec<String> = proxies.iter().flat_map(|proxy| &proxy.uids).map(Uid::to_string).collect();
+        let gids: Vec<String> = proxies.iter().flat_map(|proxy| &proxy.gids).map(Gid::to_string).collect();
+        let is_proxys = |values: &Values, own: &[String]| values.values.iter().all(|one| own.contains(one));
+        let unless_proxys = |values: &Option<Values>, own: &[String]| {
+            values.clone().filter(|values| !(values.except && is_proxys(values, own)))
+        };
+        let of = |values: &Option<Values>, own: &[String], words: [&'static str; 2]| {
+            words[usize::from(values.as_ref().is_some_and(|values| is_proxys(values, own)))]
+        };
+        let of_user = of(&self.users, &uids, [" by user", " by the proxy's user"]);
+        let of_group = of(&self.groups, &gids, [" by group", " by the proxy's group"]);
+        let (users, groups) = (unless_proxys(&self.users, &uids), unless_proxys(&self.groups, &gids));
+        let ports = [" from port", " from ports"];
+        [
+            Values::said(sources, [" from"; 2], [" from addresses other than"; 2]),
+            Values::said(&self.source_ports, ports, [" from ports other than"; 2]),
+            Values::said(&self.interfaces, [by; 2], [not_by; 2]),
+            Values::said(&users, [of_user, " by users"], [" by users other than"; 2]),
+            Values::said(&groups, [of_group, " by groups"], [" by groups other than"; 2]),
+        ]
+        .concat()
     }
 
     /// The packets in words. A family is named only where `both_families` are captured. The users and groups of a proxy go
@@ -220,42 +242,21 @@ impl Packets {
         let others = self.other_destinations().cloned();
         let is_within = self.destinations.is_some() && others.is_none();
         text += if is_within { " within the pod" } else { "" };
-        let mut add = |values: &Option<Values>, is: [&str; 2], except: [&str; 2]| {
-            text += &Values::said(values, is, except);
-        };
-        let is_inbound = self.direction != "outbound";
+        let said = Values::said;
         // What is usual goes without saying: a new connection without marks, from the pod's own address.
         let unusual = |values: &Option<Values>| values.clone().filter(|values| !values.except);
-        add(&others, [" to"; 2], [" to addresses other than"; 2]);
-        add(&self.ports, [" to port", " to ports"], [" to ports other than"; 2]);
+        let is_inbound = self.direction != "outbound";
         let sources = if is_inbound { self.sources.clone() } else { unusual(&self.sources) };
-        add(&sources, [" from"; 2], [" from addresses other than"; 2]);
-        add(&self.source_ports, [" from port", " from ports"], [" from ports other than"; 2]);
-        let [by, not_by] = match is_inbound {
-            true => [" arriving at", " not arriving at"],
-            false => [" leaving by", " not leaving by"],
-        };
-        add(&self.interfaces, [by; 2], [not_by; 2]);
-        let of_proxies = |id: fn(&Proxy) -> Vec<String>| -> Vec<String> {
-            proxies.iter().flat_map(|proxy| id(proxy)).collect()
-        };
-        let uids = of_proxies(|proxy| proxy.uids.iter().map(ToString::to_string).collect());
-        let gids = of_proxies(|proxy| proxy.gids.iter().map(ToString::to_string).collect());
-        let unless_proxys = |values: &Option<Values>, own: &[String]| {
-            values
-                .clone()
-                .filter(|values| !(values.except && values.values.iter().all(|one| own.contains(one))))
-        };
-        let is_proxys = |values: &Option<Values>, own: &[String]| {
-            values.as_ref().is_some_and(|values| values.values.iter().all(|one| own.contains(one)))
-        };
-        let of_user = if is_proxys(&self.users, &uids) { " by the proxy's user" } else { " by user" };
-        let of_group = if is_proxys(&self.groups, &gids) { " by the proxy's group" } else { " by group" };
-        add(&unless_proxys(&self.users, &uids), [of_user, " by users"], [" by users other than"; 2]);
-        add(&unless_proxys(&self.groups, &gids), [of_group, " by groups"], [" by groups other than"; 2]);
-        add(&unusual(&self.marks), [" with mark", " with marks"], [""; 2]);
-        add(&unusual(&self.connection_marks), [" with connection mark", " with connection marks"], [""; 2]);
-        add(&unusual(&self.states), [" in state", " in states"], [""; 2]);
+        text += &said(&others, [" to"; 2], [" to addresses other than"; 2]);
+        text += &said(&self.ports, [" to port", " to ports"], [" to ports other than"; 2]);
+        text += &self.senders(&sources, proxies);
+        text += &said(&unusual(&self.marks), [" with mark", " with marks"], [""; 2]);
+        text += &said(
+            &unusual(&self.connection_marks),
+            [" with connection mark", " with connection marks"],
+            [""; 2],
+        );
+        text += &said(&unusual(&self.states), [" in state", " in states"], [""; 2]);
         text
     }
 }
@@ -284,14 +285,21 @@ impl Values {
 
     /// Some of the values, and the number of the others.
     fn listed(&self) -> String {
-        let named = if self.values.len() > NAMED + 1 { NAMED } else { self.values.len() };
-        let (named, more) = self.values.split_at(named);
-        let counted: usize = more.iter().map(|value| count_in(value)).sum();
-        match (more.is_empty(), named) {
-            (true, [one]) => one.clone(),
-            (true, [first @ .., last]) => format!("{} and {last}", first.join(", ")),
-            _ => format!("{} and {counted} more", named.join(", ")),
+        match &self.values[..] {
+            [one] => one.clone(),
+            [first @ .., last] if first.len() <= NAMED => format!("{} and {last}", first.join(", ")),
+            all => first_of(all, NAMED),
         }
+    }
+}
+
+/// The first items of a list, so many at most, and the number of the others; of a range each one counts.
+pub(crate) fn first_of(items: &[String], most: usize) -> String {
+    let (first, others) = items.split_at(most.min(items.len()));
+    let first = first.join(", ");
+    match others.iter().map(|item| count_in(item)).sum::<usize>() {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

@@ -112,8 +112,8 @@ impl PodPackets {
     }
 
     fn without_starts(family: Family, addresses: &[IpAddr]) -> Self {
-        let owned: Vec<IpAddr> = addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
-        let own = owned.iter().map(|own| Interval::one(number(*own))).collect();
+        let owned = addresses.iter().copied().filter(|own| Family::of(*own) == family).collect();
+        let own = own_addresses(family, addresses);
         let local = local_addresses(family, addresses);
         Self { family, owned, own, local, starts: Vec::new() }
     }
@@ -232,16 +232,25 @@ fn states(views: &[&View]) -> Vec<ConnState> {
     [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
 }
 
-pub(crate) fn without_owners(set: PacketSet, uids: &[Uid], gids: &[Gid]) -> PacketSet {
+/// The numbers of users and groups.
+pub(crate) fn owners(uids: &[Uid], gids: &[Gid]) -> (Intervals, Intervals) {
     let uids = uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
-    let gids = gids.iter().map(|gid| Interval::one(gid.number().into())).collect();
+    (uids, gids.iter().map(|gid| Interval::one(gid.number().into())).collect())
+}
+
+pub(crate) fn without_owners(set: PacketSet, uids: &[Uid], gids: &[Gid]) -> PacketSet {
+    let (uids, gids) = owners(uids, gids);
     set.without(Field::Uid, &uids).without(Field::Gid, &gids)
+}
+
+pub(crate) fn own_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
+    let own = addresses.iter().filter(|own| Family::of(**own) == family);
+    own.map(|own| Interval::one(number(*own))).collect()
 }
 
 /// With the addresses of loopback.
 pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
-    let own = addresses.iter().filter(|own| Family::of(**own) == family);
-    let mut local: Intervals = own.map(|own| Interval::one(number(*own))).collect();
+    let mut local = own_addresses(family, addresses);
     local.union(&loopback(family));
     local
 }

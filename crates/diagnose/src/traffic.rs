@@ -6,9 +6,9 @@
 use crate::explain::{PodContext, RuleView};
 use crate::groups::{GROWTH, PacketGroup, disjoined, is_covered, joined, widen};
 use crate::packets::{Packets, Values};
-use crate::pod_packets::{PodPackets, Start, local_addresses, loopback};
+use crate::pod_packets::{PodPackets, Start, local_addresses, loopback, own_addresses, owners};
 use mesh::{Proxy, Selector};
-use rules::nft::{Base, Field, Interval, Intervals};
+use rules::nft::{Base, Field, Intervals};
 use rules::simulate::{
     At, Atlas, Marks, Packet, PacketSet, Region, Verdict, Way, Work, loopback_interface, number,
 };
@@ -285,8 +285,7 @@ impl TrafficContext<'_> {
     fn packets(&self, family: Family, part: TrafficPart, state: ConnState) -> (PacketSet, Vec<PacketSet>) {
         let (source, destination) = (Field::Source(family), Field::Destination(family));
         let (lo, loopback) = (loopback_interface(), loopback(family));
-        let own = self.pod.addresses.iter().filter(|own| Family::of(**own) == family);
-        let own: Intervals = own.map(|own| Interval::one(number(*own))).collect();
+        let own = own_addresses(family, &self.pod.addresses);
         let local = local_addresses(family, &self.pod.addresses);
         // Where the pod's addresses are not known, it may have any.
         let is_known = self.pod.is_known && !own.is_empty();
@@ -323,10 +322,7 @@ impl TrafficContext<'_> {
                 let called = join([&own, &local]);
                 let set = sent().with(Field::OutInterface, &lo).with(destination, &called);
                 let set = set.with(source, &join([&called, &passthrough]));
-                let uids: Intervals =
-                    self.proxy.uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
-                let gids: Intervals =
-                    self.proxy.gids.iter().map(|gid| Interval::one(gid.number().into())).collect();
+                let (uids, gids) = owners(&self.proxy.uids, &self.proxy.gids);
                 let mut unusual = vec![
                     set.clone().with(destination, &own).with(source, &local),
                     set.clone().with(destination, &local).with(source, &own),

@@ -8,7 +8,7 @@ use super::server::{self, Server};
 use super::users::{ProcessIdentity, Users, assume};
 use command_line::columns;
 use diagnose::explain::{PodContext, RuleView, explain};
-use diagnose::{Style, fold};
+use diagnose::{Style, TextLine, fold, painted};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use rules::Family;
 use std::io::{self, IsTerminal, Read, Write};
@@ -95,7 +95,8 @@ fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
 
 struct DemoExpectation {
     captured: Option<bool>,
-    sentence: String,
+    /// The verdict and its reason.
+    head: Vec<TextLine>,
 }
 
 impl Demo<'_> {
@@ -108,7 +109,7 @@ impl Demo<'_> {
         let explained = explain(&rule_view.view, &rule_view.routing, &packet)
             .in_words_of(&self.options.dialect)
             .of_skipped(self.options.skip);
-        DemoExpectation { captured: explained.is_captured(), sentence: explained.sentence() }
+        DemoExpectation { captured: explained.is_captured(), head: explained.report().head() }
     }
 
     /// On a terminal with the duration.
@@ -182,16 +183,7 @@ fn proof(
     for line in [&format!("{caller} calls {}", scenario.to)].into_iter().chain(logged).chain([&answer]) {
         text += &format!("   {} {line}\n", Style::Quiet.paint(">"));
     }
-    let style = match expected.captured {
-        Some(true) => Style::Captured,
-        Some(false) => Style::Passing,
-        None => Style::Dropped,
-    };
-    let sentence = wrapped("   ", &expected.sentence);
-    text += &match sentence.trim_start().split_once(':') {
-        Some((verdict, reason)) => format!("\n   {}:{reason}", style.paint(verdict)),
-        None => format!("\n{sentence}"),
-    };
+    text += &format!("\n{}", wrapped("   ", painted(&expected.head, usize::MAX).trim_end()));
     if let Some(fault) = fault {
         text += &format!("   {}\n", Style::Dropped.paint(format!("WRONG: {fault}")));
     }
@@ -203,8 +195,10 @@ fn ending(count: usize, wrong: usize) -> String {
         let text = format!("{wrong} of {count} connections did not go as the rules say.");
         return format!("\n{}\n", Style::Dropped.paint(text));
     }
-    let next = "Run your own program in such a pod, or ask about a packet:\n\n  sidecar-init sandbox -- curl http://10.9.0.2\n  \
-        sidecar-init explain -b '*' -i '*' --pod-ips 10.9.0.1 10.9.0.2:80\n";
+    let next = format!(
+        "Run your own program in such a pod, or ask about a packet:\n\n  sidecar-init sandbox -- curl http://{WORLD_V4}\n  \
+            sidecar-init explain -b '*' -i '*' --pod-ips {POD_V4} {WORLD_V4}:80\n"
+    );
     format!("\n{}\n\n{next}", Style::Strong.paint(format!("All {count} connections went as the rules say.")))
 }
 

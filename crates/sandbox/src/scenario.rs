@@ -2,6 +2,7 @@
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
+use diagnose::explain::SOURCE_PORT;
 use mesh::{CapturePolicy, DNS_PORT, ListItem, Proxy, Selector};
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
@@ -27,9 +28,6 @@ pub(super) struct Scenario {
     /// The explanation where it is not.
     pub(super) passing: String,
 }
-
-/// A port of the ephemeral range.
-const SOURCE_PORT: u16 = 40_000;
 
 impl Scenario {
     fn http(

@@ -2,8 +2,9 @@
 //! and serve each on a thread.
 
 use super::options::{FAILED, SandboxFailure};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::{io, thread, time::Duration};
+use sys::dial;
 use sys::fork::{Beginning, Child, fork_until_ready, leave_streams};
 use sys::namespace::OpenNamespace;
 
@@ -11,6 +12,20 @@ use sys::namespace::OpenNamespace;
 const STACK: usize = 128 * 1024;
 /// The pause where no descriptor is left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The wildcard addresses of one or both families.
+pub(super) fn unspecified(ipv6: bool) -> impl Iterator<Item = IpAddr> {
+    [Ipv4Addr::UNSPECIFIED.into()].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()))
+}
+
+pub(super) fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    listening(address, dial::listen(address, transparent))
+}
+
+/// A socket that listens, or an error that names the address.
+pub(super) fn listening<T>(address: SocketAddr, socket: io::Result<T>) -> io::Result<T> {
+    socket.map_err(|error| io::Error::new(error.kind(), format!("can't listen at {address}: {error}")))
+}
 
 /// Accepts connections on threads from now on, and passes each on a thread of its own to `each`, with the name of its listener.
 pub(super) fn accept<Name: Copy + Send + 'static>(

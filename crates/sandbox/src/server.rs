@@ -6,7 +6,7 @@
 use super::proxy::{name, relay};
 use super::serve;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::{collections::BTreeSet, thread, time::Duration};
 use sys::dial;
 
@@ -24,16 +24,10 @@ const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTION
 
 /// Listens at all addresses of one or both families, and answers on threads from then on.
 pub(super) fn start(server: Server, ports: &BTreeSet<u16>, ipv6: bool) -> io::Result<()> {
-    let hosts =
-        [IpAddr::from(Ipv4Addr::UNSPECIFIED)].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()));
     let mut listeners = Vec::new();
-    for host in hosts {
+    for host in serve::unspecified(ipv6) {
         for port in ports {
-            let address = SocketAddr::from((host, *port));
-            let listener = dial::listen(address, false).map_err(|error| {
-                io::Error::new(error.kind(), format!("can't listen at {address}: {error}"))
-            })?;
-            listeners.push(((), listener));
+            listeners.push(((), serve::listen((host, *port).into(), false)?));
         }
     }
     serve::accept(listeners, move |(), client| {

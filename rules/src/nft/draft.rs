@@ -6,7 +6,7 @@ use crate::model::ChainWrites;
 use crate::{Chain, Hook, Match, Origin, Rule, Statement, Table, Target, WriteSet};
 
 /// A rule whose values are not yet in sets, of one family or of both.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Draft {
     /// Sorted by field.
     pub(super) conditions: Vec<Condition>,
@@ -56,8 +56,9 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
     while let Some(statement) = statements.next() {
         let report = Some(&statement.rule.target).filter(|target| target.is_report()).cloned();
         let reported = report.as_ref().and_then(|_| {
-            let is_reported = |next: &Rule| same_packets(next, &statement.rule) && !next.target.is_report();
-            statements.next_if(|next| is_reported(&next.rule))
+            // Comments do not count.
+            let is_same = |next: &Rule| conditions(next) == conditions(&statement.rule);
+            statements.next_if(|next| !next.rule.target.is_report() && is_same(&next.rule))
         });
         let statement = reported.unwrap_or(statement);
         let Some(conditions) = conditions(&statement.rule) else {
@@ -82,12 +83,6 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
         drafts.extend(drop);
     }
     drafts
-}
-
-/// Comments do not count.
-fn same_packets(a: &Rule, b: &Rule) -> bool {
-    let conditions = |rule: &Rule| conditions(rule);
-    conditions(a) == conditions(b)
 }
 
 /// Sorted by field; `None` if no packet fulfils them.

@@ -16,7 +16,7 @@ impl<O: Observer> Walker<'_, O> {
         leads_to: Option<usize>,
         at: At,
     ) -> Result<NextStep, Stop> {
-        let decider = self.decider(walk, at);
+        let decider = self.view.decider(at, walk.caller());
         let now = &mut walk.now;
         match action {
             Action::Target(target) => return self.target(walk, target, leads_to, at),
@@ -81,7 +81,7 @@ impl<O: Observer> Walker<'_, O> {
         leads_to: Option<usize>,
         at: At,
     ) -> Result<NextStep, Stop> {
-        let decider = self.decider(walk, at);
+        let decider = self.view.decider(at, walk.caller());
         let now = &mut walk.now;
         match target {
             Target::Accept => {
@@ -168,7 +168,7 @@ impl<O: Observer> Walker<'_, O> {
             CaptureKind::Redirect(ports) => self.port_in(walk, ports)?,
             CaptureKind::SamePort | CaptureKind::Tproxy(_) => walk.now.destination_port,
         };
-        let decider = self.decider(walk, at);
+        let decider = self.view.decider(at, walk.caller());
         let now = &mut walk.now;
         if !matches!(now.captured, Some((CaptureKind::Tproxy(_), _))) {
             now.captured = Some((capture, decider));
@@ -241,7 +241,7 @@ impl<O: Observer> Walker<'_, O> {
     }
 
     fn let_go(&self, walk: &mut SetWalk, at: At) {
-        let decider = self.decider(walk, at);
+        let decider = self.view.decider(at, walk.caller());
         let now = &mut walk.now;
         let nat_has_spoken = matches!(now.passed, Some((true, _)));
         if !now.is_source_nat() && (now.in_nat || !nat_has_spoken) {

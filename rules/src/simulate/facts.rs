@@ -1,13 +1,14 @@
 //! The packets of a set as rules see them at one moment, and whether they fulfil a condition.
 
 use super::marks::{SetPart, bits_of};
-use super::set::{By, Divider, PacketSet, Way, number};
+use super::set::{By, Divider, PacketSet, Way};
 use super::touched::TouchedFields;
 use super::trace::{At, CaptureKind};
 use crate::field::{
     Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
     state_bit,
 };
+use crate::net::number;
 use crate::{ConnState, Hook, ListedCondition, Mark, PortRange, Protocol};
 use std::net::IpAddr;
 

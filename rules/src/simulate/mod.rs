@@ -24,12 +24,13 @@ mod unreached;
 mod view;
 mod walk;
 
+pub use crate::net::number;
 pub use atlas::{Atlas, Region, Work, walk};
 pub use facts::Binding;
 pub use marks::Marks;
 pub use packet::{Direction, LOOPBACK, Packet, Routing};
 pub use replay::{has_met_nat, is_untracked, replay};
-pub use set::{PacketSet, Way, address, interface_name, loopback_interface, number};
+pub use set::{PacketSet, Way, address, interface_name, loopback_interface};
 pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};
 pub use unreached::{Unreached, unreached};
 pub use view::{View, ViewChain, ViewRule, statements};

@@ -19,7 +19,8 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
         let base = base_of(view, &steps[..=index]);
         let in_nat = base.is_some_and(|base| base.kind == Kind::Nat);
         let is_source_nat = in_nat && matches!(step.hook, Hook::Input | Hook::Postrouting);
-        let decider = decider(view, &steps[..=index]);
+        let caller = caller(view, &steps[..=index]).map(|caller| steps[caller].at);
+        let decider = view.decider(step.at, caller);
         for action in rule.first.iter().chain([&rule.action]) {
             match action {
                 // A socket that TPROXY has assigned gets the packet, even if it is rewritten afterwards.
@@ -86,16 +87,5 @@ fn base_of(view: &View, steps: &[Step]) -> Option<crate::nft::Base> {
     match view.chains()[last.at.chain].base {
         Some(base) => Some(base),
         None => base_of(view, &steps[..=caller(view, steps)?]),
-    }
-}
-
-/// The rule to name for what the last one does: the one that led to its chain, if the chain does nothing else.
-fn decider(view: &View, steps: &[Step]) -> At {
-    let at = steps[steps.len() - 1].at;
-    match caller(view, steps) {
-        Some(caller) if view.chains()[at.chain].has_single_effect && view.returns(steps[caller].at) => {
-            steps[caller].at
-        }
-        _ => at,
     }
 }

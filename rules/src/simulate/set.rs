@@ -3,6 +3,7 @@
 use super::marks::{Marks, SetPart};
 use super::packet::{Direction, LOOPBACK, Packet};
 use crate::field::{Field, Interval, Intervals, interface_number, protocol_number};
+use crate::net::number;
 use crate::{ConnState, Family, Gid, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -270,13 +271,6 @@ pub fn interface_name(number: u128) -> String {
     let bytes = number.to_be_bytes();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
-}
-
-pub fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => address.to_bits(),
-    }
 }
 
 pub fn address(family: Family, number: u128) -> IpAddr {

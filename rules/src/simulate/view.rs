@@ -276,6 +276,12 @@ impl View {
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
+    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
+    pub(super) fn decider(&self, at: super::At, caller: Option<super::At>) -> super::At {
+        let leads = |caller: &super::At| self.chains[at.chain].has_single_effect && self.returns(*caller);
+        caller.filter(leads).unwrap_or(at)
+    }
+
     /// The base chains for destination NAT that are not `ours`, and that the kernel calls before ours or may call before
     /// ours. Where no chain is ours, those that it may call before the chains of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {

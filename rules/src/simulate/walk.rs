@@ -106,6 +106,11 @@ impl SetWalk {
         Self { met: Some(Vec::new()), ..Self::of(set) }
     }
 
+    /// The rule that has led to the chain of the next one.
+    pub(super) fn caller(&self) -> Option<At> {
+        self.rules.iter().nth_back(1).copied()
+    }
+
     fn enter(&mut self, hook: Hook) {
         self.now.hook = hook;
         self.place = (0, 0);
@@ -536,18 +541,6 @@ impl<O: Observer> Walker<'_, O> {
             Binding::Is(address) => Ok(came_in && address.is_loopback()),
             Binding::Sent if came_in => Ok(is_sent(Field::Destination(walk.set.family))? == Some(true)),
             Binding::Sent | Binding::Unknown => Ok(false),
-        }
-    }
-
-    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
-    pub(super) fn decider(&self, walk: &SetWalk, at: At) -> At {
-        match walk.rules[..] {
-            [.., caller, _]
-                if self.view.chains()[at.chain].has_single_effect && self.view.returns(caller) =>
-            {
-                caller
-            }
-            _ => at,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The routes of packets: those that the kernel of a namespace gives, or those of a typical pod.
 
 use super::pod::{OUTSIDE, PodContext};
+use rules::simulate::LOOPBACK;
 use rules::{Family, Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};
 
@@ -85,7 +86,7 @@ impl Routes for PodContext {
     }
 
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
-        let local = self.addresses.is_empty() || self.route(packet.to) == "lo";
+        let local = self.addresses.is_empty() || self.route(packet.to) == LOOPBACK;
         Ok(Arrival { interface: packet.at.unwrap_or(OUTSIDE).to_owned(), local })
     }
 

@@ -171,8 +171,8 @@ fn section<'a>(rows: impl IntoIterator<Item = LayoutRow<'a>>, panel: &'a Panel, 
 /// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
 /// that is what the packet does not match.
 fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
-    let flows: Vec<(usize, &PictureFlow)> = panel.flows.iter().enumerate().collect();
-    let at = flows.iter().position(|(row, _)| path.is_at(number, *row)).unwrap_or_default();
+    let flows = &panel.flows;
+    let at = (0..flows.len()).find(|row| path.is_at(number, *row)).unwrap_or_default();
     let rule: Vec<String> = path.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
     let of = |from: usize, to: usize, rule_lines: usize| {
         let before = (from > 0).then(|| omitted(from, "before"));
@@ -180,8 +180,8 @@ fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32
         let rows = (from..to).map(|row| {
             let is_lit = row == at;
             LayoutRow::of(
-                (number, flows[row].0),
-                flows[row].1,
+                (number, row),
+                &flows[row],
                 Some(is_lit),
                 &if is_lit { shortened(&rule, rule_lines) } else { Vec::new() },
             )

@@ -44,7 +44,7 @@ impl Picture {
         let mut out = self.notes.join(" ");
         for (number, panel) in self.shown_panels() {
             write!(out, " {}:", panel.part.title()).expect("a string takes all");
-            for (place, (at, flow)) in panel.flows.iter().enumerate().enumerate() {
+            for (at, flow) in panel.flows.iter().enumerate() {
                 let label = flow.label.text(|text| text.len() <= MAX_LABEL);
                 let (kind, ports) = flow.end();
                 let to = match (kind, ports) {
@@ -60,7 +60,7 @@ impl Picture {
                 let path = self.path.as_ref().filter(|path| path.is_at(number, at));
                 let path =
                     path.map(|path| format!(", the row of the packet {}", path.packet)).unwrap_or_default();
-                let mark = if place == 0 { " " } else { "; " };
+                let mark = if at == 0 { " " } else { "; " };
                 write!(out, "{mark}{label}: {}{to}{option}{path}", kind.word()).expect("a string takes all");
             }
             out.push('.');

@@ -97,12 +97,7 @@ fn check(picture: &Picture) {
     let svg = picture.svg();
     assert!(svg.len() < 40_000, "{} bytes", svg.len());
     for width in [80, 100] {
-        let text = picture.text(width);
-        let plain = text.split('\u{1b}').enumerate().map(|(at, part)| match at {
-            0 => part,
-            _ => part.split_once('m').map_or("", |(_, rest)| rest),
-        });
-        let plain: String = plain.collect();
+        let plain = crate::plain(&picture.text(width));
         let long = plain.lines().find(|line| line.len() > width);
         assert_eq!(long, None, "{plain}");
     }

@@ -1,9 +1,10 @@
 //! Counters of rules, in groups that mean the same.
 
+use crate::packets::first_of;
 use mesh::reason::{Meaning, Phrase};
 use mesh::recognition::{RecognizedRule, summary::items};
 use rules::field::Field;
-use rules::{ByFamily, Hits, PortRange};
+use rules::{ByFamily, Hits};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -111,7 +112,7 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
             _ => "interface",
         };
         let other = if values.negated { " other than" } else { "" };
-        Some(format!("{noun}{other} {}", shown(&items(values))))
+        Some(format!("{noun}{other} {}", first_of(&items(values), SHOWN)))
     };
     let ports = (meaning == Meaning::ExcludedOwner).then_some(Field::DestinationPort);
     let lists: Vec<String> = item.into_iter().chain(ports).filter_map(list).collect();
@@ -125,18 +126,4 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
 }
 
 /// Items of a list that a sentence shows.
-const SHOWN: usize = 6;
-
-/// The first items of a list, and the number of the others; a range of ports counts as its ports.
-pub(super) fn shown(items: &[String]) -> String {
-    let count = |item: &String| match item.parse::<PortRange>() {
-        Ok(ports) => usize::from(ports.last().number() - ports.first().number()) + 1,
-        Err(_) => 1,
-    };
-    match items.split_at_checked(SHOWN) {
-        None | Some((_, [])) => items.join(", "),
-        Some((shown, more)) => {
-            format!("{} and {} more", shown.join(", "), more.iter().map(count).sum::<usize>())
-        }
-    }
-}
+pub(super) const SHOWN: usize = 6;

@@ -4,11 +4,12 @@ use super::captured::CapturedFlow;
 use super::observation::{Observation, Socket, UserProcess};
 use crate::explain::{PodContext, RuleView};
 use crate::live_proxy;
+use crate::packets::first_of;
 use crate::traffic::TrafficRow;
 use mesh::Mesh;
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{Verdict, ViewRule};
-use rules::{Action, ByFamily, Family, PortRange, Protocol, Target};
+use rules::{Action, ByFamily, Family, PortRange, Target};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,7 +128,7 @@ fn listening_at(
     };
     let is_there = |socket: &&Socket| {
         let gets_any = !socket.is_bound || sent.families.iter().any(|family| hears(socket, *family));
-        socket.port == port && name(socket.protocol) == protocol && gets_any
+        socket.port == port && socket.protocol.to_string() == protocol && gets_any
     };
     let sockets = seen.sockets.map(|sockets| sockets.iter().filter(is_there).collect::<Vec<_>>());
     let heard = |family: &Family| sockets.iter().flatten().any(|socket| hears(socket, *family));
@@ -190,13 +191,6 @@ fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
     own.unwrap_or(mesh::loopback(family))
 }
 
-fn name(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
-}
-
 fn process(socket: &Socket) -> Process {
     let (pid, name) = socket.process.clone().unzip();
     Process { uid: socket.uid, pid, name, transparent: socket.is_transparent }
@@ -251,13 +245,8 @@ pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> 
     let (here, unknown): (Vec<&UserProcess>, Vec<&UserProcess>) =
         seen.processes.iter().filter(|process| !is_proxy(process)).partition(|process| process.is_here);
     let named = |processes: &[&UserProcess]| {
-        let shown = processes.iter().take(MAX_PROCESSES);
-        let shown: Vec<String> =
-            shown.map(|UserProcess { id, name, uid, .. }| process_words(name, *id, *uid)).collect();
-        match processes.len().saturating_sub(MAX_PROCESSES) {
-            0 => shown.join(", "),
-            others => format!("{} and {others} more", shown.join(", ")),
-        }
+        let words = |one: &&UserProcess| process_words(&one.name, one.id, one.uid);
+        first_of(&processes.iter().map(words).collect::<Vec<_>>(), MAX_PROCESSES)
     };
     let mut found = Vec::new();
     if !here.is_empty() {

@@ -3,6 +3,7 @@
 use super::{CaptureStatus, Hit, InstalledRules, Record};
 use crate::picture::{TrafficPart, rows_text};
 use crate::{Style, TextLine, painted};
+use rules::Family;
 use std::cmp::Reverse;
 
 /// Sections whose lines follow a word of this width.
@@ -135,7 +136,8 @@ impl Page {
 
     fn held(&mut self, held: &InstalledRules) {
         let InstalledRules { backend, families, rules, program, made, .. } = held;
-        let names = families.iter().map(|family| family_name(family)).collect::<Vec<_>>().join(" and ");
+        let names = Family::BOTH.iter().filter(|family| families.iter().any(|one| one == family.word()));
+        let names = names.map(Family::to_string).collect::<Vec<_>>().join(" and ");
         self.line(4, "", None, &format!("{rules} rules in {backend}, {names}, by {program}"));
         let Some(Record { program_version, command, at, settings, settings_digest, changed_since, .. }) =
             made
@@ -160,13 +162,5 @@ impl Page {
             true => self.line(4, "", Style::Dropped, "changed since"),
             false => self.line(4, "", Style::Quiet, "unchanged since"),
         }
-    }
-}
-
-fn family_name(word: &str) -> &str {
-    match word {
-        "ipv4" => "IPv4",
-        "ipv6" => "IPv6",
-        other => other,
     }
 }

@@ -7,6 +7,7 @@ use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
 use crate::explain::{Explanation, PacketEnd, VerdictKind};
+use rules::nft::protocol_number;
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, has_met_nat,
@@ -197,11 +198,8 @@ fn named(name: &str) -> MetRule {
 
 /// `None` where our rules can't distinguish the packet.
 fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
-    let protocol = match headers.protocol {
-        6 => Protocol::Tcp,
-        17 => Protocol::Udp,
-        _ => return None,
-    };
+    let is_its = |protocol: &Protocol| protocol_number(*protocol) == headers.protocol;
+    let protocol = [Protocol::Tcp, Protocol::Udp].into_iter().find(is_its)?;
     let (source_port, destination_port) = headers.ports?;
     let direction = match (&block.in_interface, &block.out_interface) {
         (Some(interface), _) if block.hook != "OUTPUT" => {

@@ -9,7 +9,7 @@ use super::{network::name_servers, serve};
 pub(super) use relay::relay;
 use rules::{Family, Port, PortRange, Protocol};
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::{fs::File, thread, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
@@ -28,10 +28,6 @@ impl ExpectedProxy {
         let servers = name_servers(self.ipv6);
         let same = servers.iter().find(|server| server.is_ipv4() == like.is_ipv4());
         *same.unwrap_or(&servers[0])
-    }
-
-    fn hosts(&self) -> impl Iterator<Item = IpAddr> {
-        [Ipv4Addr::UNSPECIFIED.into()].into_iter().chain(self.ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()))
     }
 
     /// `None` if it does not run.
@@ -60,14 +56,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
-    for host in facts.hosts() {
+    for host in serve::unspecified(facts.ipv6) {
         let known = &facts.known.listeners;
         for (direction, range, transparent) in [
             (ConnectionDirection::Outbound, known.outbound, false),
             (ConnectionDirection::Inbound, known.inbound, known.transparent.is_some()),
         ] {
             for port in range.into_iter().flat_map(|range| range.first().number()..=range.last().number()) {
-                listeners.push((direction, listen((host, port).into(), transparent)?));
+                listeners.push((direction, serve::listen((host, port).into(), transparent)?));
             }
         }
         if let Some(agent) = facts.agent() {
@@ -75,21 +71,13 @@ pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
             let agent = SocketAddr::from((loopback, agent));
-            listeners.push((ConnectionDirection::Names, listen(agent, false)?));
-            agents.push(UdpSocket::bind(agent).map_err(|error| at(agent, &error))?);
+            listeners.push((ConnectionDirection::Names, serve::listen(agent, false)?));
+            agents.push(serve::listening(agent, UdpSocket::bind(agent))?);
         }
     }
     let proxy = Arc::new(SandboxProxy { facts, log: Mutex::new(log) });
     agents.into_iter().try_for_each(|agent| serve_names(&proxy, agent))?;
     serve::accept(listeners, move |direction, client| proxy.serve(direction, client))
-}
-
-fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
-    dial::listen(address, transparent).map_err(|error| at(address, &error))
-}
-
-fn at(address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("it can't listen at {address}: {error}"))
 }
 
 impl SandboxProxy {
