@@ -25,9 +25,9 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     is_base.then_some(guard).into_iter().chain(rules).collect()
 }
 
-pub(super) fn join(v4: Vec<Draft>, v6: Vec<Draft>) -> Vec<Draft> {
+pub(super) fn join(v4: &[Draft], v6: &[Draft]) -> Vec<Draft> {
     let mut joined = Vec::with_capacity(v4.len() + v6.len());
-    for op in capture_diff_slices(Algorithm::Lcs, &v4, &v6) {
+    for op in capture_diff_slices(Algorithm::Lcs, v4, v6) {
         let (of_v4, of_v6) = (&v4[op.old_range()], &v6[op.new_range()]);
         if op.tag() == DiffTag::Equal {
             joined.extend_from_slice(of_v4);

@@ -49,7 +49,7 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable
             };
             let of_v4 = drafts(&mut of_v4);
             let drafts = match v6 {
-                Some(_) => join::join(of_v4, drafts(&mut of_v6)),
+                Some(_) => join::join(&of_v4, &drafts(&mut of_v6)),
                 None => join::alone(of_v4, matches!(chain, Chain::Base(_))),
             };
             let name = draft::chain_name(table, chain.as_str());
