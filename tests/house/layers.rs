@@ -20,8 +20,8 @@ const MAX_CIRCLE: usize = 2;
 /// The modules of `rules`, lowest layer first; each may use its own layer and lower ones.
 const RULES: [&str; 14] = [
     "finding hook intervals",
-    "log name net number port range report version",
-    "field matches routing target",
+    "log name net number port range version",
+    "field matches report routing target",
     "model",
     "predecessor",
     "ownership",
