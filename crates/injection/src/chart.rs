@@ -5,6 +5,8 @@ use crate::reader;
 use crate::template::go;
 use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
 use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 const VALUES: &str = include_str!("../chart/values.yaml");
@@ -45,14 +47,25 @@ impl ChartTemplate {
 
 const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];
 
+/// The helpers behind a call of the one that `name` names, with `data`: parsed once, since templates include many.
+static PARSED_HELPERS: LazyLock<gtmpl_ng::Template> = LazyLock::new(|| {
+    let names = HELPERS.split("define \"").skip(1).filter_map(|helper| helper.split('"').next());
+    let calls = names
+        .map(|name| format!("{{{{ if eq .name {name:?} }}}}{{{{ template {name:?} .data }}}}{{{{ end }}}}"));
+    let text = calls.collect::<String>() + HELPERS;
+    go::parsed("helpers", &text, &FUNCTIONS).unwrap_or_else(|problems| panic!("{problems}"))
+});
+
 fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
     let [TemplateValue::String(name), data] = args else {
         return Err(FuncError::Generic("include takes the name of a helper, and data".to_owned()));
     };
+    if !HELPERS.contains(&format!("define {name:?}")) {
+        return Err(FuncError::Generic(format!("the chart has no helper {name:?}")));
+    }
+    let call = HashMap::from([("name".to_owned(), name.as_str().into()), ("data".to_owned(), data.clone())]);
+    let filled = go::rendered("helpers", &PARSED_HELPERS, call.into());
     // Space between the helpers of the file follows the text.
-    let text = format!("{{{{ template {name:?} . }}}}{HELPERS}");
-    let filled = go::parsed("helpers", &text, &FUNCTIONS)
-        .and_then(|helpers| go::rendered("helpers", &helpers, data.clone()));
     filled.map(|text| text.trim_end().into()).map_err(|problems| FuncError::Generic(problems.joined()))
 }
 
