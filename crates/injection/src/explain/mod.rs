@@ -8,11 +8,11 @@ use crate::configuration::Configuration;
 use crate::decision::{DecisionReason, decide};
 use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_reported, workload};
-use crate::pipeline::pod::{PodSpecItem, PodSpecList};
-use crate::pipeline::{Injected, InjectionOutcome, InjectionStatus, inject};
+use crate::pipeline::pod::PodSpecItem;
+use crate::pipeline::{Injected, InjectionOutcome, inject};
 use crate::webhook::{Webhook, judge, webhooks};
 use diagnose::Style;
-use mesh::pod::{Document, ENFORCE, ManifestObject, Standard, holders};
+use mesh::pod::{Document, ENFORCE, INIT, ManifestObject, Standard, VALIDATION, holders};
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -323,17 +323,17 @@ impl<'a> AdmissionSubject<'a> {
         let Injected { pod: after, warnings, .. } = injected;
         explained.warnings = warnings;
         // Containers of an earlier injection are put in again.
-        let earlier = of_earlier_injection(pod);
+        let earlier = self.holder.pod.status().unwrap_or_default();
         let before: Vec<&str> = ["containers", "initContainers"]
             .iter()
             .flat_map(|place| pod["spec"].list(place))
             .map(PodSpecItem::name)
-            .filter(|name| !earlier.iter().any(|earlier| earlier == name))
+            .filter(|name| !earlier.containers.iter().chain(&earlier.init_containers).any(|one| one == name))
             .collect();
         for place in ["initContainers", "containers"] {
             for container in after["spec"].list(place) {
                 let name = container.name();
-                if mesh::pod::INIT == name || name == "istio-validation" {
+                if [INIT, VALIDATION].contains(&name) {
                     let arguments =
                         container.list("args").iter().filter_map(Value::as_str).map(str::to_owned).collect();
                     explained.init = Some(CaptureInitContainer { name: name.to_owned(), arguments });
@@ -371,11 +371,6 @@ impl<'a> AdmissionSubject<'a> {
         }
         found
     }
-}
-
-fn of_earlier_injection(pod: &Value) -> Vec<String> {
-    let status = InjectionStatus::of_pod(pod).unwrap_or_default();
-    PodSpecList::OF_CONTAINERS.iter().flat_map(|list| status.names(*list)).cloned().collect()
 }
 
 /// A reason, where the sentence before it is about webhooks.

@@ -80,8 +80,7 @@ pub fn removed(target: &Installation) -> Vec<Value> {
     all.retain(|object| rank(object).is_some());
     all.sort_by_key(rank);
     if everything.names_namespace {
-        all.push(json!({ "apiVersion": "v1", "kind": "Namespace",
-            "metadata": { "name": everything.namespace } }));
+        all.push(namespace(&everything));
     }
     all
 }

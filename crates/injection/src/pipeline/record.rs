@@ -7,13 +7,12 @@
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::{metrics, order, probes};
 use crate::sidecar::PROXY;
+pub use mesh::pod::STATUS;
 use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Names of the injected items.
-pub const STATUS: &str = "sidecar.istio.io/status";
 /// The user's own parts of them.
 pub const OVERRIDES: &str = "proxy.istio.io/overrides";
 
@@ -54,7 +53,7 @@ impl InjectionStatus {
         }
     }
 
-    pub(crate) fn names(&self, list: PodSpecList) -> &[String] {
+    pub(super) fn names(&self, list: PodSpecList) -> &[String] {
         let names = match list {
             PodSpecList::InitContainers => &self.init_containers,
             PodSpecList::Containers => &self.containers,

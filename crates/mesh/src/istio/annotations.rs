@@ -59,7 +59,7 @@ pub const RESOURCES: [(&str, &str, &str); 4] = [
 
 /// All, beside those of the settings. Names that are labels are among them: they do no harm where they have no effect.
 pub(crate) const ALL: &[AnnotationGroup] = &[
-    (None, &[STATUS_PORT, PROXY_CONFIG, "sidecar.istio.io/inject", "sidecar.istio.io/status"]),
+    (None, &[STATUS_PORT, PROXY_CONFIG, "sidecar.istio.io/inject", crate::pod::STATUS]),
     (Some("they change the proxy's container, which is read in the injected pod"), OF_CONTAINER),
     (
         Some("they change what the injector writes, which is read in the injected pod"),

@@ -81,7 +81,8 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-pub(super) const STATUS: &str = "sidecar.istio.io/status";
+/// The annotation with the injector's record: the names of the injected items.
+pub const STATUS: &str = "sidecar.istio.io/status";
 
 impl Pod {
     pub fn annotated(name: &str, namespace: &str, annotations: BTreeMap<String, String>) -> Self {
