@@ -2,8 +2,8 @@
 
 use mesh::Proxy;
 use mesh::reason::Meaning;
-use mesh::recognition::recognized;
 use mesh::recognition::summary::field_condition;
+use mesh::recognition::{RecognizedRule, recognized};
 use rules::field::Field;
 use rules::simulate::View;
 use rules::{Gid, Mark, Port, TrafficEffect, Uid};
@@ -11,8 +11,12 @@ use rules::{Gid, Mark, Port, TrafficEffect, Uid};
 /// The proxy of a mesh by live rules: the users, the groups or the mark whose traffic they exclude, and a port
 /// of tunnels that a capturing rule leaves out. Where it listens is not included.
 pub fn live_proxy(view: &View) -> Proxy {
+    proxy_of(&recognized(view))
+}
+
+pub(crate) fn proxy_of(recognized: &[RecognizedRule<'_>]) -> Proxy {
     let mut proxy = Proxy::default();
-    for recognized in recognized(view).iter().filter(|recognized| recognized.is_reached) {
+    for recognized in recognized.iter().filter(|recognized| recognized.is_reached) {
         let Some(meaning) = recognized.meaning() else { continue };
         for condition in recognized.rule.conditions.iter().filter_map(field_condition) {
             let single = condition.values.ranges().iter().filter(|range| range.is_single());

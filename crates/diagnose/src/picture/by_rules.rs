@@ -6,7 +6,7 @@ use super::model::{Picture, UNKNOWN_PROXY, option};
 use super::panel::Panel;
 use super::words::{Before, Known};
 use crate::explain::{PodContext, RuleView, item_texts};
-use crate::live_proxy;
+use crate::live_proxy::proxy_of;
 use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows};
 use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::reason::Meaning;
@@ -38,10 +38,11 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
 }
 
 pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
-    let found: Vec<_> = rule_views.iter().flat_map(|one| recognized(&one.view)).collect();
-    let mesh = found.first().map(|rule| rule.mesh);
-    let proxies = rule_views.iter().map(|one| live_proxy(&one.view));
+    let found: Vec<_> = rule_views.iter().map(|one| recognized(&one.view)).collect();
+    let proxies = found.iter().map(|of_family| proxy_of(of_family));
     let proxy = proxies.reduce(|one, other| if one == Proxy::default() { other } else { one });
+    let found: Vec<&RecognizedRule<'_>> = found.iter().flatten().collect();
+    let mesh = found.first().map(|rule| rule.mesh);
     // Where a rule says so, the proxies of all meshes call the application from the same addresses.
     let forwards = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
     let passthrough = forwards.then_some((PASSTHROUGH_V4, PASSTHROUGH_V6));
@@ -49,7 +50,7 @@ pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
         proxy: Proxy { passthrough, ..proxy.unwrap_or_default() },
         program: mesh.map_or(UNKNOWN_PROXY, |mesh| mesh.entry().proxy_program),
     };
-    let of_machines = |rule: &&RecognizedRule<'_>| {
+    let of_machines = |rule: &&&RecognizedRule<'_>| {
         matches!(rule.meaning(), Some(Meaning::VirtualMachine | Meaning::VirtualMachineDns))
     };
     let names = found.iter().filter(of_machines).flat_map(|rule| item_texts(rule.rule));

@@ -5,7 +5,6 @@ use super::label::Label;
 use super::panel::Panel;
 use crate::explain::Explanation;
 use crate::traffic::TrafficPart;
-use mesh::reason::Meaning;
 use mesh::sources::Dialect;
 use mesh::{ProxyProgram, RuleReason, Setting};
 use rules::InterfaceName;
@@ -72,11 +71,11 @@ impl Picture {
     /// Of captured queries, the component that answers them.
     pub(super) fn recipient(&self, flow: &PictureFlow) -> &'static str {
         let ProxyProgram { name, resolver, .. } = self.program;
-        match (flow.verdict, flow.reason().map(RuleReason::meaning)) {
-            (Verdict::Redirect(_), Some(Meaning::Dns | Meaning::VirtualMachineDns)) => {
+        match flow.verdict {
+            Verdict::Redirect(_) if flow.reason().is_some_and(RuleReason::is_of_dns) => {
                 resolver.unwrap_or(name)
             }
-            (Verdict::Redirect(_) | Verdict::Tproxy(_), _) => name,
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => name,
             _ if flow.to == FlowEndpoint::Proxy => name,
             _ => flow.to.name(),
         }

@@ -19,9 +19,9 @@ pub(super) struct CapturedFlow<'a> {
 pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlow<'_>> {
     fn of_part(part: TrafficPart, flow: &PictureFlow) -> CapturedFlow<'_> {
         let reason = flow.reason();
-        let purpose = match reason.map(RuleReason::meaning) {
-            Some(Meaning::Dns | Meaning::VirtualMachineDns) => "dns",
-            Some(Meaning::ProxyCallsOwnPod) => "inbound",
+        let purpose = match reason {
+            Some(reason) if reason.is_of_dns() => "dns",
+            Some(reason) if reason.meaning() == Meaning::ProxyCallsOwnPod => "inbound",
             _ if part == TrafficPart::Inbound => "inbound",
             _ => "outbound",
         };

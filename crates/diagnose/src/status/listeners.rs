@@ -3,10 +3,9 @@
 use super::captured::CapturedFlow;
 use super::observation::{Observation, Socket, UserProcess};
 use crate::explain::{PodContext, RuleView};
-use crate::live_proxy;
 use crate::packets::first_of;
 use crate::traffic::TrafficRow;
-use mesh::Mesh;
+use mesh::{Mesh, Proxy};
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{Verdict, ViewRule};
 use rules::{Action, ByFamily, Family, PortRange, Target};
@@ -68,7 +67,11 @@ const MAX_PROCESSES: usize = 3;
 const MAX_PORTS: usize = 64;
 
 /// The ports to which captured packets go, in order.
-pub(super) fn listening(seen: &Observation<'_>, captured: &[CapturedFlow<'_>]) -> Vec<Listening> {
+pub(super) fn listening(
+    seen: &Observation<'_>,
+    proxies: &[Proxy],
+    captured: &[CapturedFlow<'_>],
+) -> Vec<Listening> {
     let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
     for CapturedFlow { flow, mesh, purpose, .. } in captured {
         let (listener, is_transparent) = match flow.verdict {
@@ -92,8 +95,6 @@ pub(super) fn listening(seen: &Observation<'_>, captured: &[CapturedFlow<'_>]) -
             }
         }
     }
-    let views = Family::BOTH.map(|family| &seen.rules.get(family).view);
-    let proxies = views.map(live_proxy);
     let uids = proxies.iter().flat_map(|proxy| &proxy.uids).map(|uid| format!("user {uid}"));
     let gids = proxies.iter().flat_map(|proxy| &proxy.gids).map(|gid| format!("group {gid}"));
     let proxy: BTreeSet<String> = uids.chain(gids).collect();
@@ -197,8 +198,7 @@ fn process(socket: &Socket) -> Process {
 }
 
 /// True if a socket may be the proxy's, whose users and groups are named. The kernel shows the user of a socket, and
-/// the group of
-/// its process where that can be seen.
+/// the group of its process where that can be seen.
 fn is_proxy(socket: &Socket, proxy: &BTreeSet<String>) -> bool {
     let is_group = match socket.gid {
         Some(gid) => proxy.contains(&format!("group {gid}")),

@@ -1,6 +1,5 @@
 //! Captured and excluded traffic of a network namespace, read from its live rules: for readers who have to understand
-//! it
-//! without knowing a single flag.
+//! it without knowing a single flag.
 //!
 //! The rules may be ours or upstream's, in iptables or in nf_tables; `recognition` turns them back into the policy's
 //! reasons. Packets that they capture alone are walked through all rules, so that another program's rule that decides
@@ -24,12 +23,12 @@ pub use observation::{InstalledRules, Observation, Record, Socket, UserProcess};
 
 use crate::explain::PodContext;
 use crate::finding::{FindingReport, reports};
+use crate::live_proxy::proxy_of;
 use crate::picture::{self, TrafficRowReport};
 use captured::{CapturedFlow, captured};
 use mesh::recognition::{self, RecognizedRule};
 use mesh::{Mesh, RuleReason};
 use rules::finding::{Code, Finding, Level};
-use rules::simulate::View;
 use rules::{ByFamily, Family};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -61,7 +60,11 @@ pub struct CaptureStatus {
 
 pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     let (Observation { rules, held, .. }, only) = (seen, seen.only);
-    let [v4, v6] = [&rules.v4.view, &rules.v6.view].map(|view| recognized(view, only));
+    let all = [&rules.v4, &rules.v6].map(|one| recognition::recognized(&one.view));
+    let proxies = all.each_ref().map(|of_family| proxy_of(of_family));
+    let others = all.iter().flatten().map(|recognized| recognized.mesh.ownership().name);
+    let others: BTreeSet<&str> = others.collect();
+    let [v4, v6] = all.map(|of_family| of_mesh(of_family, only));
     let recognized = ByFamily { v4, v6 };
     let pod = PodContext::new(seen.addresses.iter().copied(), None);
     let picture = picture::of_rules(&[&rules.v4, &rules.v6], &pod);
@@ -75,7 +78,7 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
         .collect();
     let families: Vec<Family> =
         Family::BOTH.into_iter().filter(|family| captured.iter().any(|one| is_of(*family, one))).collect();
-    let listeners = listeners::listening(seen, &all_captured);
+    let listeners = listeners::listening(seen, &proxies, &all_captured);
     let mut findings = overruled::findings(seen, &recognized);
     // Without captured traffic, no proxy is needed.
     if !families.is_empty() {
@@ -100,8 +103,6 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     let mut summary = summary(held, &families, &meshes, &directions);
     if let (Some(mesh), [], []) = (seen.only, &*families, &**held) {
         summary = format!("nothing is captured for {}", mesh.ownership().name);
-        let others = rules.iter().flat_map(|(_, one)| recognition::recognized(&one.view));
-        let others: BTreeSet<&str> = others.map(|recognized| recognized.mesh.ownership().name).collect();
         if !others.is_empty() {
             let names: Vec<&str> = others.into_iter().collect();
             summary.push_str(&format!("; rules of {} are here", names.join(" and ")));
@@ -129,8 +130,7 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
 }
 
 /// The rules of meshes, or of the one that is asked for.
-fn recognized(view: &View, only: Option<Mesh>) -> Vec<RecognizedRule<'_>> {
-    let mut all = recognition::recognized(view);
+fn of_mesh(mut all: Vec<RecognizedRule<'_>>, only: Option<Mesh>) -> Vec<RecognizedRule<'_>> {
     all.retain(|recognized| only.is_none_or(|only| only == recognized.mesh));
     all
 }

@@ -65,6 +65,10 @@ impl RuleReason {
         self.0.meaning
     }
 
+    pub fn is_of_dns(self) -> bool {
+        self.meaning().row().direction == "dns"
+    }
+
     /// The settings of which one makes the rule; none for what is always there.
     pub fn settings(self) -> &'static [Setting] {
         self.0.settings
