@@ -1,4 +1,4 @@
-//! Sessions: what users type, and what they see. A file has sections: the files that lie in the user's folder, and sessions.
+//! Sessions of a shell: commands and their output. A file has sections: the files that lie in the user's folder, and sessions.
 //! A session is a section whose lines behind `$ ` are run by a shell; below each stands what it shows on both streams, and its
 //! exit code if that is not 0.
 
@@ -9,26 +9,28 @@ use crate::{
 };
 use std::{env, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
+fn is_session(section: &str) -> bool {
+    section.starts_with("$ ")
+}
+
 impl Program {
     /// Compares the sessions of a file with what is shown now, which `UPDATE_GOLDENS=1` writes first. Each begins in a new
     /// folder with the files above it, whose scripts are found as programs are. What changes from run to run comes from
     /// variables, whose values are shown as their names.
     #[track_caller]
     pub fn sessions(&self, file: impl AsRef<Path>, variables: &[(&str, &str)]) {
-        let mut files: Vec<(String, String)> = Vec::new();
         let mut found: Vec<(String, String)> = Vec::new();
         for (name, text) in sections::read(&file) {
-            let shown = if text.starts_with("$ ") { self.shown(&files, &text, variables) } else { text };
+            let shown = if is_session(&text) { self.shown(&found, &text, variables) } else { text };
             found.push((name, shown));
-            files.extend(found.last().filter(|(_, text)| !text.starts_with("$ ")).cloned());
         }
         sections::golden(file, found);
     }
 
-    /// The commands of a session, each with what it shows.
-    fn shown(&self, files: &[(String, String)], session: &str, variables: &[(&str, &str)]) -> String {
+    /// The commands of a session, each with its output, in a folder with the files of the sections above it.
+    fn shown(&self, above: &[(String, String)], session: &str, variables: &[(&str, &str)]) -> String {
         let folder = Folder::new("session");
-        for (name, text) in files {
+        for (name, text) in above.iter().filter(|(_, text)| !is_session(text)) {
             let path = folder.write(name, text);
             let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
