@@ -57,9 +57,8 @@ impl Listing {
     }
 
     /// Content of the chains in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by
-    /// its
-    /// words, so that one in other words than ours stays foreign there. What a predecessor of the owner's has made is
-    /// inherited; what a namesake calls like the owner's is left out, and foreign where something leads there.
+    /// its words, so that one in other words than ours stays foreign there. What a predecessor of the owner's has made
+    /// is inherited; what a namesake calls like the owner's is left out, and foreign where something leads there.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
         for ((table, chain), content) in &self.chains {

@@ -133,8 +133,7 @@ impl Ownership {
     }
 
     /// True if a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the
-    /// owner's,
-    /// or carries a comment of the owner's.
+    /// owner's, or carries a comment of the owner's.
     pub fn owns_rule(&self, rule: &Rule) -> bool {
         matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
             || self.owns_comments_of(rule)

@@ -7,8 +7,7 @@ use crate::{ListedRule, Match, Negatable, PortRange, Rule};
 use std::collections::BTreeMap;
 
 /// True if rules for one port each do the same as desired ones that take lists: `false` for chains in which either side
-/// is
-/// written in another way.
+/// is written in another way.
 pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> bool {
     let takes_list = |line: &ListedRule| {
         let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));

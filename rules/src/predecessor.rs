@@ -53,8 +53,7 @@ impl Predecessor {
     }
 
     /// True if a rule of this text has one of this program's patterns, in any chain. Where its jumps carry comments,
-    /// those of
-    /// [`Proof::NoComments`] do not count.
+    /// those of [`Proof::NoComments`] do not count.
     pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
         let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
         self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))

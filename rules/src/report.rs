@@ -1,5 +1,4 @@
-//! The kernel's reports of packets: the counters of a rule, the messages of rules that log to an NFLOG group (`-j
-//! NFLOG`,
+//! The kernel's reports of packets: the counters of a rule, the messages of rules that log to an NFLOG group (`-j NFLOG`,
 //! `log group`), the events of `nft monitor trace`, and the headers in a packet's first bytes.
 
 use crate::Protocol;

@@ -136,8 +136,7 @@ impl State {
     }
 
     /// The sign that the owner captures here, in words; `None` if nothing of the owner's is here. The state may have
-    /// been
-    /// read for another owner.
+    /// been read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // Capturing chains are in `nat` first of all.
         let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);

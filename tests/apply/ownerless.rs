@@ -26,7 +26,7 @@ fn choices() -> Vec<Choice> {
     CHOICES[..scope::runs(3, 2)].to_vec()
 }
 
-/// What does come comes while the packet is sent, but on a busy machine.
+/// The wait for a report: one that must not come would arrive while the packet is sent.
 fn limit(is_to_come: bool) -> Duration {
     if is_to_come { TIMEOUT } else { Duration::from_millis(500) }
 }

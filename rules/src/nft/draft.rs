@@ -23,8 +23,8 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
 }
 
 /// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first no matter who was
-/// there
-/// before. Of chains of equal priority the kernel calls that first which was registered last (`nf_hook_entries_grow`).
+/// there before. Of chains of equal priority the kernel calls that first which was registered last
+/// (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
 }

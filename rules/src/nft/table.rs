@@ -34,8 +34,7 @@ pub struct SetKind {
 
 impl SetKind {
     /// True if the kernel has to be made to keep it in a hash table. For keys of two bytes without ranges it would take
-    /// a
-    /// bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set
+    /// a bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set
     /// of values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }

@@ -142,9 +142,8 @@ impl<'a> Reader<'a> {
     }
 
     /// True if an option makes the condition before it ask for something else: the two are one, of which only the text
-    /// is
-    /// known. A process may have the group among its supplementary ones (`owner_mt` in `xt_owner.c`), and an address
-    /// may be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
+    /// is known. A process may have the group among its supplementary ones (`owner_mt` in `xt_owner.c`), and an
+    /// address may be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
         let changes = |condition: &ListedCondition| match (option.name, module) {

@@ -1,6 +1,5 @@
 //! The rules that packets of a family come to at all: a table of nf_tables may hold those of both families, and chains
-//! stand
-//! that nothing leads to.
+//! stand that nothing leads to.
 
 use super::view::{View, ViewRule};
 use crate::field::{Field, family_number};

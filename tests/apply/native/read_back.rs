@@ -38,7 +38,7 @@ pub(crate) fn write(table: &nft::InetTable) -> Option<()> {
     }
 }
 
-/// What is there says about every packet what the table says.
+/// The live rules give every packet the verdict that the table gives it.
 fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
     for family in Family::BOTH {
         let view = |table: LiveTable| {

@@ -81,8 +81,7 @@ impl Explanation<'_> {
     }
 
     /// True if a listener gets the packet; `None` if it is dropped, or its verdict is unknown or in doubt, or if that
-    /// depends on
-    /// what the question leaves open.
+    /// depends on what the question leaves open.
     pub fn is_captured(&self) -> Option<bool> {
         let own = VerdictKind::of(self.outcome.verdict).0.is_captured();
         let is_same = |case: &PacketCase| case.end.verdict.is_captured() == own;

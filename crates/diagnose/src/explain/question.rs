@@ -23,7 +23,7 @@ pub struct QuestionContext<'a> {
 pub struct PacketQuery {
     pub packet: Packet,
     pub endpoint_names: EndpointNames,
-    /// A clause that tells why no such packet is sent or taken in; `None` where it has a route.
+    /// The reason, as a clause, why no such packet is sent or taken in; `None` for one with a route.
     pub no_route: Option<String>,
     /// The application of the pod sends it, as its own user.
     pub is_apps: bool,
@@ -45,7 +45,7 @@ pub struct EndpointNames {
 }
 
 impl EndpointNames {
-    /// The address alone where there is no port.
+    /// The address, with the port if the question names one.
     pub fn source(&self, packet: &Packet) -> String {
         let name = self.source.clone();
         match (name, packet.source.port()) {

@@ -50,8 +50,7 @@ impl<'a> LintComparison<'a> {
     }
 
     /// The pieces of advice after which every packet ends as before, whether each is followed alone or all are; the
-    /// first
-    /// of those that are equal.
+    /// first of those that are equal.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut redundant = Vec::new();
@@ -94,8 +93,7 @@ impl<'a> LintComparison<'a> {
     }
 
     /// True if any of the selected packets is captured once this is removed. False, if there is not enough work left,
-    /// or
-    /// if the settings do not determine the outcome.
+    /// or if the settings do not determine the outcome.
     pub(super) fn captures_without(
         &mut self,
         change: &AdvisedChange,

@@ -142,8 +142,7 @@ impl Sidecar {
         own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
     }
 
-    /// Annotations for a plugin, with its capture; empty where there is no plugin, and without those that the pod has already with
-    /// the same meaning.
+    /// Annotations of the capture for a plugin, as far as the pod lacks them; empty without a plugin.
     pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
         if !self.has_plugin {
             return Vec::new();

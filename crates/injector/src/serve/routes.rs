@@ -115,7 +115,7 @@ impl WebhookServer {
         }
     }
 
-    /// All that must be well for requests to be sent.
+    /// Conditions under which requests are sent.
     fn checks(&self) -> [Check; 3] {
         let is_draining = self.draining.load(Relaxed);
         let template_problems = self.template_problems.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,4 +1,4 @@
-//! What kubectl makes of injected manifests.
+//! Injected manifests as kubectl reads them.
 
 use crate::{PROGRAM, kubectl::without};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What users type and see, command by command: a file of `sessions` for each.
+//! Commands and their output: a file of `sessions` for each command.
 
 use crate::PROGRAM;
 

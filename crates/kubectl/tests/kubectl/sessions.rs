@@ -1,4 +1,4 @@
-//! What users type and see. A kubectl that answers from files stands in the place of the real one.
+//! Commands and their output, with a kubectl that answers from files.
 
 use crate::object::object;
 use testkit::command_line::Program;

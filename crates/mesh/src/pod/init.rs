@@ -245,7 +245,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// What arguments hold beside settings is below what the settings are given.
+    /// Arguments other than settings, such as a whole configuration, rank below the settings.
     fn held(&mut self) {
         let Some(form) = self.form else { return };
         let mut left = std::mem::take(&mut self.every);

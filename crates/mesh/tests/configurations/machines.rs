@@ -75,7 +75,7 @@ const MACHINES: &[(&str, SparseMachine)] = &[
     ),
 ];
 
-/// An error where they cannot be had.
+/// Fails if the addresses are not known.
 fn parsed_addresses(addresses: Option<&[&str]>) -> io::Result<Vec<IpAddr>> {
     let parsed = |all: &[&str]| all.iter().map(|text| text.parse().expect("an address")).collect();
     addresses.map(parsed).ok_or_else(|| io::Error::other("out of order"))

@@ -42,7 +42,7 @@ pub(crate) struct Shown {
 pub(crate) struct Part {
     pub(crate) title: String,
     pub(crate) notes: Vec<String>,
-    /// Empty where there is no packet.
+    /// Empty without a packet.
     pub(crate) verdict: String,
     pub(crate) way: String,
     /// The picture, as it was drawn.

@@ -1,6 +1,5 @@
 //! The garbage collector: an object with owners, none of which exists any more, is deleted; references to some that are
-//! gone are
-//! taken away. It acts on each change before the next one, which is the earliest that the real one can.
+//! gone are taken away. It acts on each change before the next one, which is the earliest that the real one can.
 //!
 //! As Kubernetes documents it ("Garbage Collection", "Owners and Dependents"): an owner is known by its UID, and is in no
 //! namespace or in that of what it owns.
