@@ -352,6 +352,10 @@ fn filters_that_are_not_read_are_named() {
     let named = "filters of tc at eth0 (clsact) may decide about packets, too, and can't be read";
     let found = warnings();
     assert!(found.len() == 1 && found[0].contains(named), "{found:?}");
+    let policy = ["src", "10.9.9.0/24", "dst", "10.9.8.0/24", "dir", "out", "action", "block"];
+    pod.output("ip", &[&["xfrm", "policy", "add"], &policy[..]].concat(), "").success();
+    let found = warnings();
+    assert!(found.len() == 2 && found[1].contains("policies of IPsec may decide"), "{found:?}");
 }
 
 /// Documentation addresses are in answers only where somebody has typed them.

@@ -193,6 +193,10 @@ pub const RTM_F_FIB_MATCH: u32 = 0x2000;
 pub const RT_TABLE_DEFAULT: u32 = 253;
 pub const RT_TABLE_LOCAL: u32 = 255;
 
+// linux/xfrm.h
+
+pub const XFRM_MSG_GETPOLICY: u16 = 21;
+
 // linux/fib_rules.h
 
 pub const FRA_PRIORITY: u16 = 6;

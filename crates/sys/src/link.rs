@@ -105,8 +105,11 @@ pub fn bridges() -> io::Result<Vec<String>> {
 const TCMSG: usize = 20;
 const TCM_IFINDEX: usize = 4;
 
+/// The length of a `struct xfrm_userpolicy_id`.
+const XFRM_USERPOLICY_ID: usize = 64;
+
 /// Programs in the thread's network namespace that may decide about packets before or behind the rules, and that are not
-/// read, in words: XDP, filters of tc, and rules of bridges.
+/// read, in words: XDP, filters of tc, policies of IPsec, and rules of bridges.
 ///
 /// # Errors
 /// Where the kernel does not list links or queueing disciplines.
@@ -125,6 +128,12 @@ pub fn unread() -> io::Result<Vec<String>> {
         matches!(kind, "clsact" | "ingress")
             .then(|| format!("filters of tc at {} ({kind})", name.to_string_lossy()))
     })?);
+    // Kernels without IPsec have none, and only CAP_NET_ADMIN may list them.
+    let policies = NetlinkSocket::of_ipsec()
+        .and_then(|mut socket| socket.dump(XFRM_MSG_GETPOLICY, &[0; XFRM_USERPOLICY_ID], |_| Some(())));
+    if policies.is_ok_and(|policies| !policies.is_empty()) {
+        found.push("policies of IPsec".to_owned());
+    }
     let calls = fs::read_to_string("/proc/sys/net/bridge/bridge-nf-call-iptables");
     if calls.is_ok_and(|calls| calls.trim() == "1") {
         let of_bridge = |name| format!("rules for frames that cross bridge {name} (bridge-nf-call-iptables)");

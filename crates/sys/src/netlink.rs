@@ -7,7 +7,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, sendto, setsockopt, socket, sockopt,
 };
 use nix::{errno::Errno, libc};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::{io, ops::Range};
 
 /// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
@@ -36,6 +36,20 @@ impl NetlinkSocket {
     /// Opens a socket that receives what the kernel sends to these groups, one bit for each, the first for group 1.
     pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+        Self::bound(descriptor, groups)
+    }
+
+    /// A socket of IPsec.
+    #[expect(unsafe_code, reason = "nix has no NETLINK_XFRM")]
+    pub(super) fn of_ipsec() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: the call takes numbers alone.
+        let descriptor = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_XFRM) };
+        // SAFETY: the kernel has just opened it for us.
+        Self::bound(unsafe { OwnedFd::from_raw_fd(Errno::result(descriptor)?) }, 0)
+    }
+
+    fn bound(descriptor: OwnedFd, groups: u32) -> io::Result<Self> {
         bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self { descriptor, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
