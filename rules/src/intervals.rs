@@ -75,12 +75,17 @@ impl Intervals {
         }
     }
 
+    /// Both have numbers, and all of these are less than all of the others.
+    pub(crate) fn precedes(&self, other: &Self) -> bool {
+        let ends = self.ranges().last().zip(other.ranges().first());
+        ends.is_some_and(|(last, first)| last.last < first.first)
+    }
+
     pub fn union(&mut self, other: &Self) {
         #[cfg(test)]
         steps::count(self.ranges().len() + other.ranges().len());
-        if let (Ranges::Several(own), Some(first)) = (&mut self.0, other.ranges().first())
-            && own.last().is_some_and(|last| last.last < first.first)
-        {
+        let precedes = self.precedes(other);
+        if let (Ranges::Several(own), true) = (&mut self.0, precedes) {
             // The usual case: rules are in the order of their lists.
             Arc::make_mut(own).extend_from_slice(other.ranges());
         } else if self != other {

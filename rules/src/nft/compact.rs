@@ -77,19 +77,22 @@ impl<'a> Merger<'a> {
         Self { fields, drafts: Vec::new(), later: Vec::new(), last: HashMap::new(), alike_from: 0 }
     }
 
-    /// The conditions along which a draft may merge, by their places, and the hash of all else.
-    fn kinds(&self, draft: &Draft) -> Vec<(usize, u64)> {
+    /// The places of the conditions along which a draft may merge.
+    fn places(&self, draft: &Draft) -> impl Iterator<Item = usize> {
         let may_merge = |field: &&Field| **field != Field::Protocol || !needs_one_protocol(&draft.effect);
         let fields = self.fields.iter().filter(may_merge);
-        let places =
-            fields.filter_map(|field| draft.conditions.iter().position(|c| c.field == *field && !c.negated));
+        fields.filter_map(|field| draft.conditions.iter().position(|c| c.field == *field && !c.negated))
+    }
+
+    /// Those conditions, each with the hash of all else.
+    fn kinds(&self, draft: &Draft) -> Vec<(usize, u64)> {
         let kind = |at: usize| {
             let mut hash = DefaultHasher::new();
             (at, &draft.conditions[..at], &draft.conditions[at + 1..]).hash(&mut hash);
             (&draft.effect, &draft.report, draft.origin).hash(&mut hash);
             (at, hash.finish())
         };
-        places.map(kind).collect()
+        self.places(draft).map(kind).collect()
     }
 
     /// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
@@ -103,8 +106,12 @@ impl<'a> Merger<'a> {
                 && (is_repeatable(draft) && index >= self.alike_from
                     || (index + 1..self.drafts.len()).rev().all(commute))
         };
-        let known = self.kinds(draft).into_iter().filter_map(|(at, kind)| Some((*self.last.get(&kind)?, at)));
-        known.into_iter().find(|(index, at)| merges(*at, *index))
+        // The rules of a list follow each other.
+        let last = self.drafts.len().checked_sub(1)?;
+        let neighbour = self.places(draft).find(|at| merges(*at, last)).map(|at| (last, at));
+        let known =
+            || self.kinds(draft).into_iter().filter_map(|(at, kind)| Some((*self.last.get(&kind)?, at)));
+        neighbour.or_else(|| known().find(|(index, at)| merges(*at, *index)))
     }
 
     fn push(&mut self, draft: Draft) {
@@ -124,6 +131,10 @@ impl<'a> Merger<'a> {
     /// Adds a condition's values to those of a draft, in the end.
     fn absorb_later(&mut self, index: usize, mut more: Condition) {
         let later = &mut self.later[index];
+        // Lists are mostly in order.
+        if let Some(last) = later.last_mut().filter(|last| last.values.precedes(&more.values)) {
+            return last.values.union(&more.values);
+        }
         while let Some(last) =
             later.pop_if(|last| last.values.ranges().len() < 2 * more.values.ranges().len())
         {
