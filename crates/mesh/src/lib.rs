@@ -27,10 +27,10 @@ mod visible;
 mod writing;
 
 pub use facts::{
-    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, loopback,
+    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selection, Selector, loopback,
 };
 pub use mesh::{Feature, Mesh};
-pub use policy::CapturePolicy;
+pub use policy::{CapturePolicy, PolicyFacts};
 pub use problem::{InputProblem, Problems};
 pub use reason::RuleReason;
 pub use registry::{

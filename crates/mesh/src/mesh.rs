@@ -7,7 +7,7 @@ pub use feature::Feature;
 use std::{fmt, str::FromStr};
 
 /// Annotations that a mesh knows of pods beside those of its settings, and why they have no meaning for capture; `None` for
-/// those that decide about it in another way than as the value of a setting.
+/// those that decide about it in another way than as the value of a setting. Names of one domain are in one text: `domain/name name`.
 pub(crate) type AnnotationGroup = (Option<&'static str>, &'static [&'static str]);
 
 /// Passes the list to a macro: a row a mesh, with its name here, its folder, and its name as `--mesh` takes it. The

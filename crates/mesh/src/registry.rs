@@ -8,17 +8,17 @@ mod made;
 
 pub use made::{made, parse_settings_text, quoted, settings_text};
 
-use crate::facts::{ConfigKeys, ProxyProgram};
+use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, ProxyProgram};
 use crate::limit::{Caution, Limit};
 use crate::mesh::{AnnotationGroup, Mesh, meshes};
 use crate::pod::mesh::Form;
-use crate::policy::CapturePolicy;
-use crate::reason::{ReasonRow, RuleReason};
+use crate::policy::{CapturePolicy, PolicyFacts};
+use crate::reason::RuleReason;
 use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::{self, Setting, SettingRow};
 use crate::sources::{Host, Raw, SettingReader};
 use crate::{InputProblem, Problems};
-use rules::{ByFamily, Ownership};
+use rules::{ByFamily, Family, Ownership, RuleSet};
 use std::ops::Deref;
 
 pub struct MeshEntry {
@@ -32,10 +32,12 @@ pub struct MeshEntry {
     pub proxy_program: ProxyProgram,
     pub ownership: Ownership,
     /// In the order of their names.
-    pub reasons: &'static [ReasonRow],
+    pub reasons: &'static [RuleReason],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
     pub keys: ConfigKeys,
+    /// Advice where IPv6 is not captured, if it differs from that of [`ConfigKeys::ipv6`].
+    pub(crate) without_ipv6: Option<fn(&Raw, bool) -> Ipv6Advice>,
     /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
     pub cautions: &'static [Caution],
@@ -92,6 +94,36 @@ macro_rules! folders {
         $(impl From<crate::$module::CaptureConfig> for Capture {
             fn from(config: crate::$module::CaptureConfig) -> Self {
                 Self::$mesh(config)
+            }
+        }
+
+        impl CapturePolicy for crate::$module::CaptureConfig {
+            fn mesh(&self) -> Mesh {
+                Mesh::$mesh
+            }
+
+            fn ipv6(&self) -> bool {
+                self.ipv6
+            }
+
+            fn write(&self, family: Family) -> RuleSet {
+                crate::$module::write(self, family)
+            }
+
+            fn facts(&self) -> PolicyFacts {
+                crate::$module::facts(self)
+            }
+
+            fn lists(&self) -> Vec<ListItem> {
+                crate::$module::lists(self)
+            }
+
+            fn without_dns(&self) -> Capture {
+                crate::$module::without_dns(self.clone()).into()
+            }
+
+            fn ipv4_alone(&self) -> Capture {
+                Self { ipv6: false, ..self.clone() }.into()
             }
         })*
 

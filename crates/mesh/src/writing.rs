@@ -1,5 +1,6 @@
 //! Writing of a policy's rules: short words for chains, matches and targets, and the writer that keeps them in order.
 
+use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use crate::reason::Cause;
 use rules::{
     Action, Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName,
@@ -75,6 +76,14 @@ impl<'a, C> RuleWriter<'a, C> {
         self.rules.family
     }
 
+    /// The source of what the proxy hands to the application: 127.0.0.6, or `::6`.
+    pub(crate) fn passthrough(&self) -> Cidr {
+        Cidr::host(match self.family() {
+            Family::V4 => PASSTHROUGH_V4.into(),
+            Family::V6 => PASSTHROUGH_V6.into(),
+        })
+    }
+
     pub(crate) fn own_family(&self, cidrs: &[Cidr]) -> Vec<Cidr> {
         cidrs.iter().copied().filter(|cidr| cidr.family() == self.family()).collect()
     }
@@ -85,9 +94,9 @@ impl<'a, C> RuleWriter<'a, C> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        cause: Cause,
+        cause: impl Into<Cause>,
     ) {
-        let rule = Rule::new(matches, target);
+        let (rule, cause) = (Rule::new(matches, target), cause.into());
         if let Some(group) = self.log_group {
             self.put(table, place, Position::Append, log(&rule, group, cause), cause);
         }
@@ -102,9 +111,9 @@ impl<'a, C> RuleWriter<'a, C> {
         number: usize,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        cause: Cause,
+        cause: impl Into<Cause>,
     ) {
-        let rule = Rule::new(matches, target);
+        let (rule, cause) = (Rule::new(matches, target), cause.into());
         if let Some(group) = self.log_group {
             // Every rule of the chain has a log rule before it, so places count double.
             self.put(table, place, Position::Insert(2 * number - 1), log(&rule, group, cause), cause);
@@ -120,7 +129,7 @@ impl<'a, C> RuleWriter<'a, C> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        cause: Cause,
+        cause: impl Into<Cause>,
     ) {
         let before = self.inserted.get(&(table, place.into())).copied().unwrap_or_default();
         // A rule with its log rule is two statements.

@@ -3,8 +3,7 @@
 //! The words of a rule are in upstream's order and spelling: `-m udp -p udp`, `-m multiport -p tcp --dport`, single
 //! addresses without a prefix length.
 
-use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use crate::facts::loopback;
+use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
 use rules::{Checked, Cidr, Family, Match, Position, Protocol, Statement, Table};
 
 /// In upstream's order.

@@ -150,7 +150,7 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
     let names = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
     names.map(|container| container.name.as_str()).any(|name| [INIT, PROXY].contains(&name))
-        || mesh::metadata_names(pod).any(|name| mesh::is_within(name, "istio.io"))
+        || mesh::metadata_names(pod).any(|name| mesh::is_named_within(name, "istio.io"))
 }
 
 /// The label decides alone where there is one, whatever its value.

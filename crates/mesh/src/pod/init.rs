@@ -68,7 +68,7 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
     }
     reader.variables(&environment);
     if script.is_none() {
-        reader.unsaid();
+        reader.implied();
     }
     let init = reader.finish();
     Some(Init { reads_annotations: init.reads_annotations || script.is_some(), ..init })
@@ -236,8 +236,8 @@ impl Arguments<'_> {
         }
     }
 
-    fn unsaid(&mut self) {
-        for (setting, value) in self.form.map(|form| form.unsaid).unwrap_or_default() {
+    fn implied(&mut self) {
+        for (setting, value) in self.form.map(|form| form.implied).unwrap_or_default() {
             if self.given(*setting).is_none() {
                 let source = self.source(&setting.row().option());
                 self.settings.set(*setting, *value, source);

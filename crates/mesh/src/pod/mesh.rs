@@ -34,7 +34,7 @@ pub(crate) struct Form {
     /// True if annotations count where such a container leaves settings open: it reads them itself.
     pub(crate) init_reads_annotations: bool,
     /// The values of such a container's program for settings that are not given, if they are not the setting's default.
-    pub(crate) unsaid: &'static [(Setting, &'static str)],
+    pub(crate) implied: &'static [(Setting, &'static str)],
     /// Switches of such a container's arguments by which it sets no rules, and why.
     pub(crate) idle: &'static [(Setting, &'static str)],
     /// The proxy's container; `None` where the proxy runs elsewhere.
@@ -106,7 +106,7 @@ impl Form {
 
     /// A refusal counts too.
     fn domain_sign(&self, pod: &Pod) -> Option<Source> {
-        let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
+        let is_own = |name: &&str| self.domains.iter().any(|domain| is_named_within(name, domain));
         metadata_names(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
     }
 }
@@ -119,10 +119,13 @@ pub(super) fn metadata_names(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.labels.iter().flatten().chain(&pod.annotations).map(|(name, _)| name.as_str())
 }
 
-/// Domains within it count too.
-pub(super) fn is_within(name: &str, domain: &str) -> bool {
-    let of = name.split_once('/').and_then(|(of, _)| of.strip_suffix(domain));
-    of.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+/// True for a label or an annotation of the domain, or of one within it.
+pub(super) fn is_named_within(name: &str, domain: &str) -> bool {
+    name.split_once('/').is_some_and(|(of, _)| is_within(of, domain))
+}
+
+pub(super) fn is_within(inner: &str, domain: &str) -> bool {
+    inner.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 fn not_injected(mesh: Mesh) -> Skip {
@@ -297,7 +300,7 @@ mod tests {
             ("kuma.io.example/x", false),
             ("x/kuma.io", false),
         ] {
-            assert_eq!(is_within(name, "kuma.io"), expected, "{name}");
+            assert_eq!(is_named_within(name, "kuma.io"), expected, "{name}");
         }
     }
 }

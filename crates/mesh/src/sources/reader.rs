@@ -4,7 +4,7 @@ use super::Host;
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
-use crate::facts::DnsCapture;
+use crate::facts::{DnsCapture, Selection};
 use crate::mesh::Feature;
 use crate::settings::{Setting, Topic, nearest_value};
 use crate::{InputProblem, Problems};
@@ -19,6 +19,16 @@ pub enum Wildcard<T> {
     All,
     /// Perhaps none.
     Items(Vec<T>),
+}
+
+impl<T> Wildcard<T> {
+    /// `excluded` counts where all are taken.
+    pub(crate) fn but(self, excluded: Vec<T>) -> Selection<T> {
+        match self {
+            Self::All => Selection::AllBut(excluded),
+            Self::Items(items) => Selection::Only(items),
+        }
+    }
 }
 
 pub struct SettingReader<'a> {
