@@ -44,7 +44,6 @@ macro_rules! names {
             /// In the order of `ALL`.
             pub const NAMES: &[&str] = &[$($name,)*];
 
-            /// As `--mesh` takes it.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$mesh => $name,)*

@@ -88,9 +88,6 @@ pub trait CapturePolicy: fmt::Debug {
 
 impl dyn CapturePolicy + '_ {
     /// The desired state of a network namespace.
-    ///
-    /// # Panics
-    /// As [`CapturePolicy::rules`].
     pub fn desired(&self) -> Desired {
         let PolicyFacts { routing, stale_flows, .. } = self.facts();
         Desired {

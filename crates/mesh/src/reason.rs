@@ -22,7 +22,6 @@ pub struct ReasonRow {
     pub sentence_of_value: Option<&'static str>,
 }
 
-/// A row of some mesh's table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RuleReason(&'static ReasonRow);
 
@@ -112,7 +111,6 @@ impl RuleReason {
     }
 }
 
-/// The reason of a rule that is written, with the setting that makes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cause {
     pub(crate) reason: RuleReason,
@@ -120,7 +118,6 @@ pub(crate) struct Cause {
 }
 
 impl From<RuleReason> for Cause {
-    /// With the setting where only one can make the rule.
     fn from(reason: RuleReason) -> Self {
         let setting = if let [one] = reason.settings() { Some(*one) } else { None };
         Self { reason, setting }
@@ -229,16 +226,13 @@ meanings! {
     TunnelPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ": the tunnel"];
     ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""];
     ProxyDns: Excluded "dns" OWNER, ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
-    /// Excludes what the proxy hands to the application.
     ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""];
     /// Keeps what the proxy hands to the application, and the answers, on their way.
     ProxyAnswers: LedOn "inbound" NOTHING,
         ["", "what the proxy hands to the application, and the answers", ""];
     ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""];
     Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""];
-    /// Excludes DNS queries that are not captured as such.
     ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, but for the proxy's", ""];
-    /// Excludes all that leaves: capturing it is switched off.
     OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all of it", ""];
     InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all of it", ""];
     Outbound: LedOn "outbound" NOTHING, ["", "outbound: came by", ""];
@@ -259,14 +253,12 @@ pub struct MeaningRow {
     pub direction: &'static str,
     /// The fields of which one's condition holds the items of the setting's list.
     pub about: &'static [Field],
-    /// The packets that such rules count.
     pub counted: Phrase,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phrase {
     pub before: &'static str,
-    /// All words in place of an empty list.
     pub all: &'static str,
     pub after: &'static str,
 }

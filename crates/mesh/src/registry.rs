@@ -1,8 +1,6 @@
-//! The list of meshes at work: where a mesh's name leads to its folder.
-//!
-//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it makes, and
-//! how those are recognized. The list is in [`crate::mesh`]. Code that applies, compares, explains or draws uses
-//! a [`Policy`], and knows no mesh by name.
+//! The list of meshes at work: where a mesh's name leads to its folder, which has a table of settings, a validated configuration, the
+//! rules and the routing that it makes, and how those are recognized. Code that applies, compares, explains or draws uses a
+//! [`CapturePolicy`], and knows no mesh by name.
 
 mod made;
 
@@ -176,9 +174,6 @@ pub struct Resolved {
 }
 
 /// Reads the settings of capture, and no others. Problems found `before` come first.
-///
-/// # Errors
-/// Every problem found.
 pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<Resolved, Problems> {
     let mut reader = SettingReader::new(raw, before);
     let capture = configure(&mut reader, host, false);

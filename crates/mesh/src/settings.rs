@@ -1,9 +1,6 @@
-//! Every setting of the tool in tables: flag, short form, environment, annotations, help.
-//!
-//! Each mesh has a table of what to capture, and of the flags that only the program has that it replaces; all other
-//! settings are in one table that the meshes share. From these tables come the command line, the variables that are
-//! read, and the names in errors.
-//! Meanings and defaults are upstream's unless the help differs.
+//! Every setting of the tool in tables: flag, short form, environment, annotations, help. Each mesh has a table of what to capture, and
+//! of the flags that only the program has that it replaces; all other settings are in one table that the meshes share. Meanings and
+//! defaults are upstream's unless the help differs.
 
 pub mod levels;
 pub mod mapping;
@@ -21,7 +18,6 @@ pub enum SettingTable {
 }
 
 impl SettingTable {
-    /// In the order of `--help`.
     pub fn rows(self) -> &'static [SettingRow] {
         match self {
             Self::Of(mesh) => mesh.settings(),
@@ -67,41 +63,27 @@ pub enum SettingKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     Capture,
-    /// Where and how rules are set.
     Operation,
-    /// A pod that configures what to capture.
     Manifest,
     /// Facts that the host would otherwise provide.
     Facts,
-    /// Checking that capture works.
     Validation,
-    /// Log output.
     Logging,
     /// Accepted so that old manifests keep working.
     Compatibility,
     /// Settings that only the replaced program of a drop-in has.
     DropIn,
-    /// The packet of `explain`.
     Packet,
-    /// Options of `diff` alone.
     Diff,
-    /// Options of `explain` alone.
     Explain,
-    /// Options of `lint` alone.
     Lint,
-    /// Options of `render` alone.
     Render,
-    /// Options of `status` alone.
     Status,
-    /// Options of `trace` alone.
     Trace,
-    /// Options of `sandbox` alone.
     Sandbox,
     /// Options of `cni install` and of `cni uninstall`.
     Install,
-    /// Options of `cni repair` alone.
     Repair,
-    /// Options of `ambient-host` alone.
     AmbientHost,
     /// Options of `completions` and of `man`.
     Generate,
@@ -145,13 +127,11 @@ pub struct SettingRow {
     pub separator: Option<&'static str>,
     /// A value to show; `None` for a switch.
     pub example: Option<&'static str>,
-    /// All values, where they are few.
     pub values: &'static [&'static str],
     /// The features that the setting covers, for tables that compare meshes.
     pub features: &'static [Feature],
     pub kind: SettingKind,
     pub topic: Topic,
-    /// One or two sentences.
     pub help: &'static str,
 }
 

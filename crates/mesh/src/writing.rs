@@ -48,7 +48,6 @@ pub(crate) enum Comments {
 pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
-    /// Numbers of inserted rules by chain.
     inserted: BTreeMap<(Table, Chain), usize>,
     /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
     owner: &'static Ownership,

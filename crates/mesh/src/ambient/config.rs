@@ -44,11 +44,9 @@ const ISTIO_CNI: Predecessor = Predecessor {
 pub struct CaptureConfig {
     /// True if connections that arrive are excluded, as needed by a gateway of another vendor that takes them itself.
     pub ingress: bool,
-    /// True if DNS queries go to ztunnel.
     pub dns: bool,
     /// Interfaces of guests behind the pod, such as virtual machines: their TCP counts as outbound.
     pub interfaces: Vec<InterfaceName>,
-    /// IPv4 is always captured.
     pub ipv6: bool,
     /// The address from which the host's own calls come, such as the kubelet's probes.
     pub probe_v4: Ipv4Addr,

@@ -16,7 +16,6 @@ pub fn block(tree: &Tree) -> String {
     out
 }
 
-/// A collection that is not empty takes lines of its own.
 fn is_block(tree: &Tree) -> bool {
     !tree.items().is_empty() || !tree.fields().is_empty()
 }

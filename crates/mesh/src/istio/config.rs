@@ -1,5 +1,4 @@
-//! The validated configuration that the policy turns into rules, and how settings become one. Its source (flags, environment,
-//! annotations) is forgotten.
+//! The validated configuration that the policy turns into rules, and how settings become one.
 
 use super::defaults;
 use crate::facts::{DnsCapture, Selection};
@@ -23,13 +22,11 @@ pub enum Interception {
     None,
 }
 
-/// A routing table that is ours to use: any but 0 and the kernel's own (253 `default`, 254 `main`,
-/// 255 `local`).
+/// A routing table that is ours to use: any but 0 and the kernel's own (253 `default`, 254 `main`, 255 `local`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteTable(NonZeroU32);
 
 impl RouteTable {
-    /// The table; `None` for the kernel's own.
     pub const fn new(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(table) if number < 253 || number > 255 => Some(Self(table)),
@@ -50,23 +47,18 @@ pub struct CaptureConfig {
     pub outbound_listener: PortRange,
     /// A single one with TPROXY.
     pub inbound_listener: PortRange,
-    /// Never captured.
     pub tunnel_port: Port,
     pub proxy_uids: Vec<Uid>,
     pub proxy_gids: Vec<Gid>,
     pub inbound_ports: Selection<PortRange>,
-    /// In both directions.
     pub excluded_interfaces: Vec<InterfaceName>,
     /// Their inbound traffic counts as outbound.
     pub vm_interfaces: Vec<InterfaceName>,
-    /// In the order given.
     pub outbound_cidrs: Wildcard<Cidr>,
     pub excluded_cidrs: Vec<Cidr>,
     /// Captured whatever the destination.
     pub outbound_ports: Vec<PortRange>,
-    /// TCP and UDP.
     pub excluded_outbound_ports: Vec<PortRange>,
-    /// The groups of processes whose outbound traffic is captured.
     pub owner_groups: Selection<Gid>,
     /// IPv6 always has `::1/128`.
     pub loopback_v4: Cidr,
@@ -238,7 +230,6 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
     mode
 }
 
-/// `None` where it is unknown.
 fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();

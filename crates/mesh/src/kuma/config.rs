@@ -1,5 +1,4 @@
-//! The validated configuration that the policy turns into rules, and how settings become one. Its source (flags, files, variables,
-//! annotations) is forgotten.
+//! The validated configuration that the policy turns into rules, and how settings become one.
 
 use super::settings::Kuma;
 use crate::facts::{DnsCapture, PASSTHROUGH_V6, Selection, port};
@@ -21,7 +20,6 @@ const PROXY_USER: &str = "kuma-dp";
 /// The chain of the table `nat` by which Docker answers DNS in networks that users have made.
 pub(super) const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
 
-/// One direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub is_captured: bool,
@@ -37,12 +35,10 @@ pub struct Flow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPorts {
     pub protocol: Protocol,
-    /// At least one.
     pub ports: Vec<PortRange>,
     pub uids: UidRange,
 }
 
-/// DNS queries over UDP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dns {
     pub capture: DnsCapture,
@@ -61,7 +57,6 @@ pub struct VirtualNetwork {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
-    /// IPv4 is always captured.
     pub ipv6: bool,
     pub proxy_uid: Uid,
     pub inbound: Flow,
@@ -132,7 +127,6 @@ pub(crate) fn configure(
         DnsCapture::Servers(_) | DnsCapture::All => docker(reader, host, ipv6),
     };
     if !ipv6 {
-        // Lint warns of other lists' networks.
         reader.warn_of_ipv6_networks(Kuma::Vnet, networks.iter().map(|network| network.network));
     }
     CaptureConfig {
@@ -228,7 +222,6 @@ pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     ))
 }
 
-/// `None` where a user has the standard number.
 fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
     let standard = Uid::new(PROXY_ID)?;
     if numbers_only || host.has_user(standard).unwrap_or(true) {
@@ -344,7 +337,6 @@ fn items(given: &Given) -> impl Iterator<Item = &str> {
     given.value.split(';').map(|item| item.trim_matches([' ', '\t'])).filter(|item| !item.is_empty())
 }
 
-/// One item for each protocol.
 fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
     let items: Vec<&str> = items(given).collect();

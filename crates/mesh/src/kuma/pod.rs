@@ -66,23 +66,30 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
         settings.add_problems(file.problems);
     }
     let gateway = "kuma.io/gateway";
-    let value = pod.annotations.get(gateway).map(|value| value.trim().to_ascii_lowercase());
-    if matches!(value.as_deref(), Some("enabled" | "true" | "yes")) {
+    if matches!(word(pod, gateway).as_deref(), Some("enabled" | "true" | "yes")) {
         settings.set(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
     }
     exclude_probe_port(pod, settings);
 }
 
+fn word(pod: &Pod, name: &str) -> Option<String> {
+    pod.annotations.get(name).map(|text| text.trim().to_ascii_lowercase())
+}
+
 /// Excludes the port at which the proxy answers probes, as the injector does where inbound connections are captured.
 fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
-    let of = |name: &str| pod.annotations.get(name).map(|text| text.trim());
     let probes = "kuma.io/application-probe-proxy-port";
     // An injector before 2.9 has written the port of virtual probes instead.
-    let virtual_probes = || match of("kuma.io/virtual-probes") {
-        Some("disabled" | "false" | "no") => of("kuma.io/virtual-probes-port").and(Some("0")),
-        _ => of("kuma.io/virtual-probes-port"),
+    let virtual_probes = || {
+        let port = word(pod, "kuma.io/virtual-probes-port")?;
+        let is_off = word(pod, "kuma.io/virtual-probes");
+        Some(if matches!(is_off.as_deref(), Some("disabled" | "false" | "no")) {
+            "0".to_owned()
+        } else {
+            port
+        })
     };
-    let port = of(probes).or_else(virtual_probes).unwrap_or(PROBE_PROXY);
+    let port = word(pod, probes).or_else(virtual_probes).unwrap_or_else(|| PROBE_PROXY.to_owned());
     let redirects = settings.raw.get(Kuma::RedirectInbound).and_then(|given| boolean(given.value.trim()));
     // With port 0, the proxy answers no probes.
     if port == "0" || redirects == Some(false) {

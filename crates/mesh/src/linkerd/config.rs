@@ -67,7 +67,6 @@ pub struct Subnet {
 /// Lists are in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
-    /// IPv4 is always captured.
     pub ipv6: bool,
     pub inbound_listener: Port,
     pub outbound_listener: Port,
@@ -81,7 +80,6 @@ pub struct CaptureConfig {
     pub ignored_subnets: Vec<Subnet>,
 }
 
-/// The value for no user or group.
 const UNSET: &str = "-1";
 
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.

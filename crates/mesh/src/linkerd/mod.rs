@@ -1,8 +1,5 @@
-//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets.
-//!
-//! All of it is in the table `nat` and is about TCP: what arrives goes to the proxy's inbound port, what leaves to
-//! its outbound port, but for the proxy's own calls, calls over `lo`, and what lists exclude. Rules, their order and
-//! their comments are upstream's, letter for letter, because people compare listings.
+//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets. All of it is in the table `nat` and is about TCP. Rules, their
+//! order and their comments are upstream's, letter for letter, because people compare listings.
 
 mod config;
 mod pod;

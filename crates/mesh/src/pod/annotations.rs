@@ -1,5 +1,4 @@
-//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it. And settings of a pod
-//! understood: the capture that they make.
+//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
 
 use super::facts::{Container, Pod, STATUS, Value};
 use super::given::GivenSettings;
@@ -71,7 +70,7 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
             let source = Source::Annotation(name.to_owned());
             if row.kind == SettingKind::Value("PORT,..") && !row.features.contains(&Feature::Ranges) {
                 for (item, text) in ranges(&value, of.ownership().name) {
-                    own.fault(Some(row.setting), source.clone(), Some(item), text);
+                    own.fault(Some(row.setting), &source, Some(item), text);
                 }
             }
             own.set(row.setting, value, source);
@@ -113,7 +112,7 @@ fn of_row(settings: &mut GivenSettings, row: &AnnotationRow, annotations: &BTree
     let Some((name, value)) = found else { return };
     let source = Source::Annotation(name.to_owned());
     for (item, text) in row.form.faults(value) {
-        settings.fault(Some(row.setting), source.clone(), Some(item), text);
+        settings.fault(Some(row.setting), &source, Some(item), text);
     }
     settings.set(row.setting, value, source);
 }
@@ -139,7 +138,7 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
                 Some(intended) => format!("unknown setting; did you mean {prefix}{intended}?"),
                 None => format!("unknown setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
-            settings.fault(None, source.clone(), None, text);
+            settings.fault(None, source, None, text);
         }
     }
 }
@@ -156,7 +155,7 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
                     "comes from valueFrom, which is unknown before the container starts; set it with {}",
                     setting.row().option()
                 );
-                settings.fault(Some(setting), source(name), None, text);
+                settings.fault(Some(setting), &source(name), None, text);
             }
         }
     }
@@ -182,7 +181,6 @@ fn presets(title: &str) -> GivenSettings {
     settings
 }
 
-/// Each item is added once.
 fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&str>) {
     let Some(given) = settings.raw.get(row.setting).cloned() else { return };
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -194,17 +192,11 @@ fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&st
 
 impl GivenSettings {
     /// Users and groups are numbers: their names are not known outside of a pod.
-    ///
-    /// # Errors
-    /// Every problem found.
     pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
         self.resolved(host, true)
     }
 
     /// As the pod does when it starts: `host` looks up the names of users and groups there.
-    ///
-    /// # Errors
-    /// Every problem found.
     pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
         self.resolved(host, false)
     }
@@ -217,7 +209,6 @@ impl GivenSettings {
     }
 }
 
-/// The item, and the complaint.
 type FormFault<'a> = (&'a str, String);
 
 /// The form that Istio wants for the value of an annotation. What is refused here beyond what flags refuse, Istio refuses when

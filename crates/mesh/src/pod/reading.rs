@@ -1,8 +1,5 @@
-//! An object of a manifest as settings: whether an init container or a plugin sets the rules of its pods, and where the
-//! settings of the two disagree.
-//!
-//! An init container that sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if
-//! it captures the pod at all.
+//! An object of a manifest as settings, and where settings of an init container and of annotations disagree. An init container that
+//! sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if it captures the pod at all.
 
 use super::annotations::annotated;
 use super::decision::{Skip, skip_unnamed};
@@ -37,7 +34,6 @@ pub struct Reading {
     pub applications: Vec<Application>,
     /// Init containers that end before the proxy starts, and run when the rules are set.
     pub early: Vec<Application>,
-    /// The interfaces that Multus adds to the pod.
     pub interfaces: Vec<String>,
 }
 
@@ -206,7 +202,6 @@ fn says_itself(source: &Source) -> bool {
     }
 }
 
-/// Equal meanings are equal.
 fn items(setting: Setting, value: &str) -> BTreeSet<String> {
     let value = match (setting, value) {
         (Setting::InterceptionMode, "") => "REDIRECT".to_owned(),
@@ -231,7 +226,6 @@ pub struct Application {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     pub number: u32,
-    /// False if the container's own security context has it.
     pub is_of_pod: bool,
 }
 
@@ -265,7 +259,6 @@ fn application(spec: &Spec, container: &Container) -> Application {
 
 /// Init containers of injectors that test the rules of a plugin.
 const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
-/// The annotation of Istio that asks for a native sidecar, or refuses one.
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
 /// Names a ConfigMap with settings, which Kuma's injector writes into the pod.

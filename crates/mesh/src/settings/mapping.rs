@@ -9,12 +9,9 @@ use super::Setting;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationForm {
     Mode,
-    /// Single ports.
     Ports,
-    /// `*` for all.
     PortsOrAll,
     Networks,
-    /// `*` for all.
     NetworksOrAll,
     Interfaces,
 }
@@ -49,10 +46,8 @@ pub const TABLE: &[AnnotationRow] = &[
     row(Setting::ExcludeInterfaces, "", AnnotationForm::Interfaces),
 ];
 
-/// The container whose fields and variables give the rest.
 pub const PROXY: &str = "istio-proxy";
 
-/// Each variable sets a switch.
 pub const VARIABLES: &[(&str, Setting)] = &[
     ("ISTIO_META_DNS_CAPTURE", Setting::RedirectDns),
     ("ISTIO_META_DNS_CAPTURE", Setting::CaptureAllDns),
@@ -65,7 +60,6 @@ pub const VARIABLES: &[(&str, Setting)] = &[
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];
 
 impl AnnotationRow {
-    /// The first that a pod has counts.
     pub fn annotations(&self) -> &'static [&'static str] {
         self.setting.row().annotations
     }

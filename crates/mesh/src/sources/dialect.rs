@@ -39,7 +39,6 @@ impl Dialect {
         Self { names: names.collect(), defaults }
     }
 
-    /// `None` if it is the flag's name.
     pub fn name(&self, setting: Setting) -> Option<&str> {
         self.names.get(&setting).map(String::as_str)
     }
@@ -80,7 +79,6 @@ impl Dialect {
     }
 }
 
-/// The mesh's, or else our own.
 fn annotation(setting: Setting) -> Option<String> {
     let row = setting.row();
     row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())

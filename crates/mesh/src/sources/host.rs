@@ -10,29 +10,20 @@ use std::{
 pub const STAND_IN: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
-/// Facts of the machine and the network namespace, used only where they are not declared.
+/// Facts of the machine and the network namespace, used only where they are not declared. Each fails where it can't be read.
 pub trait Host {
     /// The number of a user; `None` if there is no such user, or names mean nothing here: a host that the
     /// pod does not run on has other users.
-    ///
-    /// # Errors
-    /// When the user database can't be read.
     fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
         Ok(None)
     }
 
     /// True where it is unknown.
-    ///
-    /// # Errors
-    /// When the user database can't be read.
     fn has_user(&self, _uid: Uid) -> io::Result<bool> {
         Ok(true)
     }
 
     /// The number of a group; `None` as with [`Host::user`].
-    ///
-    /// # Errors
-    /// When the group database can't be read.
     fn group(&self, _name: &str) -> io::Result<Option<Gid>> {
         Ok(None)
     }
@@ -43,9 +34,6 @@ pub trait Host {
     }
 
     /// All interfaces, in the kernel's order.
-    ///
-    /// # Errors
-    /// When they can't be listed.
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
     /// True if a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem: its family
@@ -55,23 +43,14 @@ pub trait Host {
     }
 
     /// None if resolv.conf does not exist.
-    ///
-    /// # Errors
-    /// When it can't be read.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// The DNS servers of a file in the form of resolv.conf; those of resolv.conf where no file can be read.
-    ///
-    /// # Errors
-    /// When it is not there, or can't be read.
+    /// The DNS servers of a file in the form of resolv.conf.
     fn name_servers_in(&self, _path: &str) -> io::Result<Vec<IpAddr>> {
         self.name_servers()
     }
 
     /// True if a table `nat` of iptables, of either variant, holds the chain; false where no tables can be read.
-    ///
-    /// # Errors
-    /// When the tables can't be read.
     fn has_nat_chain(&self, _family: Family, _name: &str) -> io::Result<bool> {
         Ok(false)
     }

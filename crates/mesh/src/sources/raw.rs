@@ -8,7 +8,6 @@ use std::{
     fmt,
 };
 
-/// As its author would name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Flag(&'static str),
@@ -52,7 +51,6 @@ impl Source {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// As it was written.
     pub value: String,
     pub source: Source,
 }
@@ -76,7 +74,6 @@ impl Raw {
         self
     }
 
-    /// An empty name is that of no pod.
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
         Self { pod: Some(pod.into()).filter(|pod| !pod.is_empty()), ..self }
     }
@@ -88,7 +85,6 @@ impl Raw {
         Self { given, links, pod: self.pod.or(below.pod) }
     }
 
-    /// With the pod, where a pod gives it.
     pub fn named(&self, source: &Source) -> String {
         match &self.pod {
             Some(pod) if source.is_of_pod() => format!("{pod}: {source}"),

@@ -15,7 +15,6 @@ const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wildcard<T> {
-    /// `*`.
     All,
     /// Perhaps none.
     Items(Vec<T>),
@@ -55,8 +54,6 @@ impl<'a> SettingReader<'a> {
         Self { raw, problems: before.into_iter().chain(of_text).collect(), warnings: Vec::new() }
     }
 
-    /// # Errors
-    /// Every problem so far.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
         let warnings = self.warnings.iter().map(|text| self.rendered(text.as_str())).collect();
         Problems::check(self.problems).map(|()| warnings)
@@ -67,7 +64,6 @@ impl<'a> SettingReader<'a> {
         self.problems.len()
     }
 
-    /// Warnings do not stop the command.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
@@ -149,7 +145,6 @@ impl<'a> SettingReader<'a> {
         self.problems.push(InputProblem::of(&self.raw.named(source), self.rendered(text)));
     }
 
-    /// Off unless given.
     pub fn switch(&mut self, setting: Setting) -> bool {
         self.switch_or(setting, false)
     }
@@ -158,7 +153,6 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, "is not a boolean; expected true or false", raw::boolean).unwrap_or(default)
     }
 
-    /// An absent value, or one with a complaint, gives `None`.
     pub fn scalar<T>(
         &mut self,
         setting: Setting,
@@ -221,7 +215,6 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, complaint, duration::parse).unwrap_or(default)
     }
 
-    /// Trimmed, empty ones dropped.
     pub fn items(&self, setting: Setting) -> (Vec<&'a str>, Source) {
         match self.raw.get(setting) {
             Some(given) => {
@@ -291,7 +284,6 @@ impl<'a> SettingReader<'a> {
         Wildcard::Items(self.read_items(setting, &items, &source, read))
     }
 
-    /// 0 is none.
     pub fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
         let complaint = match item.parse() {
             Ok(range) => return Some(range),

@@ -9,10 +9,7 @@ use std::{io, net::IpAddr};
 #[derive(Clone, Copy, Debug)]
 pub enum RemoteHost {
     /// For questions about the pod's traffic: what is not given of it is assumed.
-    Assumed {
-        /// True if the pod has IPv6 beside IPv4.
-        dual_stack: bool,
-    },
+    Assumed { dual_stack: bool },
     /// For checks of what the pod gives: it may get any addresses and servers, and its image knows groups by
     /// names that are unknown before it starts.
     Open,
