@@ -202,8 +202,7 @@ pub enum ScalarKind {
 }
 
 impl ScalarKind {
-    /// The type of a scalar without quotes, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
-    /// (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
+    /// The type of a scalar without quotes by YAML 1.1, as Kubernetes reads it (`goyaml.v2/resolve.go`): `0755` is octal.
     pub fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,

@@ -16,8 +16,7 @@ pub(crate) const fn port(number: u16) -> Port {
 /// The port of DNS (RFC 1035, 4.2).
 pub const DNS_PORT: Port = port(53);
 
-/// The addresses from which proxies call the application behind them (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`). All of
-/// 127.0.0.0/8 is on `lo` anyway; the other has to be put there.
+/// The addresses from which proxies call the application behind them (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`).
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 

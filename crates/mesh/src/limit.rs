@@ -80,8 +80,7 @@ impl CautionContext<'_> {
 pub struct Limit {
     pub code: Code,
     pub reason: RuleReason,
-    /// True if a packet that has met such a rule runs into it; the second argument, if it matches all conditions of the
-    /// rule.
+    /// True if a packet that has met such a rule runs into it; the second argument, if it matches all of its conditions.
     pub concerns: fn(&Packet, bool) -> bool,
     /// A sentence without its stop. `{}` is a placeholder for what the rule is about.
     pub text: &'static str,

@@ -42,9 +42,6 @@ pub trait CapturePolicy: fmt::Debug {
     fn ipv4_alone(&self) -> Capture;
 
     /// The rules for one family, checked against what rules of their owner may be; none for a family that is not captured.
-    ///
-    /// # Panics
-    /// If the policy broke the rules of the rule model, which would be a defect of it.
     fn rules(&self, family: Family) -> Checked {
         let is_captured = family == Family::V4 || self.ipv6();
         let rules = if is_captured { self.write(family) } else { RuleSet::empty(family) };
@@ -74,8 +71,7 @@ pub trait CapturePolicy: fmt::Debug {
         self.facts().proxy
     }
 
-    /// The reason where IPv6 is not captured, by the settings. `names_it` is true if they name an IPv6 address of
-    /// the pod.
+    /// The reason where IPv6 is not captured. `names_it` is true if the settings name an IPv6 address of the pod.
     fn without_ipv6(&self, raw: &Raw, names_it: bool) -> Ipv6Advice {
         let entry = self.mesh().entry();
         if let Some(advice) = entry.without_ipv6 {

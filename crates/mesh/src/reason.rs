@@ -1,7 +1,5 @@
-//! The reason of a rule, of any mesh, and what such rules do.
-//!
-//! Each mesh has a table of its reasons, written by the macro `reasons!`, with names that no other mesh's reason has. Explanations,
-//! reports and counters work with [`RuleReason`] and go by its [`Meaning`]; they know no mesh.
+//! The reason of a rule, of any mesh, and what such rules do. Explanations, reports and counters work with [`RuleReason`] and go by its
+//! [`Meaning`]; they know no mesh.
 
 use crate::mesh::Mesh;
 use crate::recognition::summary::field_condition;
@@ -75,9 +73,8 @@ impl RuleReason {
         self.0.settings
     }
 
-    /// Why such a rule decides, in words, but for the placeholders that [`crate::sources::Dialect::render`] completes.
-    /// `value` is the item of the setting's list that the rule is about, `option` the setting as its author writes it. `None`
-    /// for rules that only lead on to others.
+    /// Why such a rule decides, about the item `value` of the setting's list, with `option` for the setting; `None` for rules that only
+    /// lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
         let of_value =
             self.0.sentence_of_value.zip(value).map(|(text, value)| text.replace("{value}", value));
@@ -90,8 +87,7 @@ impl RuleReason {
         Cause { reason: self, setting: setting.into() }
     }
 
-    /// Some rules of this form only jump to a chain whose rules do what the reason says. `is_base` is true if the kernel calls
-    /// their chain.
+    /// Some rules of this form only jump to a chain whose rules do what the reason says. The kernel calls a base chain.
     pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
         let asks_for = |fields: &[Field]| {
             asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
@@ -145,11 +141,9 @@ impl fmt::Debug for RuleReason {
     }
 }
 
-/// Makes the reasons of a mesh: constants of its type `Reason`, and the list for [`crate::MeshEntry::reasons`].
-///
-/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the
-/// order of the names: the [`Meaning`] of such rules, the settings of which one makes them, as constants of the holder of
-/// the mesh's settings, and why they decide, in general and for an item of a list. `{option}` is the setting.
+/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the order of the
+/// names, makes constants of the mesh's type `Reason`: the settings, constants of the holder, of which one makes such rules, and why
+/// they decide, in general and for an item of a list. `{option}` is the setting.
 macro_rules! reasons {
     ($mesh:ident of $holder:ident;
      $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
@@ -182,8 +176,7 @@ const PORT: &[Field] = &[Field::DestinationPort];
 const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
 const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 
-/// Makes the enum of meanings and its table: `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER];`, where the last three are
-/// the words before a list, in place of an empty one, and after it.
+/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER];`: the last are the words before a list, in place of it, and after it.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident,
        [$before:literal, $all:literal, $after:literal];)*) => {

@@ -1,5 +1,4 @@
-//! The list of meshes at work: where a mesh's name leads to its folder, which has a table of settings, a validated configuration, the
-//! rules and the routing that it makes, and how those are recognized. Code that applies, compares, explains or draws uses a
+//! The list of meshes at work: where a mesh's name leads to its folder. Code that applies, compares, explains or draws uses a
 //! [`CapturePolicy`], and knows no mesh by name.
 
 mod made;
@@ -125,8 +124,7 @@ macro_rules! folders {
             }
         })*
 
-        /// Where the reader has a problem, the result must not be used. `numbers_only` is true where the host's users and
-        /// groups are not the pod's, so that names can't be looked up.
+        /// Where the reader has a problem, the result must not be used. With `numbers_only`, the host's users are not the pod's.
         pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             match of(reader) {
                 $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
@@ -150,10 +148,6 @@ impl Mesh {
         self.entry().pods
     }
 
-    pub(crate) fn annotations(self) -> &'static [AnnotationGroup] {
-        self.entry().annotations
-    }
-
     /// A name of a mesh is its own nearest. `None` if the word is like none.
     pub fn nearest(word: &str) -> Option<&'static str> {
         settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
@@ -175,8 +169,17 @@ pub struct Resolved {
 
 /// Reads the settings of capture, and no others. Problems found `before` come first.
 pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<Resolved, Problems> {
+    resolve_as(raw, host, before, false)
+}
+
+pub(crate) fn resolve_as(
+    raw: &Raw,
+    host: &dyn Host,
+    before: Vec<InputProblem>,
+    numbers_only: bool,
+) -> Result<Resolved, Problems> {
     let mut reader = SettingReader::new(raw, before);
-    let capture = configure(&mut reader, host, false);
+    let capture = configure(&mut reader, host, numbers_only);
     let warnings = reader.finish()?;
     Ok(Resolved { capture, warnings })
 }

@@ -1,5 +1,4 @@
-//! Every setting of the tool in tables: flag, short form, environment, annotations, help. Each mesh has a table of what to capture, and
-//! of the flags that only the program has that it replaces; all other settings are in one table that the meshes share. Meanings and
+//! Every setting of the tool in tables, one for each mesh and one that they share: flag, variables, annotations, help. Meanings and
 //! defaults are upstream's unless the help differs.
 
 pub mod levels;
@@ -26,8 +25,7 @@ impl SettingTable {
     }
 }
 
-/// A setting: its place in a table. The constants are named as flags are; those of meshes that share names with Istio's
-/// are constants of the mesh.
+/// A setting: its place in a table. Constants are named as flags are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
     table: SettingTable,
@@ -167,8 +165,7 @@ impl SettingRow {
 pub const ANNOTATIONS: &str = "sidecar-init/";
 
 impl SettingRow {
-    /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
-    /// in the same form. Only settings of a pod have one.
+    /// The name in annotations and network configurations: the flag's, or else the variable's. Only settings of a pod have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
@@ -203,9 +200,7 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
     best.map(|(_, name)| name)
 }
 
-/// The value that a misspelt one was probably meant to be: few letters differ, or only their case. [`nearest`] is for
-/// names, which are longer; of words with three letters it finds most alike. Another digit is
-/// another value, as in ipv4 and ipv6.
+/// The value that a misspelt one was probably meant to be: few letters differ, or only their case. Another digit is another value.
 pub fn nearest_value<'a>(desired: &str, values: &[&'a str]) -> Option<&'a str> {
     let typos = |value: &str| strsim::osa_distance(&desired.to_lowercase(), &value.to_lowercase());
     let limit = if desired.chars().count() < 6 { 1 } else { 2 };
@@ -231,9 +226,7 @@ impl Setting {
         }
     }
 
-    /// True if it describes rules: a question with a flag of these is about the rules that the flags
-    /// make, and not about those that are there. Where to look, the packet, and facts of the host
-    /// do not describe rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
+    /// True if a question with this flag is about the rules that the flags make, and not about those that are there.
     pub fn describes_rules(self) -> bool {
         self.row().topic == Topic::Capture && self.mesh().is_some()
     }

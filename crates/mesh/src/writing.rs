@@ -1,6 +1,6 @@
 //! Writing of a policy's rules: short words for chains, matches and targets, and the writer that keeps them in order.
 
-use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6};
+use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
 use crate::reason::Cause;
 use rules::{
     Action, Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName,
@@ -81,6 +81,11 @@ impl<'a, C> RuleWriter<'a, C> {
             Family::V4 => PASSTHROUGH_V4.into(),
             Family::V6 => PASSTHROUGH_V6.into(),
         })
+    }
+
+    /// The one address of the loopback network by which a machine calls itself.
+    pub(crate) fn localhost(&self) -> Cidr {
+        Cidr::host(loopback(self.family()))
     }
 
     pub(crate) fn own_family(&self, cidrs: &[Cidr]) -> Vec<Cidr> {

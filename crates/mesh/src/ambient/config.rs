@@ -28,9 +28,8 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Istio's node agent, with iptables (`cni/pkg/iptables`) and in its native mode (`cni/pkg/nftables`), which sets the same rules
-/// from outside of the pod, in chains of names that are ours too. Its policy rule and its route carry no separate protocol; they are
-/// known by mark, mask, preference and table.
+/// Istio's node agent (`cni/pkg/iptables`, `cni/pkg/nftables`), whose chains have the same names. Its policy rule and its route carry no
+/// separate protocol; they are known by mark, mask, preference and table.
 const ISTIO_CNI: Predecessor = Predecessor {
     name: "Istio's CNI agent",
     patterns: &[],
@@ -74,8 +73,7 @@ pub(crate) fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_o
     }
 }
 
-/// The source of the host's own calls over IPv4 and over IPv6, as far as it is given: by the flag's addresses, else by
-/// the variables'.
+/// The source of the host's own calls by family, if it is given: by the flag's addresses, else by the variables'.
 pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let (mut v4, mut v6) = (None, None);
     let given = reader.list(Ambient::ProbeAddress, |reader, source, item| {
@@ -110,11 +108,8 @@ fn variable<T>(
 ) -> Option<T> {
     let named = reader.list(setting, |reader, source, item| {
         let address = probe_address(reader, source, item)?;
-        let found = of_family(address);
-        if found.is_none() {
-            reader.problem(source, item, format!("is of the other family; expected an address of {family}"));
-        }
-        found
+        let complaint = || format!("is of the other family; expected an address of {family}");
+        reader.taken(source, item, of_family(address).ok_or_else(complaint))
     });
     if named.len() > 1 {
         reader.blame(setting, "names several addresses; give one");

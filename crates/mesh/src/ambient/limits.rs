@@ -1,5 +1,4 @@
-//! What rules of ambient mode do though people expect otherwise. They equal those of Istio's agent letter for letter, so
-//! that the agent and this program recognize each other's rules.
+//! What rules of ambient mode do though people expect otherwise. They equal those of Istio's agent, which recognizes ours.
 
 use super::defaults::{DNS_PORT, PROXY_MARK};
 use super::rules::Reason;
@@ -29,7 +28,9 @@ pub(super) const LIMITS: &[Limit] = &[
     Limit {
         code: Code::MarkPasses,
         reason: Reason::Outbound,
-        concerns: |packet, fulfils| !fulfils && is_marked_call(packet),
+        concerns: |packet, fulfils| {
+            !fulfils && leaves(packet) && packet.protocol == Protocol::Tcp && PROXY_MARK.covers(packet.mark)
+        },
         text: "a process that may set the mark of its sockets passes ztunnel by with 0x539, as ztunnel does itself",
         remedy: "take CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW from the containers of the pod",
     },
@@ -62,10 +63,6 @@ fn arrives(packet: &Packet, fulfils: bool) -> bool {
 
 fn leaves(packet: &Packet) -> bool {
     matches!(packet.direction, Direction::Outbound { .. })
-}
-
-fn is_marked_call(packet: &Packet) -> bool {
-    leaves(packet) && packet.protocol == Protocol::Tcp && PROXY_MARK.covers(packet.mark)
 }
 
 /// By TCP one address counts as loopback, by UDP all that goes over `lo`.

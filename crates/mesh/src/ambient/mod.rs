@@ -1,8 +1,5 @@
-//! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel.
-//!
-//! ztunnel runs elsewhere and opens its sockets in the pod's namespace, marked. So nothing here matches users: a mark
-//! identifies the proxy's packets, and no port, network or process can be excluded. The rules are those of `cni/pkg/iptables`
-//! in their order. What is set on the host, for the probes of the kubelet, is not part of a pod's rules.
+//! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel. ztunnel runs elsewhere and
+//! opens its sockets in the pod's namespace, marked. So no user is matched, and no port, network or process can be excluded.
 
 mod config;
 pub mod defaults;
@@ -17,13 +14,15 @@ pub use settings::Ambient;
 pub(crate) use config::configure;
 pub(crate) use rules::write;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
+use crate::facts::{
+    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector,
+};
 use crate::pod::mesh::Form;
 use crate::policy::PolicyFacts;
 use crate::recognition::{Role, is_loopback};
 use crate::registry::{MeshEntry, Recognition};
 use ::rules::field::Field;
-use ::rules::{ByFamily, Cidr, Family, Table, desired::StaleFlows};
+use ::rules::{ByFamily, Cidr, Family, Table};
 
 /// The agent's values are those of its chart.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
@@ -92,16 +91,11 @@ const FORM: Form = Form {
 };
 
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
+    let dns = if config.dns { DnsCapture::All } else { DnsCapture::Off };
     PolicyFacts {
         captures_nothing: false,
         routing: rules::routing(config),
-        // ztunnel's own queries are in their zone.
-        stale_flows: config.dns.then(|| StaleFlows {
-            port: defaults::DNS_PORT.number(),
-            destinations: None,
-            except_zone: defaults::PROXY_ZONE,
-            families: Family::captured(config.ipv6).collect(),
-        }),
+        stale_flows: dns.stale_flows(defaults::PROXY_ZONE, Family::captured(config.ipv6)),
         proxy: Proxy {
             listeners: Listeners {
                 outbound: Some(defaults::OUTBOUND_LISTENER.into()),

@@ -62,8 +62,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// A connection of ztunnel's to the application is marked, and with it the answers, which would else leave the pod: they
-/// go to the client, from whose address ztunnel has called. Table 100 brings them back.
+/// The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.
 fn connections(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::ProxyToApplication;
     writer.append(Mangle, PREROUTING, [], jump(ARRIVES), cause);
@@ -72,8 +71,7 @@ fn connections(writer: &mut AmbientWriter<'_>) {
     writer.append(Mangle, LEAVES, [connmark(CONNECTION_MARK)], RestoreMark, cause);
 }
 
-/// What comes from a machine behind the pod counts as outbound. The second rule of each is upstream's; all that it could
-/// meet has gone to ztunnel.
+/// Traffic of a machine behind the pod counts as outbound. The second rule is upstream's, and never reached.
 fn machines(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Machine;
     for interface in &writer.config.interfaces {
@@ -94,7 +92,7 @@ fn probes(writer: &mut AmbientWriter<'_>) {
 }
 
 fn arriving(writer: &mut AmbientWriter<'_>) {
-    let others = [not_to(loopback(writer)), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
+    let others = [not_to(writer.localhost()), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
     writer.append(Nat, ARRIVES, others, Redirect(INBOUND_LISTENER.into()), Reason::Inbound);
 }
 
@@ -102,23 +100,23 @@ fn arriving(writer: &mut AmbientWriter<'_>) {
 fn queries(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Dns;
     let target = || Redirect(DNS_LISTENER.into());
-    let by_udp = [not_to_loopback(), udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
+    let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
+    let by_udp = [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
     writer.append(Nat, LEAVES, by_udp, target(), cause);
-    let by_tcp = [not_to(loopback(writer)), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
+    let by_tcp = [not_to(writer.localhost()), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
     writer.append(Nat, LEAVES, by_tcp, target(), cause);
 }
 
 fn leaving(writer: &mut AmbientWriter<'_>) {
     let handed_on = [tcp(), mark(CONNECTION_MARK)];
     writer.append(Nat, LEAVES, handed_on, Accept, Reason::ProxyToApplication);
-    let away = not_to(loopback(writer));
+    let away = not_to(writer.localhost());
     writer.append(Nat, LEAVES, [away.clone(), to_loopback()], Accept, Reason::OwnPod);
     let others = [away, tcp(), not_mark(PROXY_MARK)];
     writer.append(Nat, LEAVES, others, Redirect(OUTBOUND_LISTENER.into()), Reason::Outbound);
 }
 
-/// ztunnel queries a server from a port that the application may use too. In one zone of conntrack the two would be one
-/// connection, and the answer would go to the wrong one.
+/// ztunnel queries a server from a port that the application may use too. In one zone the answer would go to the wrong one.
 fn zones(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::DnsZone;
     writer.append(Raw, PREROUTING, [], jump(ARRIVES), cause);
@@ -129,18 +127,8 @@ fn zones(writer: &mut AmbientWriter<'_>) {
     writer.append(Raw, ARRIVES, answer, SetZone(PROXY_ZONE), cause);
 }
 
-/// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.
-fn loopback(writer: &AmbientWriter<'_>) -> Cidr {
-    Cidr::host(crate::facts::loopback(writer.family()))
-}
-
-fn not_to_loopback() -> Match {
-    Match::OutInterface(Negatable::Not(InterfaceName::loopback()))
-}
-
-/// A policy rule and a route for each family, in ingress mode too, where ztunnel still brings what came by its tunnel. ztunnel calls
-/// the application from the client's address, so the answer is addressed to another machine. Marked, it finds its way to ztunnel's
-/// socket by a table that delivers everything locally.
+/// Routing in ingress mode too, where ztunnel brings what came by its tunnel. It calls the application from the client's address; the
+/// answer, marked, finds its way to ztunnel's socket by a table that delivers everything locally.
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let preference = Some(PREFERENCE);
     let each = Family::captured(config.ipv6).flat_map(|family| {

@@ -18,10 +18,8 @@ const DEEPEST: usize = 100;
 /// The key by which YAML 1.1 brings the entries of other mappings in.
 const MERGE: &str = "<<";
 
-/// The documents of a text, YAML or JSON; empty ones are null. `name` is that of the file, for problems.
-///
-/// Where `repeated` is given, the later of two equal keys counts, and it gets a remark for each of them. In JSON objects that follow
-/// each other without `---`, they are refused all the same.
+/// The documents of a text, YAML or JSON; empty ones are null. `name` is that of the file, for problems. Where `repeated` is given, the
+/// later of two equal keys counts, with a remark.
 pub(crate) fn documents(
     name: &str,
     text: &str,

@@ -1,5 +1,4 @@
-//! The annotations that Istio knows of pods (`istio.io/api`, `annotation` and `label`): those that control how a sidecar is
-//! injected, by name, and all others, so that a misspelt one is noticed.
+//! The annotations that Istio knows of pods (`istio.io/api`): those that control injection, by name, and all others.
 
 use crate::mesh::AnnotationGroup;
 

@@ -10,8 +10,7 @@ use std::num::NonZeroU32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interception {
-    /// NAT to the proxy's port. The proxy sees its own address as the destination and asks the kernel
-    /// (`SO_ORIGINAL_DST`) for the real one.
+    /// NAT to the proxy's port. The proxy asks the kernel for the real destination (`SO_ORIGINAL_DST`).
     Redirect,
     /// Hand-over to a transparent socket: source and destination stay as they were.
     Tproxy {
@@ -255,7 +254,11 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     };
     let mut global = addresses.iter().filter(|address| unfit(**address).is_none()).peekable();
     if let Some(first) = global.peek() {
-        return Some(if dual_stack { addresses.iter().any(is_global_ipv6) } else { first.is_ipv6() });
+        return Some(if dual_stack {
+            addresses.iter().any(|one| one.is_ipv6() && unfit(*one).is_none())
+        } else {
+            first.is_ipv6()
+        });
     }
     let found = found(&addresses);
     if !declared && host.may_lack_addresses() {
@@ -274,10 +277,6 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     );
     reader.whole(&source, text);
     None
-}
-
-fn is_global_ipv6(address: &IpAddr) -> bool {
-    address.is_ipv6() && unfit(*address).is_none()
 }
 
 /// `None` if others can reach a pod by this address.

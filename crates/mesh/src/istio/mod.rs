@@ -9,7 +9,7 @@ mod settings;
 
 pub use crate::facts::DnsCapture;
 pub use config::{CaptureConfig, Interception, RouteTable};
-pub use ownership::{OWNERSHIP, PREDECESSOR, PREFIX};
+pub use ownership::{OWNERSHIP, PREFIX};
 pub use rules::Reason;
 
 pub(crate) use config::configure;

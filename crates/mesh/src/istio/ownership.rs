@@ -1,5 +1,4 @@
-//! Recognition of the rules of Istio's sidecar: those that are ours, those of upstream, whose place we take, those of Istio's ambient
-//! mode, which we exclude; and the reasons of rules that carry none.
+//! Recognition of the rules of Istio's sidecar and of upstream, whose place we take; those of ambient mode are excluded.
 
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V6, TPROXY_MARK, TPROXY_TABLE, TUNNEL_PORT};
 use super::rules::Reason;
@@ -33,10 +32,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 /// Prefix of its chains in the tables of iptables.
 pub const PREFIX: &str = "ISTIO_";
 
-pub const PREDECESSOR: &str = ISTIO_IPTABLES.name;
-
-/// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`. Its rules are ours letter for letter, but for our
-/// comment in base chains.
+/// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Its rules are ours, but for our comment in base chains.
 const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     patterns: &PATTERNS,
@@ -100,8 +96,7 @@ pub(super) const RECOGNITION: Recognition = Recognition {
     refine: groups_of_the_proxy,
 };
 
-/// Of the proxy's calls to its own pod, those to the tunnel are not redirected; until 1.9 they were, and only the usual port shows
-/// that it is the tunnel's.
+/// Calls of the proxy to the tunnel of its own pod were redirected until 1.9; then only the usual port shows the tunnel's.
 fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     let ports = &context.summary.ports()?.values;
     let is_alone = context.table() == Some(Table::Nat) && context.is_first() && ports.single().is_some();

@@ -1,5 +1,4 @@
-//! The rules for one family, their reasons, and the routing that they need. The order is upstream's (`istio-iptables`), because people
-//! compare previews; each step has its reason beside it.
+//! The rules for one family, their reasons, and their routing. The order is upstream's, because people compare previews.
 
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
@@ -15,10 +14,9 @@ use crate::writing::{
 };
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Accept, Drop, Redirect, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
-use rules::{Cidr, ConnState, Family, Gid, Mark, Match, Negatable, PortRange, PortSet, RuleSet, Table, Uid};
+use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet, Table};
 use rules::{Zone, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
-use std::net::Ipv6Addr;
 
 reasons! {
     Istio of Setting;
@@ -84,7 +82,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     inbound(&mut writer);
     before_owners(&mut writer);
     for owner in owners(config) {
-        of_owner(&mut writer, owner);
+        of_owner(&mut writer, &owner);
     }
     groups(&mut writer);
     dns(&mut writer);
@@ -165,8 +163,7 @@ fn capture_inbound(writer: &mut Writer<'_>, table: Table, port: Option<&Match>) 
         writer.append(Nat, INBOUND, matches(), jump(TO_INBOUND_LISTENER), Reason::InboundPort);
         return;
     }
-    // Packets of a connection that the proxy has accepted find its socket by themselves; they
-    // need the mark to be routed locally.
+    // Packets of a connection that the proxy has accepted find its socket, but need the mark to be routed locally.
     let known = matches().chain([state([ConnState::Related, ConnState::Established])]);
     writer.append(Mangle, INBOUND, known, jump(DIVERT), Reason::InboundPort);
     writer.append(Mangle, INBOUND, matches(), jump(TO_TRANSPARENT_LISTENER), Reason::InboundPort);
@@ -180,72 +177,58 @@ fn before_owners(writer: &mut Writer<'_>) {
             writer.append(Nat, OUTBOUND, [protocol, port.clone()], Return, Reason::ExcludedOutboundPort);
         }
     }
-    // The proxy hands connections to the application from this address; sending them back to the proxy
-    // would be a loop.
+    // The proxy hands connections to the application from this address; sending them back would be a loop.
     let handed_on = [to_loopback(), from(writer.passthrough())];
     writer.append(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
 }
 
 /// A user or a group of the proxy. Rules treat them alike.
-#[derive(Clone, Copy)]
-enum ProxyOwner {
-    User(Uid),
-    Group(Gid),
-}
-
-impl ProxyOwner {
-    fn is(self) -> Match {
-        match self {
-            Self::User(uid) => user(uid),
-            Self::Group(gid) => group(gid),
-        }
-    }
-
-    fn is_not(self) -> Match {
-        match self {
-            Self::User(uid) => not_user(uid),
-            Self::Group(gid) => not_group(gid),
-        }
-    }
-
-    fn setting(self) -> Setting {
-        match self {
-            Self::User(_) => Setting::ProxyUid,
-            Self::Group(_) => Setting::ProxyGid,
-        }
-    }
+struct ProxyOwner {
+    is: Match,
+    is_not: Match,
+    setting: Setting,
 }
 
 fn owners(config: &CaptureConfig) -> impl Iterator<Item = ProxyOwner> {
-    let users = config.proxy_uids.iter().copied().map(ProxyOwner::User);
-    users.chain(config.proxy_gids.iter().copied().map(ProxyOwner::Group))
+    let users = config.proxy_uids.iter().map(|&uid| ProxyOwner {
+        is: user(uid),
+        is_not: not_user(uid),
+        setting: Setting::ProxyUid,
+    });
+    users.chain(config.proxy_gids.iter().map(|&gid| ProxyOwner {
+        is: group(gid),
+        is_not: not_group(gid),
+        setting: Setting::ProxyGid,
+    }))
 }
 
 /// Three rules for each owner of the proxy's traffic.
-fn of_owner(writer: &mut Writer<'_>, owner: ProxyOwner) {
+fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     let config = writer.config;
     let captures_dns = config.dns != DnsCapture::Off;
     // The proxy calls the pod by its own address: the application calls itself through the mesh, so the
     // call must come in through the inbound listener. Upstream spares DNS for users but not for groups.
-    let others = match owner {
-        ProxyOwner::User(_) if captures_dns => not_ports([DNS_PORT, config.tunnel_port].map(PortRange::from)),
-        ProxyOwner::User(_) | ProxyOwner::Group(_) => not_port(config.tunnel_port),
+    let others = if captures_dns && owner.setting == Setting::ProxyUid {
+        let both = PortSet::new([DNS_PORT, config.tunnel_port].map(PortRange::from));
+        Match::DestinationPorts(Negatable::Not(both.expect("two ports fit into one match")))
+    } else {
+        not_port(config.tunnel_port)
     };
-    let own_pod = [to_loopback(), not_to(loopback(writer)), tcp(), others, owner.is()];
-    let cause = Reason::ProxyCallsOwnPod.by(owner.setting());
+    let own_pod = [to_loopback(), not_to(loopback(writer)), tcp(), others, owner.is.clone()];
+    let cause = Reason::ProxyCallsOwnPod.by(owner.setting);
     writer.append(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), cause);
     // The application talks to itself over loopback.
     if !captures_loopback(&config.outbound_cidrs) {
-        let cause = Reason::ApplicationLoopback.by(owner.setting());
+        let cause = Reason::ApplicationLoopback.by(owner.setting);
         if captures_dns {
-            let matches = [to_loopback(), tcp(), not_port(DNS_PORT), owner.is_not()];
+            let matches = [to_loopback(), tcp(), not_port(DNS_PORT), owner.is_not.clone()];
             writer.append(Nat, OUTBOUND, matches, Return, cause);
         } else {
-            writer.append(Nat, OUTBOUND, [to_loopback(), owner.is_not()], Return, cause);
+            writer.append(Nat, OUTBOUND, [to_loopback(), owner.is_not.clone()], Return, cause);
         }
     }
     // Everything else of the proxy's is what it sends on behalf of the application.
-    writer.append(Nat, OUTBOUND, [owner.is()], Return, Reason::ProxyOutbound.by(owner.setting()));
+    writer.append(Nat, OUTBOUND, [owner.is.clone()], Return, Reason::ProxyOutbound.by(owner.setting));
 }
 
 /// Upstream checks both families at once, and looks at the network's first address only: `0.0.0.0/0` does not count.
@@ -286,13 +269,12 @@ fn dns(writer: &mut Writer<'_>) {
             writer.append(Nat, DNS, query, Redirect(AGENT_PORT.into()), Reason::Dns);
         }
     }
-    // The agent queries the resolver from a port of its own choosing, which may be one that an application uses
-    // for a redirected query to the same resolver. In one zone the two would be one connection to conntrack,
-    // and an answer would go to the wrong one.
+    // The agent queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one
+    // connection, and an answer would go to the wrong one.
     for owner in owners(writer.config) {
-        let query = [udp(), port(DNS_PORT), owner.is()];
+        let query = [udp(), port(DNS_PORT), owner.is.clone()];
         writer.append(Raw, DNS, query, SetZone(AGENT_ZONE), Reason::Dns);
-        let answer = [udp(), from_port(AGENT_PORT), owner.is()];
+        let answer = [udp(), from_port(AGENT_PORT), owner.is];
         writer.append(Raw, DNS, answer, SetZone(CLIENT_ZONE), Reason::Dns);
     }
     if !servers.is_empty() {
@@ -341,8 +323,7 @@ fn outbound(writer: &mut Writer<'_>) {
     }
 }
 
-/// The marks by which transparent connections keep their way. These rules follow all others in TPROXY mode, with or without inbound
-/// ports.
+/// The marks by which transparent connections keep their way, after all other rules, with or without inbound ports.
 fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let marked = || [tcp(), mark(inbound_mark)];
     // Answers to a transparent connection must be routed as its packets were: the connection remembers.
@@ -351,8 +332,8 @@ fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let to_self = [tcp(), to_loopback(), mark(inbound_mark)];
     writer.append(Mangle, OUTPUT, to_self, Return, Reason::TproxyMark);
     for owner in owners(writer.config) {
-        let own_pod = [not_to(loopback(writer)), tcp(), to_loopback(), owner.is()];
-        let cause = Reason::ProxyCallsOwnPod.by(owner.setting());
+        let own_pod = [not_to(loopback(writer)), tcp(), to_loopback(), owner.is];
+        let cause = Reason::ProxyCallsOwnPod.by(owner.setting);
         writer.append(Mangle, OUTPUT, own_pod, SetMark(PROXY_MARK), cause);
     }
     writer.append(Mangle, OUTPUT, [tcp(), connmark(inbound_mark)], RestoreMark, Reason::TproxyMark);
@@ -366,12 +347,8 @@ fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
 fn loopback(writer: &Writer<'_>) -> Cidr {
     match writer.family() {
         Family::V4 => writer.config.loopback_v4,
-        Family::V6 => Cidr::host(Ipv6Addr::LOCALHOST.into()),
+        Family::V6 => writer.localhost(),
     }
-}
-
-fn not_ports(ports: [PortRange; 2]) -> Match {
-    Match::DestinationPorts(Negatable::Not(PortSet::new(ports).expect("two ports fit into one match")))
 }
 
 /// The matches that together cover a list of ports: one an item up to 15, as upstream writes them, or as few as the kernel allows.
@@ -386,8 +363,7 @@ fn each_port(list: &[PortRange]) -> Vec<Match> {
 /// For a configuration that captures anything.
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let mut objects = BTreeSet::new();
-    // Transparent packets are addressed to others than this machine: marked, they go to a table whose only route delivers
-    // everything locally.
+    // Transparent packets are addressed to other machines: marked, they go to a table that delivers everything locally.
     if let Interception::Tproxy { mark, table } = config.interception
         && config.captures_inbound()
     {
@@ -397,8 +373,7 @@ pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
             objects.extend([rule, Object::Route { family, table }]);
         }
     }
-    // The proxy calls the application over IPv6 from this address, which `lo` has to carry. IPv4 needs nothing: all of
-    // 127.0.0.0/8 is there.
+    // The proxy calls the application over IPv6 from this address, which `lo` has to carry. It has all of 127.0.0.0/8.
     if config.ipv6 {
         objects.insert(Object::Address(PASSTHROUGH_V6));
     }

@@ -98,7 +98,7 @@ pub(crate) fn configure(
     let inbound = flow(reader, INBOUND_LISTENER, INBOUND);
     let outbound = flow(reader, OUTBOUND_LISTENER, OUTBOUND);
     let excluded_owners = owner_ports(reader);
-    if reader.raw.get(Kuma::InboundPortsForUids).is_some_and(|given| items(given).next().is_some()) {
+    if !reader.items(Kuma::InboundPortsForUids).0.is_empty() {
         let text = "is not possible: inbound packets have no user, so each of its ports would be excluded for all callers; \
                     use {--exclude-inbound-ports}";
         reader.blame(Kuma::InboundPortsForUids, text);
@@ -205,8 +205,7 @@ fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: boo
     found.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
 }
 
-/// The problem where the proxy's user is not given, and the host knows none of its defaults. Upstream
-/// refuses then.
+/// The problem where no user is given, and the host knows none of the defaults. Upstream refuses then.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_named = raw.get(Kuma::ProxyUser).is_some_and(|given| !given.value.trim().is_empty());
     let standard = Uid::new(PROXY_ID)?;
@@ -320,7 +319,6 @@ fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Fa
     found
 }
 
-const EVERY_PORT: &str = "1-65535";
 const USERS_FORM: &str = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-108 or tcp:1000-2000:106; several are \
                           separated by ;";
 const NETWORK_FORM: &str =
@@ -333,48 +331,37 @@ fn network_or_address(reader: &mut SettingReader<'_>, source: &Source, item: &st
     }
 }
 
-fn items(given: &Given) -> impl Iterator<Item = &str> {
-    given.value.split(';').map(|item| item.trim_matches([' ', '\t'])).filter(|item| !item.is_empty())
-}
-
 fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
-    let Some(given) = reader.raw.get(Kuma::OutboundPortsForUids) else { return Vec::new() };
-    let items: Vec<&str> = items(given).collect();
-    let owners =
-        reader.read_items(Kuma::OutboundPortsForUids, &items, &given.source, |reader, source, item| {
-            of_user(item).map_err(|text| reader.problem(source, item, text)).ok()
-        });
+    let owners = reader.list(Kuma::OutboundPortsForUids, |reader, source, item| {
+        reader.taken(source, item, of_user(item).map_err(|fault| format!("{fault}; {USERS_FORM}")))
+    });
     owners.into_iter().flatten().collect()
 }
 
+/// One for each protocol.
 fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
     let parts: Vec<&str> = item.split(':').map(str::trim).collect();
     let (protocols, ports, uids) = match parts[..] {
         [uids] => ("", "", uids),
         [ports, uids] => ("", ports, uids),
         [protocols, ports, uids] => (protocols, ports, uids),
-        _ => return Err(format!("has too many parts; {USERS_FORM}")),
+        _ => return Err("has too many parts".to_owned()),
     };
     if uids.is_empty() {
-        return Err(format!("names no user, which would mean all users; {USERS_FORM}"));
+        return Err("names no user, which would mean all users".to_owned());
     }
-    let uids: UidRange = uids
-        .parse()
-        .map_err(|_| format!("ends in {uids:?}, which is not a user or a range of users; {USERS_FORM}"))?;
-    let ports = match ports {
-        "" | "*" => EVERY_PORT,
-        ports => ports,
-    };
+    let uids: UidRange =
+        uids.parse().map_err(|_| format!("ends in {uids:?}, which is not a user or a range of users"))?;
+    let ports = if ["", "*"].contains(&ports) { "1-65535" } else { ports };
     let port = |port: &str| {
-        let fault =
-            |_| format!("has {port:?}, which is not a port from 1 to 65535 or range of ports; {USERS_FORM}");
+        let fault = |_| format!("has {port:?}, which is not a port from 1 to 65535 or range of ports");
         port.trim().parse().map_err(fault)
     };
     let ports: Vec<PortRange> = ports.split(',').map(port).collect::<Result<_, _>>()?;
     let protocol = |protocol: &str| match protocol.trim().to_ascii_lowercase().as_str() {
         "tcp" => Ok(Protocol::Tcp),
         "udp" => Ok(Protocol::Udp),
-        _ => Err(format!("has {protocol:?}, which is neither tcp nor udp; {USERS_FORM}")),
+        _ => Err(format!("has {protocol:?}, which is neither tcp nor udp")),
     };
     let protocols: Vec<Protocol> = match protocols {
         "" | "*" => vec![Protocol::Tcp, Protocol::Udp],
@@ -385,31 +372,21 @@ fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
 
 /// Sorted by interface. Of two of one family behind one interface, the later counts.
 fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
+    let read = |item: &str| {
+        let (interface, network) = item.split_once(':').ok_or("has no colon")?;
+        let interface = interface.parse().map_err(|error| format!("{error}"))?;
+        let (network, host_bits) =
+            Cidr::parse_noting_host_bits(network).map_err(|error| error.to_string())?;
+        Ok((VirtualNetwork { interface, network }, host_bits))
+    };
     let read = reader.list(Kuma::Vnet, |reader, source, item| {
-        let Some((interface, network)) = item.split_once(':') else {
-            reader.problem(source, item, format!("has no colon; {NETWORK_FORM}"));
-            return None;
-        };
-        let interface = interface.parse().map_err(|error| format!("{error}; {NETWORK_FORM}"));
-        let network = Cidr::parse_noting_host_bits(network);
-        let network = network.map_err(|error| format!("{error}; {NETWORK_FORM}"));
-        match (interface, network) {
-            (Ok(interface), Ok((network, host_bits))) => {
-                if host_bits {
-                    reader.warn_of_host_bits(source, item, network);
-                }
-                Some(VirtualNetwork { interface, network })
-            }
-            (Err(text), _) | (_, Err(text)) => {
-                reader.problem(source, item, text);
-                None
-            }
+        let found = read(item).map_err(|fault: String| format!("{fault}; {NETWORK_FORM}"));
+        let (network, host_bits) = reader.taken(source, item, found)?;
+        if host_bits {
+            reader.warn_of_host_bits(source, item, network.network);
         }
+        Some(network)
     });
-    let mut networks = BTreeMap::new();
-    for network in read {
-        let family = network.network.family();
-        networks.insert((network.interface.clone(), family), network);
-    }
-    networks.into_values().collect()
+    let keyed = read.into_iter().map(|one| ((one.interface.clone(), one.network.family()), one));
+    keyed.collect::<BTreeMap<_, _>>().into_values().collect()
 }

@@ -1,6 +1,4 @@
-//! Configuration files as settings: the setting of each key, and the values of a file as text.
-//!
-//! A file is YAML or JSON. A list replaces that of an earlier file; a key that is null has no effect.
+//! Configuration files, YAML or JSON, as settings. A list replaces that of an earlier file; a key that is null has no effect.
 
 use super::settings::Kuma;
 use crate::InputProblem;

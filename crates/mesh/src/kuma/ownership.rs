@@ -28,13 +28,11 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Its rules are in chains of names that are ours too, or have a comment that they are Kuma's, unless comments are switched off. Then
-/// those outside of the chains are known by conditions and targets.
+/// Chains and comments show its rules. Where comments are switched off, conditions and targets show those outside of its chains.
 const KUMACTL: Predecessor =
     Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
 
-/// Rules that other programs make too and that do no harm where they remain are not among them: those for excluded
-/// networks, and those that drop INVALID packets.
+/// Rules that others make too and that do no harm are left out: for excluded networks, and those that drop INVALID packets.
 const PATTERNS: [Pattern; 18] = [
     zone(Hook::Prerouting, "-p udp --sport 53 -j CT --zone 1"),
     zone(Hook::Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),

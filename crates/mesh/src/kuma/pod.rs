@@ -52,8 +52,7 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
     }
 }
 
-/// A whole configuration in one annotation, into which the injector has merged the single annotations; a gateway, which
-/// accepts inbound connections itself; and the port at which the proxy answers probes.
+/// A whole configuration in one annotation; a gateway, which takes inbound connections itself; and the port for probes.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let file =

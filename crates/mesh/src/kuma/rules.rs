@@ -1,5 +1,4 @@
 //! Rules of a configuration in upstream's order, because people compare previews: table by table, and in each the base chains first.
-//! The comment of each rule names its reason.
 
 use super::config::{CaptureConfig, DOCKER_CHAIN, Flow, OwnerPorts};
 use super::ownership::{COMMENTS, OWNERSHIP};
@@ -14,7 +13,7 @@ use crate::writing::{
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Drop, Redirect, Return, SetZone};
 use rules::{
-    Cidr, Comment, ConnState, Family, LogLevel, Match, Negatable, PortSet, Protocol, RuleSet, Target, Zone,
+    Comment, ConnState, Family, LogLevel, Match, Negatable, PortSet, Protocol, RuleSet, Target, Zone,
 };
 
 reasons! {
@@ -99,9 +98,8 @@ fn dns_cause(config: &CaptureConfig, reason: RuleReason) -> Cause {
     })
 }
 
-/// The proxy queries the resolver from a port of its own choosing, which may be one that an application uses for a captured
-/// query to the same resolver. In one zone the two would be one connection to conntrack, and an answer would go to the
-/// wrong one.
+/// The proxy queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one connection,
+/// and an answer would go to the wrong one.
 fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     let cause = dns_cause(config, Reason::DnsZone);
@@ -115,7 +113,7 @@ fn zones(writer: &mut KumaWriter<'_>) {
     writer.append(Raw, OUTPUT, query, SetZone(PROXY_ZONE), cause);
     let answer = [udp(), from_port(config.dns.port), proxy()];
     writer.append(Raw, OUTPUT, answer, SetZone(CLIENT_ZONE), cause);
-    let loopback = loopback(writer);
+    let loopback = writer.localhost();
     for server in servers {
         let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
         writer.append(Raw, OUTPUT, query, SetZone(CLIENT_ZONE), cause);
@@ -248,7 +246,7 @@ fn captured_ports<const N: usize>(
 }
 
 fn own_traffic(writer: &mut KumaWriter<'_>) {
-    let (uid, loopback) = (writer.config.proxy_uid, loopback(writer));
+    let (uid, loopback) = (writer.config.proxy_uid, writer.localhost());
     // Sending back to the proxy what it hands to the application would be a loop.
     let handed_on = [from(writer.passthrough()), to_loopback()];
     writer.append(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
@@ -275,10 +273,6 @@ fn add(
         true => writer.insert_next(Nat, chain, matches, target, cause),
         false => writer.append(Nat, chain, matches, target, cause),
     }
-}
-
-fn loopback(writer: &KumaWriter<'_>) -> Cidr {
-    Cidr::host(crate::facts::loopback(writer.family()))
 }
 
 fn kernel_log(prefix: &str, level: LogLevel) -> Target {

@@ -23,8 +23,7 @@ pub(super) mod text {
     pub(crate) const INBOUND_LISTENER: &str = "4143";
     pub(crate) const OUTBOUND_LISTENER: &str = "4140";
     pub(crate) const PROXY_ID: &str = "2102";
-    /// Ports excluded on either side where none are named: those of Galera's replication, which the proxy can't
-    /// take part in (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
+    /// Galera's replication, excluded where no ports are named (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
     /// With the proxy's control and admin ports.
     pub(crate) const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
@@ -35,8 +34,7 @@ pub(super) mod text {
 /// Prefix of the comments: upstream's words.
 pub(super) const COMMENTS: &str = "proxy-init/";
 
-/// Chains and comments are upstream's, which we succeed. The policy has no routing; 140 is not in
-/// `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's, which we succeed. 140 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
@@ -129,12 +127,9 @@ fn owner<T: FromStr + Copy>(
 /// A range is not allowed: each port has a separate rule.
 fn inbound_ports(reader: &mut SettingReader<'_>) -> Wildcard<Port> {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
-        let port: Option<Port> = item.parse().ok();
-        if port.is_none() {
-            let text = "is not a port to capture; expected a number from 1 to 65535, as each port gets a separate rule";
-            reader.problem(source, item, text);
-        }
-        port
+        let text =
+            "is not a port to capture; expected a number from 1 to 65535, as each port gets a separate rule";
+        reader.taken(source, item, item.parse().map_err(|_| text))
     });
     if ports.is_empty() { Wildcard::All } else { Wildcard::Items(ports) }
 }

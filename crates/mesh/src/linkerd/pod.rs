@@ -35,8 +35,7 @@ pub(crate) const FORM: Form = Form {
     more,
 };
 
-/// The proxy's own ports, which are never captured and which other annotations may move; and the API server, which pods
-/// of the control plane call past the proxy.
+/// The proxy's own ports, which annotations may move; and the API server, which the control plane calls past the proxy.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     let port = |name: &str, default: Port| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));

@@ -55,8 +55,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// Connections that arrive. One that the pod makes to itself never meets these: NAT uses PREROUTING only for what came
-/// from outside.
+/// Connections that arrive. NAT uses PREROUTING only for what comes from outside.
 fn inbound(writer: &mut LinkerdWriter<'_>) {
     let config = writer.config;
     ignored_ports(writer, INBOUND, &config.ignored_inbound, Reason::IgnoredInboundPort);
@@ -136,11 +135,7 @@ fn append(
     writer.append(Table::Nat, chain, matches, target, cause);
 }
 
-/// The arguments of the commands that `proxy-init` runs for a family, word for word as its simulation prints them, each beginning
-/// with the table. In a namespace without rules of linkerd, they make those of [`CapturePolicy::rules`].
-///
-/// # Panics
-/// If the policy wrote what `proxy-init` has no words for, which would be a defect of it.
+/// The arguments of the commands that `proxy-init` runs for a family, word for word as its simulation prints them.
 pub fn commands(config: &CaptureConfig, family: Family) -> Vec<String> {
     let rules = config.rules(family);
     let mut commands = Vec::new();

@@ -1,6 +1,5 @@
-//! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the
-//! network of its node, and one of another mesh, are decided about before most of them. With annotations alone, the injector's own
-//! list of what it has added replaces the containers.
+//! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the network of its node, and
+//! one of another mesh, are decided about first. With annotations alone, the injector's record replaces the containers.
 
 use super::facts::{Pod, STATUS, Value};
 use super::given::GivenSettings;

@@ -61,9 +61,8 @@ impl GivenSettings {
         Problems::first(self.faults.iter().map(|(_, problem)| problem.clone()))
     }
 
-    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture: the mode of interception, and variables that
-    /// the injector gives the proxy. What else is wrong with it is the injector's to report. Fields have their names of JSON or of
-    /// the definition, as Protocol Buffers reads them.
+    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture. What else is wrong with it is the injector's to
+    /// report. Fields have their names of JSON or of the definition, as Protocol Buffers reads them.
     pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
         let Some(text) = annotations.get(PROXY_CONFIG) else { return };
         let config = match values(PROXY_CONFIG, text) {

@@ -7,7 +7,7 @@ use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingRow, Topic};
 use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 /// The container that only validates what a plugin has set.
 pub const VALIDATION: &str = "istio-validation";
@@ -81,8 +81,7 @@ fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     words.get(at + 1).copied()
 }
 
-/// The mesh whose flags a container has, the form of its pods where the program is that mesh's own and neither Istio's nor ours, and
-/// where the arguments start, if the program shows it.
+/// The mesh whose flags a container has, the form of its pods if the program is that mesh's own, and where arguments start.
 fn program(
     container: &Container,
     words: &[&String],
@@ -238,8 +237,8 @@ impl Arguments<'_> {
             {
                 Some(Argument::Settings(given, problems)) => {
                     for (setting, given) in given {
-                        if !self.given.contains_key(&setting) {
-                            self.given.insert(setting, given);
+                        if let Entry::Vacant(place) = self.given.entry(setting) {
+                            place.insert(given);
                             open.push(setting);
                         }
                     }
@@ -279,8 +278,8 @@ impl Arguments<'_> {
     }
 }
 
-/// The variables of a container, each with those before it filled in. Arguments refer to them, as Kubernetes expands them: `$(NAME)`
-/// is replaced by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
+/// The variables of a container, each with those before it filled in. Kubernetes expands arguments with them: `$(NAME)` is replaced
+/// by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
 struct Environment<'a> {
     /// `None` where the value is unknown before the container starts.
     variables: BTreeMap<&'a str, Option<String>>,

@@ -46,11 +46,9 @@ pub(crate) struct Form {
     pub(crate) presets: &'static [(Setting, &'static str)],
     /// Words of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
     pub(crate) switches: &'static [(&'static str, &'static str)],
-    /// Reads the value of an argument of an init container, with the source of a key of it; `None` where it holds nothing beside the
-    /// setting.
+    /// Reads what an argument of an init container holds beside the setting, with the source of a key of it.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
-    /// Lists to which an annotation of the mesh adds, where a network configuration has set them. Others are
-    /// replaced.
+    /// Lists of a network configuration to which an annotation adds. Others are replaced.
     pub(crate) added_to: &'static [Setting],
     /// Settings that a pod gives in other ways than by the annotations of the settings' table.
     pub(crate) more: fn(&Pod, &mut GivenSettings),
@@ -143,8 +141,7 @@ pub struct MeshSign {
     pub is_present: bool,
 }
 
-/// The first sign of each mesh in a pod or, where the pod says nothing, in the labels and annotations of its namespace. Istio's
-/// sidecar has signs once it is in the pod: webhooks decide about it before.
+/// The first sign of each mesh in a pod or, where the pod says nothing, in its namespace. Istio's is in injected pods alone.
 pub fn signs(pod: &Pod, namespace_labels: &Words, namespace_annotations: &Words) -> Vec<MeshSign> {
     let present = |mesh, text| Some(MeshSign { mesh, text, is_present: true });
     let container = |name: &str| {

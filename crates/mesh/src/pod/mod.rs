@@ -1,9 +1,6 @@
-//! A pod as a source of configuration: its manifest or its annotations, as the settings that flags are.
-//!
-//! A pod speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by the
-//! arguments and variables of an init container that sets them itself. Both become a [`GivenSettings`]: a `Raw` whose values
-//! know where they come from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod
-//! at all.
+//! A pod as a source of configuration. It speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by
+//! the arguments and variables of an init container that sets them itself. Both become a [`GivenSettings`], which knows where values come
+//! from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod at all.
 
 pub use crate::data::reader::{values, values_of_later_keys};
 pub use crate::settings::mapping;

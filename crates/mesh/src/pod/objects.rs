@@ -1,8 +1,5 @@
-//! The objects of a manifest that describe pods: what lies in lists, kind by kind, and where each kind holds the template of its
-//! pods.
-//!
-//! Reading settings is generous: it takes a template wherever it sees one ([`objects`]). Changing pods requires to know what they
-//! are, so that only kinds count there whose controllers are known ([`holders`]).
+//! The objects of a manifest that describe pods. Reading settings takes a template wherever it sees one ([`objects`]); changing pods takes
+//! only kinds whose controllers are known ([`holders`]).
 
 use super::facts::Pod;
 use super::unread;
@@ -19,8 +16,7 @@ const TEMPLATE: &[&str] = &["spec", "template"];
 
 const APPS: &[&str] = &["apps", "extensions"];
 
-/// The kinds whose controllers make pods, from `k8s.io/api` and `github.com/openshift/api/apps`: the name, the groups that have it
-/// (`apps`; nothing for `v1`), and where in it a pod is described.
+/// The kinds whose controllers make pods (`k8s.io/api`, `github.com/openshift/api/apps`): name, groups, and the path of the pod.
 const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("Pod", &[""], &[]),
     ("PodTemplate", &[""], &["template"]),
@@ -44,8 +40,7 @@ const MAX_OBJECTS: usize = 10_000;
 /// Lists in lists make no sense, but are read.
 const DEEPEST: usize = 8;
 
-/// The path of the pod's description in a kind of Kubernetes or of OpenShift; `None` of another kind, or of another group's
-/// kind of that name.
+/// `None` of another kind, or of another group's kind of that name.
 pub fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let found = KINDS.iter().find(|(name, groups, _)| *name == kind && groups.contains(&group));
@@ -191,8 +186,7 @@ fn locate(tree: &Tree, found: &mut Vec<Located>) {
     }
 }
 
-/// The kind of the items of a list, which is empty where they have their own, and the items; `kind` is the list's, where it lies in
-/// another one.
+/// The kind of the items of a list, empty where they have their own, and the items. `kind` is for a list in another one.
 fn list<'a>(tree: &'a Tree, kind: Option<&'a str>) -> Option<(&'a str, &'a [Rc<Tree>])> {
     let kind = tree.get("kind").and_then(Tree::text).or(kind)?.strip_suffix("List")?;
     match tree.get("items").map(|items| &items.value) {
@@ -324,8 +318,7 @@ fn foreign(object: &Tree) -> Option<&Tree> {
 /// The label with which a namespace enforces a Pod Security Standard.
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// A Pod Security Standard that refuses something: the API server then refuses pods that ask for more, such as for the capability
-/// that setting rules takes.
+/// A Pod Security Standard that refuses pods that ask for more, such as for the capability that setting rules takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standard {
     Baseline,

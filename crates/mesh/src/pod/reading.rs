@@ -175,8 +175,7 @@ fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     settings
 }
 
-/// Where an init container contradicts annotations, or fields of the proxy's container; with `overlapping`, only of settings that it
-/// gives itself. `counts` says which of them counts.
+/// Contradictions of an init container and annotations or the proxy's container; with `overlapping`, only of settings that both give.
 fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str) -> Vec<Finding> {
     let contrary = annotations.iter().filter(|(_, given)| says_itself(&given.source));
     let differing = contrary.filter_map(|(setting, given)| {
@@ -264,8 +263,7 @@ const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 /// Names a ConfigMap with settings, which Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
-/// The init containers that end before the proxy starts, and run when the rules are set: behind the init container that sets
-/// them, or any where a plugin does.
+/// The init containers that end before the proxy starts, and run when the rules are set.
 fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     let mesh = reading.settings.raw.mesh();
     let has_proxy = mesh.pods().is_none_or(|form| form.proxy.is_some());
@@ -284,8 +282,7 @@ fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Remarks about a proxy that keeps a Job alive, about settings that only an injector reads, and about a runtime class in which
-/// the rules have no effect.
+/// Remarks about a proxy that keeps a Job alive, settings that only an injector reads, and a runtime class with its own network stack.
 fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Finding> {
     let Some(spec) = &object.pod.spec else { return Vec::new() };
     let mut remarks = Vec::new();

@@ -1,5 +1,5 @@
-//! Names of a manifest that nothing reads: annotations that no mesh knows, most of which are misspelt; annotations and labels of
-//! meshes that are not in the metadata of the pod; and fields that Kubernetes drops because it does not know them.
+//! Names of a manifest that nothing reads: unknown annotations, most of which are misspelt; annotations and labels of meshes in other
+//! places than the metadata of the pod; and fields that Kubernetes drops because it does not know them.
 
 use super::mesh::is_within;
 use crate::Problems;
@@ -20,8 +20,7 @@ pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 
     found
 }
 
-/// The remark about an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
-/// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
+/// The remark about an unknown annotation of a mesh's domain that is like a known one, or about capture, all of which are known.
 pub fn unknown(name: &str) -> Option<String> {
     let split = name.split_once('/').filter(|split| !known().any(|known| known == *split));
     let is_capture = |(prefix, _): (&str, &str)| {
@@ -55,7 +54,7 @@ pub fn nearest_annotation(name: &str) -> Option<String> {
 fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
-        mesh.annotations().iter().flat_map(|(_, names)| *names).chain(of_settings)
+        mesh.entry().annotations.iter().flat_map(|(_, names)| *names).chain(of_settings)
     });
     of_meshes
         .filter_map(|names| names.split_once('/'))
@@ -91,8 +90,7 @@ const SECURITY: &str = "\
 /// Places of annotations and labels by mistake, from each level of an object.
 const PLACES: &str = " metadata annotations labels metadata.annotations metadata.labels";
 
-/// Remarks about annotations and labels of meshes that are in an object, or in the template of its pods at `path`, but not in
-/// the metadata of the template.
+/// Remarks about annotations and labels of meshes outside of the metadata of the template of pods at `path`.
 pub(super) fn metadata(object: &Tree, path: &[&str]) -> Vec<Finding> {
     let [annotations, labels] = ["annotations", "labels"].map(|list| {
         let own = object.at(path).and_then(|template| template.at(&["metadata", list]));
@@ -273,7 +271,7 @@ mod tests {
         for mesh in Mesh::ALL {
             let signs = signs(*mesh);
             let of_settings = mesh.settings().iter().map(|row| (None, row.annotations));
-            for (why, names) in mesh.annotations().iter().copied().chain(of_settings) {
+            for (why, names) in mesh.entry().annotations.iter().copied().chain(of_settings) {
                 let split = names.iter().filter_map(|names| names.split_once('/'));
                 let names = split
                     .flat_map(|(domain, names)| names.split(' ').map(move |name| format!("{domain}/{name}")));

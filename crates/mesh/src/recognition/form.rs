@@ -1,5 +1,4 @@
-//! Meanings of rules by their forms: the chain, the conditions and the target show what a rule does, whichever mesh it is of.
-//! Which of the mesh's reasons has that meaning, its table of reasons shows.
+//! Meanings of rules by their forms: chain, conditions and target show what a rule does, whichever mesh it is of.
 
 use super::summary::{RuleSummary, items};
 use super::{Role, RuleContext, is_loopback};

@@ -1,6 +1,5 @@
-//! Names of settings where they were given: the author of an annotation reads its name, not that of a flag.
-//!
-//! Texts name settings by placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
+//! Names of settings where they were given: the author of an annotation reads its name, not that of a flag. Texts name settings by
+//! placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
 
 use super::raw::{Given, Raw, Source};
 use crate::settings::{self, Setting, Topic};

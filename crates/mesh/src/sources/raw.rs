@@ -92,10 +92,8 @@ impl Raw {
         }
     }
 
-    /// Takes the flags, and for every other setting that the command `takes` the first of its variables
-    /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
-    /// the setting's only form: there an empty value counts. One that Kubernetes has set for the address of a Service counts
-    /// as not set either.
+    /// Takes the flags, and for every other setting that the command `takes` the first of its variables that `variable` knows. An empty
+    /// variable counts as not set, as upstream has it, except where it is the setting's only form. So does the address of a Service.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&SettingRow) -> bool,
@@ -138,8 +136,8 @@ impl Raw {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// True if flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To
-    /// name a mesh does, unless it is the default: every other one captures traffic without any further flag.
+    /// True if flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To name a mesh does,
+    /// unless it is the default.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())
@@ -162,16 +160,14 @@ impl Raw {
         &self.links
     }
 
-    /// For the few switches that matter before all is understood. A value that is not
-    /// boolean counts as off here and is refused later.
+    /// For the few switches that matter before all is understood. A value that is not boolean is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, SettingKind::Switch);
         self.get(setting).and_then(|given| boolean(trim(&given.value))).unwrap_or(false)
     }
 }
 
-/// True for a variable that Kubernetes puts into every pod of a namespace for a Service in it: `NAME_PORT`, with a
-/// URL (Kubernetes, "Accessing the Service", environment variables).
+/// True for a variable that Kubernetes sets for a Service of the namespace: `NAME_PORT`, with a URL.
 fn is_service_link(name: &str, value: &str) -> bool {
     let protocols = ["tcp://", "udp://", "sctp://"];
     name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))
