@@ -4,7 +4,7 @@
 use super::{Exit, report, run, run::Format, start_logging};
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
-use mesh::{Problems, RuleReason, Setting};
+use mesh::{Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
 use sidecar_init::engine::{self, SnatChange, SnatSummary};
@@ -83,7 +83,7 @@ fn action(reader: &mut SettingReader<'_>) -> HostAction {
     }
     HostAction::Change(SnatChange {
         table: defaults::HOST_TABLE,
-        comment: RuleReason::from(Reason::Probe).name(),
+        comment: Reason::Probe.name(),
         add,
         remove,
         v4,

@@ -4,9 +4,10 @@ use crate::support::read;
 use injection::configuration::{IstioValues, MeshConfig};
 use injection::sidecar::{InitMode, Mode, Sidecar};
 use injection::{AdmissionContext, Configuration};
-use mesh::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
+use mesh::Selection;
+use mesh::istio::{CaptureConfig, Interception};
 use mesh::pod::{CaptureMethod, EXCLUDED_NAMESPACES};
-use mesh::sources::Host;
+use mesh::sources::{Host, Wildcard};
 use rules::{Cidr, InterfaceName, PortRange};
 use serde_json::{Map, Value, json};
 use std::{io, net::IpAddr};
@@ -168,18 +169,18 @@ impl Case {
             self.items(at).iter().map(network).collect()
         };
         let included = match self.expected(0) {
-            Some("*") => OutboundCidrs::All,
-            _ => OutboundCidrs::Only(networks(0)),
+            Some("*") => Wildcard::All,
+            _ => Wildcard::Items(networks(0)),
         };
         assert_eq!(capture.outbound_cidrs, included, "{shown}");
         assert_eq!(capture.excluded_cidrs, networks(1), "{shown}");
         match (&capture.inbound_ports, self.expected(2)) {
-            (InboundPorts::AllBut(excluded), Some("*")) => {
+            (Selection::AllBut(excluded), Some("*")) => {
                 let expected = [self.items(3), vec!["15020", "15021", "15090"]].concat();
                 assert_eq!(sorted(excluded), ports(&expected), "{shown}");
             }
-            (InboundPorts::Only(only), _) => assert_eq!(only, &ports(&self.items(2)), "{shown}"),
-            (InboundPorts::AllBut(_), _) => panic!("all inbound ports: {shown}"),
+            (Selection::Only(only), _) => assert_eq!(only, &ports(&self.items(2)), "{shown}"),
+            (Selection::AllBut(_), _) => panic!("all inbound ports: {shown}"),
         }
         assert_eq!(capture.outbound_ports, ports(&self.items(4)), "{shown}");
         let nobody_says = by_plugin && self.expected(5).is_none();

@@ -1,7 +1,5 @@
-//! Data without types: what is written, and where. One tree for what is read of YAML and JSON and for what is written for people.
-//!
-//! `serde_json::Value` has neither positions nor an order of fields. A scalar keeps its text: whether `0755` is a number
-//! depends on the reader.
+//! Data without types: one tree for what is read of YAML and JSON and for what is written for people. `serde_json::Value` has neither
+//! positions nor an order of fields. A scalar keeps its text: whether `0755` is a number depends on the reader.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{collections::BTreeSet, fmt, rc::Rc};
@@ -49,8 +47,6 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// # Panics
-    /// When it is not JSON.
     pub fn read(json: &str) -> Self {
         serde_json::from_str(json).expect("our own documents are JSON")
     }
@@ -67,12 +63,10 @@ impl Tree {
         TreeValue::Map(fields.into_iter().map(|(key, tree)| (key, Rc::new(tree))).collect()).into()
     }
 
-    /// Empty of anything else than a list.
     pub fn items(&self) -> &[Rc<Self>] {
         if let TreeValue::List(items) = &self.value { items } else { &[] }
     }
 
-    /// Empty of anything else than a mapping.
     pub fn fields(&self) -> &[(String, Rc<Self>)] {
         if let TreeValue::Map(fields) = &self.value { fields } else { &[] }
     }
@@ -208,8 +202,7 @@ pub enum ScalarKind {
 }
 
 impl ScalarKind {
-    /// The type of a scalar without quotes, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
-    /// (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
+    /// The type of a scalar without quotes by YAML 1.1, as Kubernetes reads it (`goyaml.v2/resolve.go`): `0755` is octal.
     pub fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,

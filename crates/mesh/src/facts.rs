@@ -1,5 +1,4 @@
-//! Facts about a mesh's capture configuration, beside its rules: who the proxy is, where it listens, and what the settings name
-//! that include or exclude traffic.
+//! Facts about a mesh's capture configuration, beside its rules: the proxy, its listeners, and the items of lists.
 
 use crate::settings::Setting;
 use rules::nft::Condition;
@@ -17,11 +16,23 @@ pub(crate) const fn port(number: u16) -> Port {
 /// The port of DNS (RFC 1035, 4.2).
 pub const DNS_PORT: Port = port(53);
 
+/// The addresses from which proxies call the application behind them (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`).
+pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
+
 pub fn loopback(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::LOCALHOST.into(),
         Family::V6 => Ipv6Addr::LOCALHOST.into(),
     }
+}
+
+/// The ports or groups that are captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection<T> {
+    AllBut(Vec<T>),
+    /// Nothing if the list is empty.
+    Only(Vec<T>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,14 +86,11 @@ pub struct Listeners {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxy {
     pub listeners: Listeners,
-    /// Users whose traffic is its own.
     pub uids: Vec<Uid>,
-    /// Groups whose traffic is its own.
     pub gids: Vec<Gid>,
     /// The mark of its own packets, where it is known by that.
     pub mark: Option<Mark>,
-    /// The source addresses of its connections to the application, where it has its own for that: 127.0.0.6 and ::6 of
-    /// Istio's.
+    /// The source addresses of its connections to the application, where it has its own for that.
     pub passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
 }
 
@@ -106,16 +114,13 @@ pub struct ProxyProgram {
     pub ports: &'static [Port],
 }
 
-/// The facts for advice where IPv6 is not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Advice {
-    /// A sentence without its stop.
     pub why: &'static str,
     pub setting: Setting,
     pub remedy: &'static str,
 }
 
-/// What helps where settings leave nothing to capture, and no single one decides what to capture.
 pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
     (None, "take out of them what leaves everything alone");
 
@@ -143,11 +148,8 @@ pub enum Selector {
     Source(Cidr),
     /// Connections that leave, of these protocols.
     OutboundPort(PortRange, &'static [Protocol]),
-    /// Connections that arrive.
     InboundPort(PortRange),
-    /// The port of the mesh's tunnels, which is never captured.
     Tunnel(Port),
-    /// An interface by which traffic comes and goes.
     Interface(InterfaceName),
     /// An interface of guests behind the pod, such as virtual machines.
     VmInterface(InterfaceName),
@@ -200,7 +202,6 @@ impl fmt::Display for Selector {
 pub(crate) struct Lists(pub(crate) Vec<ListItem>);
 
 impl Lists {
-    /// `captured` is false for a list of exclusions.
     pub(crate) fn add<T>(
         &mut self,
         setting: Setting,

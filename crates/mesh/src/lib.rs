@@ -1,9 +1,7 @@
 //! What service meshes capture of a pod's traffic, and why.
 //!
-//! Pure: no system call, no file, no environment, no clock, no logging; facts about a machine come through [`Host`].
-//! Data flows one way: words ([`sources`], [`pod`], by the tables of [`settings`]) become a [`Capture`] of one mesh, and that
-//! becomes rules, each with its [`RuleReason`]. [`recognition`] finds the reasons of live rules. Answers about rules are the
-//! crate `diagnose`'s, which is unknown here, as are all callers.
+//! Pure: facts about a machine come through [`Host`]. Data flows one way: words ([`sources`], [`pod`], by the tables of [`settings`])
+//! become a [`Capture`] of one mesh, and that becomes rules, each with its [`RuleReason`]. [`recognition`] finds the reasons of live rules.
 #![forbid(unsafe_code)]
 
 pub mod ambient;
@@ -27,10 +25,10 @@ mod visible;
 mod writing;
 
 pub use facts::{
-    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selector, loopback,
+    ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selection, Selector, loopback,
 };
 pub use mesh::{Feature, Mesh};
-pub use policy::CapturePolicy;
+pub use policy::{CapturePolicy, PolicyFacts};
 pub use problem::{InputProblem, Problems};
 pub use reason::RuleReason;
 pub use registry::{

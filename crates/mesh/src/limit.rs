@@ -1,8 +1,5 @@
-//! Known limits of the rules of a mesh, against what people expect.
-//!
-//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::MeshEntry::limits`]), and
-//! cautions about settings that work as they are given, or have no effect beside others ([`crate::MeshEntry::cautions`]). `lint` reports the limits that
-//! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
+//! Known limits of the rules of a mesh, against what people expect, which no setting changes; and cautions about settings that work
+//! as they are given, or have no effect beside others. `lint` and `explain` report them, and know no mesh.
 
 use crate::facts::{ListItem, Proxy, Selector};
 use crate::sources::Raw;
@@ -18,7 +15,6 @@ pub struct Caution {
     pub is_warning: bool,
     pub setting: Setting,
     pub applies: fn(&CautionContext<'_>) -> bool,
-    /// A sentence without its stop.
     pub text: &'static str,
     pub remedy: &'static str,
 }
@@ -27,9 +23,7 @@ pub struct CautionContext<'a> {
     pub raw: &'a Raw,
     pub proxy: &'a Proxy,
     pub lists: &'a [ListItem],
-    /// True if rules send any inbound port to the proxy.
     pub captures_inbound: bool,
-    /// True if rules drop packets that belong to no connection.
     pub drops_invalid: bool,
 }
 
@@ -58,7 +52,6 @@ impl CautionContext<'_> {
         self.raw.get(setting).is_some() && !self.is(setting, "")
     }
 
-    /// True if inbound connections are handed over by TPROXY.
     pub fn is_transparent(&self) -> bool {
         self.proxy.listeners.transparent.is_some()
     }
@@ -84,16 +77,13 @@ impl CautionContext<'_> {
     }
 }
 
-/// A limit of a mesh's rules.
 pub struct Limit {
     pub code: Code,
     pub reason: RuleReason,
-    /// True if a packet that has met such a rule runs into it; the second argument, if it matches all conditions of the
-    /// rule.
+    /// True if a packet that has met such a rule runs into it; the second argument, if it matches all of its conditions.
     pub concerns: fn(&Packet, bool) -> bool,
     /// A sentence without its stop. `{}` is a placeholder for what the rule is about.
     pub text: &'static str,
-    /// In the form of `text`.
     pub remedy: &'static str,
 }
 

@@ -1,17 +1,12 @@
 //! The meshes: the one list of them. What each name stands for is a folder ([`crate::registry`]).
 
-mod feature;
-
-pub use feature::Feature;
-
 use std::{fmt, str::FromStr};
 
 /// Annotations that a mesh knows of pods beside those of its settings, and why they have no meaning for capture; `None` for
-/// those that decide about it in another way than as the value of a setting.
+/// those that decide about it in another way than as the value of a setting. Names of one domain are in one text: `domain/name name`.
 pub(crate) type AnnotationGroup = (Option<&'static str>, &'static [&'static str]);
 
-/// Passes the list to a macro: a row a mesh, with its name here, its folder, and its name as `--mesh` takes it. The
-/// default comes first.
+/// Passes the list to a macro, the default first: a mesh, its folder, and its name as `--mesh` takes it.
 macro_rules! meshes {
     ($with:ident) => {
         $with! {
@@ -44,11 +39,8 @@ macro_rules! names {
             /// In the order of `ALL`.
             pub const NAMES: &[&str] = &[$($name,)*];
 
-            /// As `--mesh` takes it.
             pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$mesh => $name,)*
-                }
+                Self::NAMES[self as usize]
             }
         }
     };
@@ -68,4 +60,51 @@ impl FromStr for Mesh {
     fn from_str(text: &str) -> Result<Self, ()> {
         Self::ALL.iter().copied().find(|mesh| mesh.name() == text).ok_or(())
     }
+}
+
+/// Makes the features of capture in all meshes: the rows of the table that compares them, in its order.
+macro_rules! features {
+    ($($feature:ident $title:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Feature {
+            $($feature,)*
+        }
+
+        impl Feature {
+            pub const ALL: &[Self] = &[$(Self::$feature,)*];
+
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$feature => $title,)*
+                }
+            }
+        }
+    };
+}
+
+features! {
+    Listeners "The proxy's ports";
+    Identity "Who the proxy is";
+    Directions "One direction alone";
+    InboundOnly "Inbound: these ports and no others";
+    InboundExcept "Inbound: all ports but these";
+    SourcesExcept "Inbound: calls from these networks excluded (skip subnets)";
+    OutboundNetworks "Outbound: these networks and no others";
+    OutboundNetworksExcept "Outbound: all networks but these";
+    OutboundOnly "Outbound: these ports whatever the network, or no others";
+    OutboundExcept "Outbound: all ports but these";
+    Ranges "Ranges in lists of ports";
+    PortsByUser "Outbound: ports excluded for a user";
+    Groups "Outbound: by the group of the process";
+    Interfaces "Interfaces excluded";
+    Machines "Virtual interfaces, whose traffic counts as outbound";
+    Loopback "What counts as loopback";
+    Dns "DNS to the servers of resolv.conf";
+    DnsAll "DNS to any server";
+    Tproxy "TPROXY";
+    Ipv6 "IPv6, on or off";
+    Invalid "Packets that conntrack calls INVALID dropped";
+    Logs "Rules or packets logged";
+    Probes "Probes of the host let through";
+    Form "How rules are written down";
 }

@@ -12,27 +12,36 @@ use rules::{
 };
 use std::{collections::BTreeSet, fmt};
 
+/// Facts of a configuration beside its rules.
+#[derive(Debug, Default)]
+pub struct PolicyFacts {
+    pub captures_nothing: bool,
+    /// The policy rules, routes and addresses that the rules rely on.
+    pub routing: BTreeSet<Object>,
+    /// Flows that pass the rules by if they are older than those.
+    pub stale_flows: Option<StaleFlows>,
+    pub proxy: Proxy,
+}
+
 pub trait CapturePolicy: fmt::Debug {
     fn mesh(&self) -> Mesh;
-
-    fn owner(&self) -> Ownership {
-        self.mesh().ownership()
-    }
 
     /// IPv4 is always captured.
     fn ipv6(&self) -> bool;
 
-    fn captures_nothing(&self) -> bool {
-        false
-    }
-
     /// For a family that is captured, in the order in which the rules take effect.
     fn write(&self, family: Family) -> RuleSet;
 
+    fn facts(&self) -> PolicyFacts;
+
+    /// In the order of the settings.
+    fn lists(&self) -> Vec<ListItem>;
+
+    fn without_dns(&self) -> Capture;
+
+    fn ipv4_alone(&self) -> Capture;
+
     /// The rules for one family, checked against what rules of their owner may be; none for a family that is not captured.
-    ///
-    /// # Panics
-    /// If the policy broke the rules of the rule model, which would be a defect of it.
     fn rules(&self, family: Family) -> Checked {
         let is_captured = family == Family::V4 || self.ipv6();
         let rules = if is_captured { self.write(family) } else { RuleSet::empty(family) };
@@ -42,45 +51,47 @@ pub trait CapturePolicy: fmt::Debug {
         })
     }
 
-    /// The policy rules, routes and addresses that the rules rely on.
+    fn owner(&self) -> Ownership {
+        self.mesh().ownership()
+    }
+
+    fn captures_nothing(&self) -> bool {
+        self.facts().captures_nothing
+    }
+
     fn routing(&self) -> BTreeSet<Object> {
-        BTreeSet::new()
+        self.facts().routing
     }
 
-    /// Flows that pass the rules by if they are older than those.
     fn stale_flows(&self) -> Option<StaleFlows> {
-        None
+        self.facts().stale_flows
     }
 
-    fn without_dns(&self) -> Capture;
+    fn proxy(&self) -> Proxy {
+        self.facts().proxy
+    }
 
-    fn ipv4_alone(&self) -> Capture;
-
-    fn proxy(&self) -> Proxy;
-
-    /// In the order of the settings.
-    fn lists(&self) -> Vec<ListItem>;
-
-    /// The reason where IPv6 is not captured, by the settings. `names_it` is true if they name an IPv6 address of
-    /// the pod.
-    fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> Ipv6Advice {
-        let (setting, remedy) = self.mesh().entry().keys.ipv6;
+    /// The reason where IPv6 is not captured. `names_it` is true if the settings name an IPv6 address of the pod.
+    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> Ipv6Advice {
+        let entry = self.mesh().entry();
+        if let Some(advice) = entry.without_ipv6 {
+            return advice(raw, names_it);
+        }
+        let (setting, remedy) = entry.keys.ipv6;
         Ipv6Advice { why: "IPv6 is not captured in this pod", setting, remedy }
     }
 }
 
 impl dyn CapturePolicy + '_ {
     /// The desired state of a network namespace.
-    ///
-    /// # Panics
-    /// As [`CapturePolicy::rules`].
     pub fn desired(&self) -> Desired {
+        let PolicyFacts { routing, stale_flows, .. } = self.facts();
         Desired {
             owner: self.owner(),
             v4: self.rules(Family::V4),
             v6: self.ipv6().then(|| self.rules(Family::V6)),
-            routing: self.routing(),
-            stale_flows: self.stale_flows(),
+            routing,
+            stale_flows,
             made: None,
         }
     }

@@ -9,7 +9,6 @@ pub struct InputProblem {
     pub name: String,
     /// The offending item of its value; `None` where the value as a whole, or its absence, is at fault.
     pub item: Option<String>,
-    /// What is wrong and what would be right.
     pub text: String,
 }
 
@@ -69,10 +68,6 @@ impl Problems {
         found
     }
 
-    /// Nothing, where nothing was found.
-    ///
-    /// # Errors
-    /// The first problems.
     pub fn check(found: impl IntoIterator<Item = InputProblem>) -> Result<(), Self> {
         let found = Self::first(found);
         if found.is_empty() { Ok(()) } else { Err(Self(found)) }

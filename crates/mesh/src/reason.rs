@@ -1,13 +1,339 @@
-//! The reason of a rule, of any mesh.
-//!
-//! Each policy has a table of its reasons, written by the macro `reasons!`: a row a reason, with a name that no other
-//! mesh's reason has. Explanations, reports and counters work with [`RuleReason`], which is a row of any table, and go
-//! by what such a rule does ([`Meaning`]); they know no mesh. Inside of a policy's folder the same rows are an enum, which
-//! its rules name.
+//! The reason of a rule, of any mesh, and what such rules do. Explanations, reports and counters work with [`RuleReason`] and go by its
+//! [`Meaning`]; they know no mesh.
 
-mod meaning;
-mod row;
+use crate::mesh::Mesh;
+use crate::recognition::summary::field_condition;
+use crate::settings::Setting;
+use rules::field::Field;
+use rules::{Action, Family, ListedCondition, Origin, TrafficEffect};
+use std::fmt;
 
-pub use meaning::{Meaning, MeaningRow, Phrase};
-pub(crate) use row::{Cause, reasons};
-pub use row::{ReasonRow, RuleReason};
+#[derive(PartialEq, Eq, Hash)]
+pub struct ReasonRow {
+    pub mesh: Mesh,
+    pub name: &'static str,
+    pub meaning: Meaning,
+    pub settings: &'static [Setting],
+    /// The sentence where no item of a list is known that the rule is about; `None` of rules that only lead on to others.
+    pub sentence: Option<&'static str>,
+    /// For an item (`{value}`) of the setting's list.
+    pub sentence_of_value: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RuleReason(&'static ReasonRow);
+
+impl RuleReason {
+    pub const fn of(row: &'static ReasonRow) -> Self {
+        Self(row)
+    }
+
+    pub fn all() -> impl Iterator<Item = Self> {
+        Mesh::ALL.iter().flat_map(|mesh| mesh.entry().reasons).copied()
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|reason| reason.name() == name)
+    }
+
+    /// By the comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a name alone.
+    pub(crate) fn of_comment(comment: &str) -> Option<(Self, Option<Setting>)> {
+        let (name, option) =
+            comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
+        let reason = Self::named(name)?;
+        let made_it = |setting: &Setting| setting.row().option() == option;
+        Some((reason, reason.settings().iter().copied().find(made_it)))
+    }
+
+    /// `None` of a rule that is always there.
+    pub fn setting_of(origin: Origin) -> Option<Setting> {
+        let made_it = |setting: &Setting| setting.row().name() == origin.option;
+        Self::named(origin.name)?.settings().iter().copied().find(made_it)
+    }
+
+    pub fn mesh(self) -> Mesh {
+        self.0.mesh
+    }
+
+    /// In kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    pub fn meaning(self) -> Meaning {
+        self.0.meaning
+    }
+
+    pub fn is_of_dns(self) -> bool {
+        self.meaning().row().direction == "dns"
+    }
+
+    /// The settings of which one makes the rule; none for what is always there.
+    pub fn settings(self) -> &'static [Setting] {
+        self.0.settings
+    }
+
+    /// Why such a rule decides, about the item `value` of the setting's list, with `option` for the setting; `None` for rules that only
+    /// lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
+    pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
+        let of_value =
+            self.0.sentence_of_value.zip(value).map(|(text, value)| text.replace("{value}", value));
+        let text = of_value.or_else(|| self.0.sentence.map(str::to_owned))?;
+        Some(text.replace("{option}", option))
+    }
+
+    /// For a rule that one of several settings makes, or none.
+    pub(crate) fn by(self, setting: impl Into<Option<Setting>>) -> Cause {
+        Cause { reason: self, setting: setting.into() }
+    }
+
+    /// Some rules of this form only jump to a chain whose rules do what the reason says. The kernel calls a base chain.
+    pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
+        let asks_for = |fields: &[Field]| {
+            asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
+        };
+        match self.meaning() {
+            Meaning::InboundPort if is_base && action.leads_on() => Meaning::Inbound,
+            Meaning::Dns if is_base && action.leads_on() => Meaning::DnsJump,
+            Meaning::Dns if action.leads_on() => Meaning::DnsChain,
+            Meaning::Dns if !action.captures() => Meaning::DnsZone,
+            Meaning::OutboundNetwork if asks_for(&[Field::InInterface]) => Meaning::VirtualMachine,
+            meaning @ Meaning::ExcludedSource if !asks_for(meaning.row().about) => {
+                Meaning::ExcludedDestination
+            }
+            Meaning::ProxyToApplication if !action.passes() => Meaning::ProxyAnswers,
+            meaning => meaning,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause {
+    pub(crate) reason: RuleReason,
+    pub(crate) setting: Option<Setting>,
+}
+
+impl From<RuleReason> for Cause {
+    fn from(reason: RuleReason) -> Self {
+        let setting = if let [one] = reason.settings() { Some(*one) } else { None };
+        Self { reason, setting }
+    }
+}
+
+impl Cause {
+    pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
+        let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
+        // An exclusion of a rule that captures is not an item of its list.
+        let is_exception = |one: &ListedCondition| field_condition(one).is_some_and(|one| one.negated);
+        let items = asks.iter().filter(|one| effect != TrafficEffect::Captured || !is_exception(one));
+        Origin {
+            name: self.reason.name(),
+            option: self.setting.map_or("", |setting| setting.row().name()),
+            effect,
+            item: items.filter_map(ListedCondition::field).filter(|field| about.contains(field)).min(),
+        }
+    }
+}
+
+impl fmt::Debug for RuleReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the order of the
+/// names, makes constants of the mesh's type `Reason`: the settings, constants of the holder, of which one makes such rules, and why
+/// they decide, in general and for an item of a list. `{option}` is the setting.
+macro_rules! reasons {
+    ($mesh:ident of $holder:ident;
+     $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
+        pub struct Reason;
+
+        #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum")]
+        impl Reason {
+            $(pub const $reason: $crate::RuleReason = $crate::RuleReason::of(&$crate::reason::ReasonRow {
+                mesh: $crate::mesh::Mesh::$mesh,
+                name: $name,
+                meaning: $crate::reason::Meaning::$meaning,
+                settings: &[$($holder::$setting,)*],
+                sentence: $crate::reason::reasons!(@text $($text)?),
+                sentence_of_value: $crate::reason::reasons!(@text $($of_value)?),
+            });)*
+        }
+
+        pub(crate) const REASONS: &[$crate::RuleReason] = &[$(Reason::$reason,)*];
+    };
+    (@text) => { None };
+    (@text $text:literal) => { Some($text) };
+}
+
+pub(crate) use reasons;
+
+const NOTHING: &[Field] = &[];
+const DESTINATION: &[Field] = &[Field::Destination(Family::V4), Field::Destination(Family::V6)];
+const SOURCE: &[Field] = &[Field::Source(Family::V4), Field::Source(Family::V6)];
+const PORT: &[Field] = &[Field::DestinationPort];
+const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
+const OWNER: &[Field] = &[Field::Uid, Field::Gid];
+
+/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER];`: the last are the words before a list, in place of it, and after it.
+macro_rules! meanings {
+    ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident,
+       [$before:literal, $all:literal, $after:literal];)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Meaning {
+            $($(#[doc = $doc])* $meaning,)*
+        }
+
+        const TABLE: &[MeaningRow] = &[$(MeaningRow {
+            effect: TrafficEffect::$effect,
+            direction: $direction,
+            about: $about,
+            counted: Phrase { before: $before, all: $all, after: $after },
+        },)*];
+    };
+}
+
+meanings! {
+    OutboundNetwork: Captured "outbound" DESTINATION, ["outbound, ", "outbound, all other destinations", ""];
+    OutboundPort: Captured "outbound" PORT, ["outbound, ", "outbound, all other destinations", ""];
+    InboundPort: Captured "inbound" PORT, ["inbound, ", "inbound, all other ports", ""];
+    Dns: Captured "dns" DESTINATION, ["DNS queries ", "DNS queries to every server", ""];
+    ProxyCallsOwnPod: Captured "inbound" OWNER,
+        ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
+    /// Captures what comes from a guest behind the pod, such as a virtual machine, as if the pod sent it.
+    VirtualMachine: Captured "outbound" INTERFACE, ["outbound, ", "outbound", ""];
+    VirtualMachineDns: Captured "dns" INTERFACE, ["DNS queries, ", "DNS queries", ""];
+    ToOutboundListener: HandedOver "outbound" NOTHING, ["", "connections handed to the proxy, outbound", ""];
+    ToInboundListener: HandedOver "inbound" NOTHING, ["", "connections handed to the proxy, inbound", ""];
+    ExcludedOutboundPort: Excluded "outbound" PORT, ["outbound, ", "outbound", ""];
+    ExcludedInboundPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ""];
+    ExcludedDestination: Excluded "outbound" DESTINATION, ["outbound, ", "outbound", ""];
+    ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""];
+    ExcludedInterface: Excluded "both" INTERFACE, ["", "", ""];
+    ExcludedOwner: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
+    /// Excludes all users or groups but those listed.
+    OtherOwners: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
+    /// Excludes, of what arrives, what comes from a guest behind the pod.
+    VirtualMachineInterface: Excluded "inbound" INTERFACE, ["", "", ""];
+    TunnelPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ": the tunnel"];
+    ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""];
+    ProxyDns: Excluded "dns" OWNER, ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
+    ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""];
+    /// Keeps what the proxy hands to the application, and the answers, on their way.
+    ProxyAnswers: LedOn "inbound" NOTHING,
+        ["", "what the proxy hands to the application, and the answers", ""];
+    ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""];
+    Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""];
+    ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, but for the proxy's", ""];
+    OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all of it", ""];
+    InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all of it", ""];
+    Outbound: LedOn "outbound" NOTHING, ["", "outbound: came by", ""];
+    Inbound: LedOn "inbound" NOTHING, ["", "inbound: came by", ""];
+    DnsJump: LedOn "dns" NOTHING, ["", "DNS: came by", ""];
+    DnsChain: LedOn "dns" NOTHING, ["", "outbound, to the rules for DNS", ""];
+    DnsZone: LedOn "dns" NOTHING, ["", "DNS, kept apart for conntrack", ""];
+    /// Is about packets of connections that were handed over before.
+    KnownConnection: LedOn "both" NOTHING, ["", "packets of connections that were handed over before", ""];
+    Dropped: Dropped "inbound" NOTHING, ["", "packets that belong to no connection", ""];
+    Log: LedOn "both" NOTHING, ["", "written to the kernel's log", ""];
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct MeaningRow {
+    pub effect: TrafficEffect,
+    /// The traffic: `outbound`, `inbound`, `dns`, or `both` ways.
+    pub direction: &'static str,
+    /// The fields of which one's condition holds the items of the setting's list.
+    pub about: &'static [Field],
+    pub counted: Phrase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phrase {
+    pub before: &'static str,
+    pub all: &'static str,
+    pub after: &'static str,
+}
+
+impl Meaning {
+    pub fn row(self) -> &'static MeaningRow {
+        &TABLE[self as usize]
+    }
+
+    /// The exclusion that a negated condition on the field means, of a rule that captures.
+    pub fn exception(self, field: Field) -> Option<Self> {
+        match (self, field) {
+            (Self::InboundPort, Field::DestinationPort) => Some(Self::TunnelPort),
+            (_, Field::Mark(_)) => Some(Self::ProxyOutbound),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_kebab_case_in_order_and_of_one_mesh_alone() {
+        let mut known = BTreeSet::new();
+        for mesh in Mesh::ALL {
+            let reasons = mesh.entry().reasons;
+            assert!(!reasons.is_empty() && reasons.is_sorted_by_key(|reason| reason.name()), "{mesh}");
+            for reason in reasons {
+                let name = reason.name();
+                assert!(
+                    name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && name.len() < 64,
+                    "{name}"
+                );
+                assert!(known.insert(name), "{name} is of two meshes");
+                assert_eq!(reason.mesh(), *mesh, "{name}");
+                assert_eq!(RuleReason::named(name).map(RuleReason::name), Some(name));
+                // What is always there, by the first mesh, came before there was another.
+                let prefix = format!("{mesh}-");
+                assert!(*mesh == Mesh::default() || name.starts_with(&prefix), "{name} says whose it is");
+            }
+        }
+        assert_eq!(RuleReason::named("nobody"), None);
+    }
+
+    #[test]
+    fn reasons_that_decide_have_complete_sentences() {
+        for reason in RuleReason::all() {
+            let sentences = [None, Some("80")].map(|value| reason.sentence(value, "--flag"));
+            let leads_on =
+                matches!(reason.meaning().row().effect, TrafficEffect::LedOn | TrafficEffect::HandedOver);
+            assert!(leads_on || sentences[1].is_some(), "{} has no sentence", reason.name());
+            for text in sentences.into_iter().flatten() {
+                assert!(!text.contains("{value}") && !text.contains("{option}"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sentence_is_about_the_item_where_it_is_known() {
+        let check = |name: &str, value: Option<&str>, expected: Option<&str>| {
+            let reason = RuleReason::named(name).expect("a reason");
+            assert_eq!(reason.sentence(value, "--flag").as_deref(), expected, "{name} {value:?}");
+        };
+        check("inbound-port", Some("80"), Some("{-b} lists port 80"));
+        check("inbound-port", None, Some("{-b} '*' captures all other inbound ports"));
+        check("excluded-network", None, None);
+        check("dns", Some("10.0.0.1"), Some("{--redirect-dns} captures DNS queries"));
+        check("kuma-excluded-source", Some("10.0.0.0/8"), Some("--flag leaves calls from 10.0.0.0/8 alone"));
+    }
+
+    #[test]
+    fn a_comment_tells_the_reason_and_the_option_that_made_the_rule() {
+        for reason in RuleReason::all() {
+            assert_eq!(RuleReason::of_comment(reason.name()), Some((reason, None)));
+            for setting in reason.settings() {
+                let comment = format!("{} ({})", reason.name(), setting.row().option());
+                assert_eq!(RuleReason::of_comment(&comment), Some((reason, Some(*setting))), "{comment}");
+            }
+        }
+        assert_eq!(RuleReason::of_comment("nobody (--drop-invalid)"), None);
+    }
+}

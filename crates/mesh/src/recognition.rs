@@ -1,10 +1,7 @@
-//! Recognizes live rules: which of them are a mesh's, and why each is there. A *reason* is why a rule was
-//! written, by the setting that made it; its *meaning* is what the rule does to packets in its place. The files of
-//! `tests/configurations` show both for rules of each mesh.
-//!
-//! Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such
-//! comments. Of the others, ours and upstream's, the form shows the meaning and so the reason, unless the form is special in the
-//! mesh whose rules they are ([`crate::registry::Recognition`]).
+//! Recognizes live rules: which of them are a mesh's, and why each is there: its *reason*. Its *meaning* is what it does to packets in its
+//! place. Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such comments.
+//! Of the others, ours and upstream's, the form shows the meaning and so the reason, unless the form is special in the mesh whose rules
+//! they are ([`crate::registry::Recognition`]).
 
 mod form;
 pub mod summary;
@@ -28,7 +25,6 @@ pub struct RecognizedRule<'a> {
     pub rule: &'a ViewRule,
     pub summary: RuleSummary,
     pub role: Role,
-    /// `None` where nothing shows it.
     pub reason: Option<RuleReason>,
     /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
@@ -69,7 +65,6 @@ pub struct RuleContext<'a> {
     pub rule: &'a ViewRule,
     pub summary: &'a RuleSummary,
     pub role: Role,
-    /// Of the chain that the rule leads to.
     pub to: Option<Role>,
 }
 
@@ -138,13 +133,11 @@ impl RuleContext<'_> {
 struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
-    /// The meshes to whose chains base chains lead.
     led_to: BTreeSet<LedTo<'a>>,
     /// The interfaces that rules in OUTPUT ask for, by table.
     left_by: BTreeSet<(&'a str, Condition)>,
 }
 
-/// A rule in a base chain that leads to a chain of a mesh's.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct LedTo<'a> {
     mesh: Mesh,

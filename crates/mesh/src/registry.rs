@@ -1,24 +1,21 @@
-//! The list of meshes at work: where a mesh's name leads to its folder.
-//!
-//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it makes, and
-//! how those are recognized. The list is in [`crate::mesh`]. Code that applies, compares, explains or draws uses
-//! a [`Policy`], and knows no mesh by name.
+//! The list of meshes at work: where a mesh's name leads to its folder. Code that applies, compares, explains or draws uses a
+//! [`CapturePolicy`], and knows no mesh by name.
 
 mod made;
 
 pub use made::{made, parse_settings_text, quoted, settings_text};
 
-use crate::facts::{ConfigKeys, ProxyProgram};
+use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, ProxyProgram};
 use crate::limit::{Caution, Limit};
 use crate::mesh::{AnnotationGroup, Mesh, meshes};
 use crate::pod::mesh::Form;
-use crate::policy::CapturePolicy;
-use crate::reason::{ReasonRow, RuleReason};
+use crate::policy::{CapturePolicy, PolicyFacts};
+use crate::reason::RuleReason;
 use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::{self, Setting, SettingRow};
 use crate::sources::{Host, Raw, SettingReader};
 use crate::{InputProblem, Problems};
-use rules::{ByFamily, Ownership};
+use rules::{ByFamily, Family, Ownership, RuleSet};
 use std::ops::Deref;
 
 pub struct MeshEntry {
@@ -32,10 +29,12 @@ pub struct MeshEntry {
     pub proxy_program: ProxyProgram,
     pub ownership: Ownership,
     /// In the order of their names.
-    pub reasons: &'static [ReasonRow],
+    pub reasons: &'static [RuleReason],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
     pub keys: ConfigKeys,
+    /// Advice where IPv6 is not captured, if it differs from that of [`ConfigKeys::ipv6`].
+    pub(crate) without_ipv6: Option<fn(&Raw, bool) -> Ipv6Advice>,
     /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
     pub cautions: &'static [Caution],
@@ -93,10 +92,39 @@ macro_rules! folders {
             fn from(config: crate::$module::CaptureConfig) -> Self {
                 Self::$mesh(config)
             }
+        }
+
+        impl CapturePolicy for crate::$module::CaptureConfig {
+            fn mesh(&self) -> Mesh {
+                Mesh::$mesh
+            }
+
+            fn ipv6(&self) -> bool {
+                self.ipv6
+            }
+
+            fn write(&self, family: Family) -> RuleSet {
+                crate::$module::write(self, family)
+            }
+
+            fn facts(&self) -> PolicyFacts {
+                crate::$module::facts(self)
+            }
+
+            fn lists(&self) -> Vec<ListItem> {
+                crate::$module::lists(self)
+            }
+
+            fn without_dns(&self) -> Capture {
+                crate::$module::without_dns(self.clone()).into()
+            }
+
+            fn ipv4_alone(&self) -> Capture {
+                Self { ipv6: false, ..self.clone() }.into()
+            }
         })*
 
-        /// Where the reader has a problem, the result must not be used. `numbers_only` is true where the host's users and
-        /// groups are not the pod's, so that names can't be looked up.
+        /// Where the reader has a problem, the result must not be used. With `numbers_only`, the host's users are not the pod's.
         pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             match of(reader) {
                 $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
@@ -120,10 +148,6 @@ impl Mesh {
         self.entry().pods
     }
 
-    pub(crate) fn annotations(self) -> &'static [AnnotationGroup] {
-        self.entry().annotations
-    }
-
     /// A name of a mesh is its own nearest. `None` if the word is like none.
     pub fn nearest(word: &str) -> Option<&'static str> {
         settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
@@ -144,12 +168,18 @@ pub struct Resolved {
 }
 
 /// Reads the settings of capture, and no others. Problems found `before` come first.
-///
-/// # Errors
-/// Every problem found.
 pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<Resolved, Problems> {
+    resolve_as(raw, host, before, false)
+}
+
+pub(crate) fn resolve_as(
+    raw: &Raw,
+    host: &dyn Host,
+    before: Vec<InputProblem>,
+    numbers_only: bool,
+) -> Result<Resolved, Problems> {
     let mut reader = SettingReader::new(raw, before);
-    let capture = configure(&mut reader, host, false);
+    let capture = configure(&mut reader, host, numbers_only);
     let warnings = reader.finish()?;
     Ok(Resolved { capture, warnings })
 }

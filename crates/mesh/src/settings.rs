@@ -1,9 +1,5 @@
-//! Every setting of the tool in tables: flag, short form, environment, annotations, help.
-//!
-//! Each mesh has a table of what to capture, and of the flags that only the program has that it replaces; all other
-//! settings are in one table that the meshes share. From these tables come the command line, the variables that are
-//! read, and the names in errors.
-//! Meanings and defaults are upstream's unless the help differs.
+//! Every setting of the tool in tables, one for each mesh and one that they share: flag, variables, annotations, help. Meanings and
+//! defaults are upstream's unless the help differs.
 
 pub mod levels;
 pub mod mapping;
@@ -21,7 +17,6 @@ pub enum SettingTable {
 }
 
 impl SettingTable {
-    /// In the order of `--help`.
     pub fn rows(self) -> &'static [SettingRow] {
         match self {
             Self::Of(mesh) => mesh.settings(),
@@ -30,8 +25,7 @@ impl SettingTable {
     }
 }
 
-/// A setting: its place in a table. The constants are named as flags are; those of meshes that share names with Istio's
-/// are constants of the mesh.
+/// A setting: its place in a table. Constants are named as flags are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
     table: SettingTable,
@@ -67,41 +61,27 @@ pub enum SettingKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     Capture,
-    /// Where and how rules are set.
     Operation,
-    /// A pod that configures what to capture.
     Manifest,
     /// Facts that the host would otherwise provide.
     Facts,
-    /// Checking that capture works.
     Validation,
-    /// Log output.
     Logging,
     /// Accepted so that old manifests keep working.
     Compatibility,
     /// Settings that only the replaced program of a drop-in has.
     DropIn,
-    /// The packet of `explain`.
     Packet,
-    /// Options of `diff` alone.
     Diff,
-    /// Options of `explain` alone.
     Explain,
-    /// Options of `lint` alone.
     Lint,
-    /// Options of `render` alone.
     Render,
-    /// Options of `status` alone.
     Status,
-    /// Options of `trace` alone.
     Trace,
-    /// Options of `sandbox` alone.
     Sandbox,
     /// Options of `cni install` and of `cni uninstall`.
     Install,
-    /// Options of `cni repair` alone.
     Repair,
-    /// Options of `ambient-host` alone.
     AmbientHost,
     /// Options of `completions` and of `man`.
     Generate,
@@ -145,13 +125,11 @@ pub struct SettingRow {
     pub separator: Option<&'static str>,
     /// A value to show; `None` for a switch.
     pub example: Option<&'static str>,
-    /// All values, where they are few.
     pub values: &'static [&'static str],
     /// The features that the setting covers, for tables that compare meshes.
     pub features: &'static [Feature],
     pub kind: SettingKind,
     pub topic: Topic,
-    /// One or two sentences.
     pub help: &'static str,
 }
 
@@ -187,8 +165,7 @@ impl SettingRow {
 pub const ANNOTATIONS: &str = "sidecar-init/";
 
 impl SettingRow {
-    /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
-    /// in the same form. Only settings of a pod have one.
+    /// The name in annotations and network configurations: the flag's, or else the variable's. Only settings of a pod have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
@@ -223,9 +200,7 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
     best.map(|(_, name)| name)
 }
 
-/// The value that a misspelt one was probably meant to be: few letters differ, or only their case. [`nearest`] is for
-/// names, which are longer; of words with three letters it finds most alike. Another digit is
-/// another value, as in ipv4 and ipv6.
+/// The value that a misspelt one was probably meant to be: few letters differ, or only their case. Another digit is another value.
 pub fn nearest_value<'a>(desired: &str, values: &[&'a str]) -> Option<&'a str> {
     let typos = |value: &str| strsim::osa_distance(&desired.to_lowercase(), &value.to_lowercase());
     let limit = if desired.chars().count() < 6 { 1 } else { 2 };
@@ -251,9 +226,7 @@ impl Setting {
         }
     }
 
-    /// True if it describes rules: a question with a flag of these is about the rules that the flags
-    /// make, and not about those that are there. Where to look, the packet, and facts of the host
-    /// do not describe rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
+    /// True if a question with this flag is about the rules that the flags make, and not about those that are there.
     pub fn describes_rules(self) -> bool {
         self.row().topic == Topic::Capture && self.mesh().is_some()
     }

@@ -1,7 +1,6 @@
 //! Texts of others as people read them: names, labels and values are whatever their authors wrote.
 
-/// Format characters (general category Cf of Unicode 16), by which a text may look like another one, such as those that turn
-/// its direction, and the separators of lines and paragraphs (U+2028, U+2029): the first and the last of each range.
+/// Format characters (category Cf of Unicode 16), such as those that turn a text's direction, and separators of lines: ranges.
 const FORMAT: [u32; 40] = [
     0xad, 0xad, 0x600, 0x605, 0x61c, 0x61c, 0x6dd, 0x6dd, 0x70f, 0x70f, 0x890, 0x891, 0x8e2, 0x8e2, 0x180e,
     0x180e, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 0x206f, 0xfeff, 0xfeff, 0xfff9, 0xfffb, 0x110bd, 0x110bd,

@@ -1,5 +1,6 @@
 //! Writing of a policy's rules: short words for chains, matches and targets, and the writer that keeps them in order.
 
+use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
 use crate::reason::Cause;
 use rules::{
     Action, Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName,
@@ -47,7 +48,6 @@ pub(crate) enum Comments {
 pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
-    /// Numbers of inserted rules by chain.
     inserted: BTreeMap<(Table, Chain), usize>,
     /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
     owner: &'static Ownership,
@@ -75,6 +75,19 @@ impl<'a, C> RuleWriter<'a, C> {
         self.rules.family
     }
 
+    /// The source of what the proxy hands to the application: 127.0.0.6, or `::6`.
+    pub(crate) fn passthrough(&self) -> Cidr {
+        Cidr::host(match self.family() {
+            Family::V4 => PASSTHROUGH_V4.into(),
+            Family::V6 => PASSTHROUGH_V6.into(),
+        })
+    }
+
+    /// The one address of the loopback network by which a machine calls itself.
+    pub(crate) fn localhost(&self) -> Cidr {
+        Cidr::host(loopback(self.family()))
+    }
+
     pub(crate) fn own_family(&self, cidrs: &[Cidr]) -> Vec<Cidr> {
         cidrs.iter().copied().filter(|cidr| cidr.family() == self.family()).collect()
     }
@@ -85,9 +98,9 @@ impl<'a, C> RuleWriter<'a, C> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        cause: Cause,
+        cause: impl Into<Cause>,
     ) {
-        let rule = Rule::new(matches, target);
+        let (rule, cause) = (Rule::new(matches, target), cause.into());
         if let Some(group) = self.log_group {
             self.put(table, place, Position::Append, log(&rule, group, cause), cause);
         }
@@ -102,9 +115,9 @@ impl<'a, C> RuleWriter<'a, C> {
         number: usize,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        cause: Cause,
+        cause: impl Into<Cause>,
     ) {
-        let rule = Rule::new(matches, target);
+        let (rule, cause) = (Rule::new(matches, target), cause.into());
         if let Some(group) = self.log_group {
             // Every rule of the chain has a log rule before it, so places count double.
             self.put(table, place, Position::Insert(2 * number - 1), log(&rule, group, cause), cause);
@@ -120,7 +133,7 @@ impl<'a, C> RuleWriter<'a, C> {
         place: ChainPlace,
         matches: impl IntoIterator<Item = Match>,
         target: Target,
-        cause: Cause,
+        cause: impl Into<Cause>,
     ) {
         let before = self.inserted.get(&(table, place.into())).copied().unwrap_or_default();
         // A rule with its log rule is two statements.

@@ -2,12 +2,9 @@
 
 use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random::configured;
-use mesh::Mesh;
-use mesh::Setting;
-use mesh::istio::{
-    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, defaults,
-};
-use mesh::sources::Raw;
+use mesh::istio::{CaptureConfig, DnsCapture, Interception, defaults};
+use mesh::sources::{Raw, Wildcard};
+use mesh::{Mesh, Selection, Setting};
 use proptest::{prelude::*, sample::select};
 use rules::simulate::Work;
 use rules::simulate::{Direction, Packet};
@@ -47,14 +44,14 @@ pub(crate) fn nothing() -> CaptureConfig {
         tunnel_port: defaults::TUNNEL_PORT,
         proxy_uids: vec![proxy],
         proxy_gids: vec![proxy.into()],
-        inbound_ports: InboundPorts::Only(Vec::new()),
+        inbound_ports: Selection::Only(Vec::new()),
         excluded_interfaces: Vec::new(),
         vm_interfaces: Vec::new(),
-        outbound_cidrs: OutboundCidrs::Only(Vec::new()),
+        outbound_cidrs: Wildcard::Items(Vec::new()),
         excluded_cidrs: Vec::new(),
         outbound_ports: Vec::new(),
         excluded_outbound_ports: Vec::new(),
-        owner_groups: OwnerGroups::AllBut(Vec::new()),
+        owner_groups: Selection::AllBut(Vec::new()),
         loopback_v4: parsed("127.0.0.1/32"),
         dns: DnsCapture::Off,
         drop_invalid: false,
@@ -254,8 +251,7 @@ fn an_address_whose_family_is_not_captured_is_told() {
 
 #[test]
 fn an_address_of_an_interface_counts_as_a_declared_one() {
-    let config =
-        CaptureConfig { outbound_cidrs: OutboundCidrs::Only(vec![parsed("10.0.0.0/8")]), ..nothing() };
+    let config = CaptureConfig { outbound_cidrs: Wildcard::Items(vec![parsed("10.0.0.0/8")]), ..nothing() };
     let reported = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
         let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
         let raw = Raw::new(flags, |_| false, |_| None);

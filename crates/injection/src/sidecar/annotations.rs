@@ -232,12 +232,12 @@ fn directive(value: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mesh::istio::annotations::OF_INJECTION;
+    use mesh::istio::annotations::of_injection;
 
     #[test]
     fn the_document_names_each_that_is_read() {
         let document = include_str!("../../../../docs/injection.md");
-        for name in OF_INJECTION {
+        for name in of_injection() {
             assert!(document.contains(&format!("`{name}`")), "docs/injection.md does not name {name}");
         }
     }

@@ -1,67 +1,44 @@
-//! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel.
-//!
-//! ztunnel runs elsewhere and opens its sockets in the pod's namespace, marked. So nothing here matches users: a mark
-//! identifies the proxy's packets, and no port, network or process can be excluded. The rules are those of `cni/pkg/iptables`
-//! in their order. What is set on the host, for the probes of the kubelet, is not part of a pod's rules.
+//! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel. ztunnel runs elsewhere and
+//! opens its sockets in the pod's namespace, marked. So no user is matched, and no port, network or process can be excluded.
 
 mod config;
 pub mod defaults;
 mod limits;
-mod pod;
-mod provenance;
-mod reason;
-mod resolve;
-mod routing;
 mod rules;
 mod settings;
 
-pub use config::CaptureConfig;
-pub use reason::Reason;
-pub use resolve::{configure, probe_addresses};
+pub use config::{CaptureConfig, OWNERSHIP, probe_addresses};
+pub use rules::Reason;
 pub use settings::Ambient;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
-use crate::mesh::Mesh;
-use crate::policy::CapturePolicy;
-use crate::recognition::{Role, is_loopback};
-use crate::registry::{Capture, MeshEntry, Recognition};
-use ::rules::field::Field;
-use ::rules::{
-    ByFamily, Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, Table, desired::StaleFlows,
-    routing::Object,
-};
-use std::collections::BTreeSet;
+pub(crate) use config::configure;
+pub(crate) use rules::write;
 
-/// The chains are upstream's. `ISTIO_OUTPUT` is also a chain of the sidecar's: it is ambient's where its table has
-/// `ISTIO_PRERT` too. 138 is not in `/etc/iproute2/rt_protos`.
-pub const OWNERSHIP: Ownership = Ownership {
-    name: "Istio's ambient mode",
-    mesh: "ambient",
-    chains: Chains::Named(rules::INBOUND, &[rules::OUTBOUND]),
-    conflicting_chains: &[],
-    comment: "sidecar-init-ambient",
-    comment_prefix: None,
-    table: "sidecar_init_ambient",
-    protocol: 138,
-    policy_rules: PolicyRules {
-        mask: defaults::CONNECTION_MARK.mask,
-        preference: Some(defaults::PREFERENCE),
-    },
-    address: None,
-    predecessor: Some(&provenance::ISTIO_CNI),
-    opt_out: "label the pod istio.io/dataplane-mode=none",
-    joined: &[],
+use crate::facts::{
+    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector,
 };
+use crate::pod::mesh::Form;
+use crate::policy::PolicyFacts;
+use crate::recognition::{Role, is_loopback};
+use crate::registry::{MeshEntry, Recognition};
+use ::rules::field::Field;
+use ::rules::{ByFamily, Cidr, Family, Table};
 
 /// The agent's values are those of its chart.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])],
-    pods: Some(&pod::FORM),
-    annotations: pod::ANNOTATIONS,
+    pods: Some(&FORM),
+    annotations: &[
+        (None, &["ambient.istio.io/redirection", "istio.io/dataplane-mode"]),
+        (
+            Some("it is for waypoints, which nothing is captured of"),
+            &["ambient.istio.io/waypoint-inbound-binding"],
+        ),
+    ],
     proxy_program: ProxyProgram { name: "ztunnel", resolver: None, tunnel: Some("HBONE"), ports: &[] },
     ownership: OWNERSHIP,
-    reasons: reason::ROWS,
+    reasons: rules::REASONS,
     chains: &[
         ("ISTIO_PRERT", Role::Inbound),
         ("ISTIO_PREROUTING", Role::Inbound),
@@ -75,6 +52,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         proxy: None,
         listeners: None,
     },
+    without_ipv6: None,
     limits: limits::LIMITS,
     cautions: &[],
     remedy_of_gap: ByFamily {
@@ -85,71 +63,65 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         let is_marked = context.role == Role::Outbound && context.summary.values(Field::Mark(0)).is_some();
         let is_answer = context.table() == Some(Table::Mangle) || is_marked && context.rule.action.passes();
         let is_own_pod = is_loopback(context.summary.values(Field::OutInterface));
-        (is_answer && !is_own_pod).then_some(Reason::ProxyToApplication.into())
+        (is_answer && !is_own_pod).then_some(Reason::ProxyToApplication)
     }),
 };
 
-impl CapturePolicy for CaptureConfig {
-    fn mesh(&self) -> Mesh {
-        Mesh::Ambient
-    }
+const FORM: Form = Form {
+    init_containers: &[],
+    commands: &[],
+    init_reads_annotations: false,
+    implied: &[],
+    idle: &[],
+    // ztunnel runs in a separate pod.
+    proxy: None,
+    signs: &[
+        ("istio.io/dataplane-mode", &["ambient"]),
+        ("ambient.istio.io/redirection", &["enabled", "pending"]),
+    ],
+    // Its labels are of the domain that a sidecar's are of.
+    domains: &[],
+    refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
+    injected: &[],
+    presets: &[],
+    switches: &[],
+    argument: |_, _, _, _| None,
+    added_to: &[],
+    more: |_, _| {},
+};
 
-    fn ipv6(&self) -> bool {
-        self.ipv6
-    }
-
-    fn write(&self, family: Family) -> RuleSet {
-        rules::write(self, family)
-    }
-
-    fn routing(&self) -> BTreeSet<Object> {
-        routing::objects(self)
-    }
-
-    /// ztunnel's own queries are in their zone.
-    fn stale_flows(&self) -> Option<StaleFlows> {
-        self.dns.then(|| StaleFlows {
-            port: defaults::DNS_PORT.number(),
-            destinations: None,
-            except_zone: defaults::PROXY_ZONE,
-            families: Family::captured(self.ipv6).collect(),
-        })
-    }
-
-    fn without_dns(&self) -> Capture {
-        Self { dns: false, ..self.clone() }.into()
-    }
-
-    fn ipv4_alone(&self) -> Capture {
-        Self { ipv6: false, ..self.clone() }.into()
-    }
-
-    fn proxy(&self) -> Proxy {
-        Proxy {
+pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
+    let dns = if config.dns { DnsCapture::All } else { DnsCapture::Off };
+    PolicyFacts {
+        captures_nothing: false,
+        routing: rules::routing(config),
+        stale_flows: dns.stale_flows(defaults::PROXY_ZONE, Family::captured(config.ipv6)),
+        proxy: Proxy {
             listeners: Listeners {
                 outbound: Some(defaults::OUTBOUND_LISTENER.into()),
-                inbound: (!self.ingress).then_some(defaults::INBOUND_LISTENER.into()),
-                dns: self.dns.then_some(defaults::DNS_LISTENER),
+                inbound: (!config.ingress).then_some(defaults::INBOUND_LISTENER.into()),
+                dns: config.dns.then_some(defaults::DNS_LISTENER),
                 tunnel: Some(defaults::TUNNEL_PORT),
                 transparent: None,
             },
-            uids: Vec::new(),
-            gids: Vec::new(),
             mark: Some(defaults::PROXY_MARK),
-            passthrough: None,
-        }
+            ..Proxy::default()
+        },
     }
+}
 
-    fn lists(&self) -> Vec<ListItem> {
-        let mut lists = Lists::default();
-        let machines = self.interfaces.clone();
-        lists.add(Ambient::RerouteInterfaces, true, machines, Selector::VmInterface);
-        let probes = Family::captured(self.ipv6).flat_map(|family| {
-            let address = Cidr::host(self.probe_address(family));
-            let calls_in = (!self.ingress).then_some(Selector::Source(address));
-            calls_in.into_iter().chain([Selector::Destination(address)])
-        });
-        lists.add(Ambient::ProbeAddress, false, probes, |selector| selector);
-        lists.0
-    }
+pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
+    CaptureConfig { dns: false, ..config }
+}
+
+pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
+    let mut lists = Lists::default();
+    lists.add(Ambient::RerouteInterfaces, true, config.interfaces.clone(), Selector::VmInterface);
+    let probes = Family::captured(config.ipv6).flat_map(|family| {
+        let address = Cidr::host(config.probe_address(family));
+        let calls_in = (!config.ingress).then_some(Selector::Source(address));
+        calls_in.into_iter().chain([Selector::Destination(address)])
+    });
+    lists.add(Ambient::ProbeAddress, false, probes, |selector| selector);
+    lists.0
 }

@@ -1,35 +1,52 @@
-//! The rules for one family, in upstream's order (`cni/pkg/iptables/iptables.go`).
+//! The rules for one family, in upstream's order (`cni/pkg/iptables/iptables.go`), their reasons, and the routing that they need.
 
-use super::OWNERSHIP;
-use super::config::CaptureConfig;
+use super::config::{CaptureConfig, INBOUND, OUTBOUND, OWNERSHIP};
 use super::defaults::{
-    CONNECTION_MARK, DNS_LISTENER, DNS_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_MARK, PROXY_ZONE,
-    TUNNEL_PORT,
+    CONNECTION_MARK, DNS_LISTENER, DNS_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PREFERENCE, PROXY_MARK,
+    PROXY_ZONE, TABLE, TUNNEL_PORT,
 };
-use super::reason::Reason;
+use super::settings::Ambient;
+use crate::reason::reasons;
 use crate::writing::{
-    self, ChainPlace, Comments, OUTPUT, PREROUTING, connmark, from, from_interface, from_port, jump, mark,
-    not_mark, not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
+    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, connmark, from, from_interface, from_port, jump,
+    mark, not_mark, not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
 };
-use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, Table, Target};
+use rules::Table::{Mangle, Nat, Raw};
+use rules::Target::{Accept, Redirect, RestoreMark, Return, SetConnmark, SetZone};
+use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, routing::Object};
+use std::collections::BTreeSet;
 
-/// Every table that has rules of ours has it.
-pub(super) const INBOUND: &str = "ISTIO_PRERT";
-/// The sidecar has one of the same name.
-pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
+reasons! {
+    Ambient of Ambient;
+    Arriving "ambient-arriving" Inbound [];
+    Dns "ambient-dns" Dns [DnsCapture], "{option} sends DNS queries to ztunnel, whichever server they ask";
+    DnsZone "ambient-dns-zone" DnsZone [DnsCapture],
+        "ztunnel's own DNS queries are kept apart from those of the application";
+    Inbound "ambient-inbound" InboundPort [Ingress],
+        "everything that arrives by TCP goes to ztunnel, but for its tunnel and its own calls";
+    Leaving "ambient-leaving" Outbound [];
+    Machine "ambient-machine" VirtualMachine [RerouteInterfaces],
+        "{option} says that it comes from a virtual machine", of "{option} says that {value} belongs to a virtual machine";
+    Outbound "ambient-outbound" OutboundNetwork [],
+        "everything that leaves by TCP goes to ztunnel, but for what it sends itself";
+    OwnPod "ambient-own-pod" ApplicationLoopback [], "the pod talks to itself, which is not captured";
+    Probe "ambient-probe" ExcludedSource [ProbeAddress],
+        "the host's own calls are not captured ({option})", of "{value} is where the host's own calls come from ({option})";
+    ProxyToApplication "ambient-proxy-to-application" ProxyToApplication [],
+        "it belongs to a connection by which ztunnel hands a call to the application";
+}
 
 const ARRIVES: ChainPlace = own(INBOUND);
 const LEAVES: ChainPlace = own(OUTBOUND);
 
-type AmbientWriter<'a> = writing::RuleWriter<'a, CaptureConfig>;
+type AmbientWriter<'a> = RuleWriter<'a, CaptureConfig>;
 
-pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = AmbientWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     connections(&mut writer);
     // The order of jumps is upstream's; each is alone in its base chain.
-    let (inbound, outbound) = (Reason::Arriving.cause(), Reason::Leaving.cause());
-    writer.append(Table::Nat, OUTPUT, [], jump(LEAVES), outbound);
-    writer.append(Table::Nat, PREROUTING, [], jump(ARRIVES), inbound);
+    writer.append(Nat, OUTPUT, [], jump(LEAVES), Reason::Leaving);
+    writer.append(Nat, PREROUTING, [], jump(ARRIVES), Reason::Arriving);
     machines(&mut writer);
     probes(&mut writer);
     if !config.ingress {
@@ -45,82 +62,78 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// A connection of ztunnel's to the application is marked, and with it the answers, which would else leave the pod: they
-/// go to the client, from whose address ztunnel has called. Table 100 brings them back.
+/// The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.
 fn connections(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::ProxyToApplication.cause();
-    writer.append(Table::Mangle, PREROUTING, [], jump(ARRIVES), cause);
-    writer.append(Table::Mangle, OUTPUT, [], jump(LEAVES), cause);
-    let target = Target::SetConnmark(CONNECTION_MARK);
-    writer.append(Table::Mangle, ARRIVES, [mark(PROXY_MARK)], target, cause);
-    writer.append(Table::Mangle, LEAVES, [connmark(CONNECTION_MARK)], Target::RestoreMark, cause);
+    let cause = Reason::ProxyToApplication;
+    writer.append(Mangle, PREROUTING, [], jump(ARRIVES), cause);
+    writer.append(Mangle, OUTPUT, [], jump(LEAVES), cause);
+    writer.append(Mangle, ARRIVES, [mark(PROXY_MARK)], SetConnmark(CONNECTION_MARK), cause);
+    writer.append(Mangle, LEAVES, [connmark(CONNECTION_MARK)], RestoreMark, cause);
 }
 
-/// What comes from a machine behind the pod counts as outbound. The second rule of each is upstream's; all that it could
-/// meet has gone to ztunnel.
+/// Traffic of a machine behind the pod counts as outbound. The second rule is upstream's, and never reached.
 fn machines(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::Machine.cause();
+    let cause = Reason::Machine;
     for interface in &writer.config.interfaces {
         let from_machine = || [from_interface(interface), tcp()];
-        writer.append(Table::Nat, ARRIVES, from_machine(), Target::Redirect(OUTBOUND_LISTENER.into()), cause);
-        writer.append(Table::Nat, ARRIVES, from_machine(), Target::Return, cause);
+        writer.append(Nat, ARRIVES, from_machine(), Redirect(OUTBOUND_LISTENER.into()), cause);
+        writer.append(Nat, ARRIVES, from_machine(), Return, cause);
     }
 }
 
 /// Calls of the host itself come from a separate address, and do not concern the mesh.
 fn probes(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::Probe.cause();
+    let cause = Reason::Probe;
     let address = Cidr::host(writer.config.probe_address(writer.family()));
     if !writer.config.ingress {
-        writer.append(Table::Nat, ARRIVES, [from(address), tcp(), tcp_module()], Target::Accept, cause);
+        writer.append(Nat, ARRIVES, [from(address), tcp(), tcp_module()], Accept, cause);
     }
-    writer.append(Table::Nat, LEAVES, [to(address), tcp(), tcp_module()], Target::Accept, cause);
+    writer.append(Nat, LEAVES, [to(address), tcp(), tcp_module()], Accept, cause);
 }
 
 fn arriving(writer: &mut AmbientWriter<'_>) {
-    let others = [not_to(loopback(writer)), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
-    let target = Target::Redirect(INBOUND_LISTENER.into());
-    writer.append(Table::Nat, ARRIVES, others, target, Reason::Inbound.cause());
+    let others = [not_to(writer.localhost()), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
+    writer.append(Nat, ARRIVES, others, Redirect(INBOUND_LISTENER.into()), Reason::Inbound);
 }
 
 /// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
 fn queries(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::Dns.cause();
-    let target = || Target::Redirect(DNS_LISTENER.into());
-    let by_udp = [not_to_loopback(), udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
-    writer.append(Table::Nat, LEAVES, by_udp, target(), cause);
-    let by_tcp = [not_to(loopback(writer)), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
-    writer.append(Table::Nat, LEAVES, by_tcp, target(), cause);
+    let cause = Reason::Dns;
+    let target = || Redirect(DNS_LISTENER.into());
+    let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
+    let by_udp = [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
+    writer.append(Nat, LEAVES, by_udp, target(), cause);
+    let by_tcp = [not_to(writer.localhost()), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
+    writer.append(Nat, LEAVES, by_tcp, target(), cause);
 }
 
 fn leaving(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::ProxyToApplication.cause();
-    writer.append(Table::Nat, LEAVES, [tcp(), mark(CONNECTION_MARK)], Target::Accept, cause);
-    let away = not_to(loopback(writer));
-    let own_pod = [away.clone(), to_loopback()];
-    writer.append(Table::Nat, LEAVES, own_pod, Target::Accept, Reason::OwnPod.cause());
+    let handed_on = [tcp(), mark(CONNECTION_MARK)];
+    writer.append(Nat, LEAVES, handed_on, Accept, Reason::ProxyToApplication);
+    let away = not_to(writer.localhost());
+    writer.append(Nat, LEAVES, [away.clone(), to_loopback()], Accept, Reason::OwnPod);
     let others = [away, tcp(), not_mark(PROXY_MARK)];
-    let target = Target::Redirect(OUTBOUND_LISTENER.into());
-    writer.append(Table::Nat, LEAVES, others, target, Reason::Outbound.cause());
+    writer.append(Nat, LEAVES, others, Redirect(OUTBOUND_LISTENER.into()), Reason::Outbound);
 }
 
-/// ztunnel queries a server from a port that the application may use too. In one zone of conntrack the two would be one
-/// connection, and the answer would go to the wrong one.
+/// ztunnel queries a server from a port that the application may use too. In one zone the answer would go to the wrong one.
 fn zones(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::DnsZone.cause();
-    writer.append(Table::Raw, PREROUTING, [], jump(ARRIVES), cause);
-    writer.append(Table::Raw, OUTPUT, [], jump(LEAVES), cause);
+    let cause = Reason::DnsZone;
+    writer.append(Raw, PREROUTING, [], jump(ARRIVES), cause);
+    writer.append(Raw, OUTPUT, [], jump(LEAVES), cause);
     let query = [udp(), mark(PROXY_MARK), port(DNS_PORT)];
-    writer.append(Table::Raw, LEAVES, query, Target::SetZone(PROXY_ZONE), cause);
+    writer.append(Raw, LEAVES, query, SetZone(PROXY_ZONE), cause);
     let answer = [udp(), not_mark(PROXY_MARK), from_port(DNS_PORT)];
-    writer.append(Table::Raw, ARRIVES, answer, Target::SetZone(PROXY_ZONE), cause);
+    writer.append(Raw, ARRIVES, answer, SetZone(PROXY_ZONE), cause);
 }
 
-/// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.
-fn loopback(writer: &AmbientWriter<'_>) -> Cidr {
-    Cidr::host(crate::facts::loopback(writer.family()))
-}
-
-fn not_to_loopback() -> Match {
-    Match::OutInterface(Negatable::Not(InterfaceName::loopback()))
+/// Routing in ingress mode too, where ztunnel brings what came by its tunnel. It calls the application from the client's address; the
+/// answer, marked, finds its way to ztunnel's socket by a table that delivers everything locally.
+pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
+    let preference = Some(PREFERENCE);
+    let each = Family::captured(config.ipv6).flat_map(|family| {
+        let route = Object::Route { family, table: TABLE };
+        [route, Object::Rule { family, mark: CONNECTION_MARK, table: TABLE, preference }]
+    });
+    each.collect()
 }

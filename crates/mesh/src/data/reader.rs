@@ -1,9 +1,6 @@
-//! YAML and JSON into trees, one a document: the events of a parser, put together so that no input can hurt.
-//!
-//! Repeated keys are refused, as Kubernetes refuses them, unless the caller takes the later one, as programs do that
-//! read what they have written themselves. Aliases share their values, and all of those are counted and bounded, so that a few
-//! lines can't become a billion. The parser reports what it did not find; authors want to know what to change, so the faults that
-//! people make get a remedy.
+//! YAML and JSON into trees, one a document: the events of a parser, put together so that no input can hurt. Aliases share their
+//! values, and all of those are counted and bounded, so that a few lines can't become a billion. The parser reports what it did not
+//! find; authors want to know what to change, so the faults that people make get a remedy.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
 use crate::{InputProblem, Problems};
@@ -17,15 +14,12 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_VALUES: usize = 4_000_000;
 /// A text counts as one value more for each so many bytes: aliases share it in the tree, but data holds a copy for each.
 const BYTES_OF_VALUE: usize = 64;
-/// The greatest depth of values in each other.
 const DEEPEST: usize = 100;
 /// The key by which YAML 1.1 brings the entries of other mappings in.
 const MERGE: &str = "<<";
 
-/// The documents of a text, YAML or JSON; empty ones are null. `name` is that of the file, for problems.
-///
-/// Where `repeated` is given, the later of two equal keys counts, and it gets a remark for each of them. In JSON objects that follow
-/// each other without `---`, they are refused all the same.
+/// The documents of a text, YAML or JSON; empty ones are null. `name` is that of the file, for problems. Where `repeated` is given, the
+/// later of two equal keys counts, with a remark.
 pub(crate) fn documents(
     name: &str,
     text: &str,
@@ -48,17 +42,11 @@ pub(crate) fn documents(
 }
 
 /// The documents of a text, YAML or JSON, each as data. `name` is that of the file, for problems.
-///
-/// # Errors
-/// When it is neither.
 pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(documents(name, text, None)?.iter().map(|tree| data(tree)).collect())
 }
 
 /// The later of two equal keys counts, with a remark for each repeated key.
-///
-/// # Errors
-/// When it is neither.
 pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<String>), Problems> {
     let mut remarks = Vec::new();
     let documents = documents(name, text, Some(&mut remarks))?;
@@ -113,7 +101,6 @@ fn place(marker: &Marker) -> TextPosition {
     TextPosition { line: marker.line(), column: marker.col() + 1 }
 }
 
-/// A tree, and how many values it holds, those of aliases included.
 type CountedTree = (Rc<Tree>, usize);
 
 struct Loader<'t, 'r> {
@@ -197,7 +184,6 @@ impl<'t> Loader<'t, '_> {
         Ok(tree)
     }
 
-    /// Also returns the number of values.
     fn fields(&mut self, start: TextPosition, depth: usize) -> Result<(TreeValue, usize), Malformed> {
         let (mut fields, mut size) = (Vec::new(), 1);
         // What `<<` brings in, beneath what is written.
@@ -258,7 +244,6 @@ fn enter(tag: Option<&Tag>, span: &Span, depth: usize) -> Result<(), Malformed> 
     }
 }
 
-/// `None` for a list of anything else than mappings.
 fn mappings(tree: Rc<Tree>) -> Option<Vec<Rc<Tree>>> {
     let trees = if let TreeValue::List(items) = &tree.value { items.clone() } else { vec![tree] };
     trees.iter().all(|tree| matches!(tree.value, TreeValue::Map(_))).then_some(trees)

@@ -1,8 +1,6 @@
-//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests.
-//!
-//! No crate for it: those that are maintained write YAML by serde, need a newer Rust than ours, or bring a reader as well. What
-//! is hard about YAML is to know which text is taken for something else. So only text that is nothing but words is plain; all
-//! other text is in double quotes, as JSON has it, whose escapes are YAML's, or in single quotes where those save escapes.
+//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests. What is hard
+//! about YAML is to know which text is taken for something else. So only text that is nothing but words is plain; all other text is in
+//! double quotes, as JSON has it, whose escapes are YAML's, or in single quotes where those save escapes.
 
 use super::{ScalarKind, Tree, TreeValue};
 use std::fmt::Write;
@@ -16,7 +14,6 @@ pub fn block(tree: &Tree) -> String {
     out
 }
 
-/// A collection that is not empty takes lines of its own.
 fn is_block(tree: &Tree) -> bool {
     !tree.items().is_empty() || !tree.fields().is_empty()
 }

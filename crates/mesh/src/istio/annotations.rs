@@ -1,37 +1,23 @@
-//! The annotations that Istio knows of pods (`istio.io/api`, `annotation` and `label`): those that control how a sidecar is
-//! injected, by name, and all others, so that a misspelt one is noticed.
+//! The annotations that Istio knows of pods (`istio.io/api`): those that control injection, by name, and all others.
 
 use crate::mesh::AnnotationGroup;
 
-macro_rules! of_injection {
-    (capture { $($name:ident = $annotation:literal;)* } container { $($other:ident = $other_annotation:literal;)* }) => {
-        $(pub const $name: &str = $annotation;)*
-        $(pub const $other: &str = $other_annotation;)*
+pub const MODE: &str = "sidecar.istio.io/interceptionMode";
+pub const INCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/includeInboundPorts";
+pub const EXCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/excludeInboundPorts";
+pub const STATUS_PORT: &str = "status.sidecar.istio.io/port";
+pub const PROXY_CONFIG: &str = "proxy.istio.io/config";
 
-        pub const OF_INJECTION: &[&str] =
-            &[$($name,)* $($other,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
+macro_rules! of_container {
+    ($($name:ident = $annotation:literal;)*) => {
+        $(pub const $name: &str = $annotation;)*
 
         const OF_CONTAINER: &[&str] =
-            &[$($other,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
+            &[$($name,)* RESOURCES[0].0, RESOURCES[1].0, RESOURCES[2].0, RESOURCES[3].0];
     };
 }
 
-of_injection! {
-    capture {
-    MODE = "sidecar.istio.io/interceptionMode";
-    INCLUDE_NETWORKS = "traffic.sidecar.istio.io/includeOutboundIPRanges";
-    EXCLUDE_NETWORKS = "traffic.sidecar.istio.io/excludeOutboundIPRanges";
-    INCLUDE_INBOUND = "traffic.sidecar.istio.io/includeInboundPorts";
-    EXCLUDE_INBOUND = "traffic.sidecar.istio.io/excludeInboundPorts";
-    INCLUDE_OUTBOUND = "traffic.sidecar.istio.io/includeOutboundPorts";
-    EXCLUDE_OUTBOUND = "traffic.sidecar.istio.io/excludeOutboundPorts";
-    EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces";
-    VM_INTERFACES = "istio.io/reroute-virtual-interfaces";
-    VM_INTERFACES_BEFORE = "traffic.sidecar.istio.io/kubevirtInterfaces";
-    STATUS_PORT = "status.sidecar.istio.io/port";
-    PROXY_CONFIG = "proxy.istio.io/config";
-    }
-    container {
+of_container! {
     READINESS_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds";
     READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds";
     READINESS_FAILURES = "readiness.status.sidecar.istio.io/failureThreshold";
@@ -47,7 +33,6 @@ of_injection! {
     REWRITE_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers";
     USER_VOLUMES = "sidecar.istio.io/userVolume";
     USER_MOUNTS = "sidecar.istio.io/userVolumeMount";
-    }
 }
 
 pub const RESOURCES: [(&str, &str, &str); 4] = [
@@ -57,34 +42,31 @@ pub const RESOURCES: [(&str, &str, &str); 4] = [
     ("sidecar.istio.io/proxyMemoryLimit", "limits", "memory"),
 ];
 
+/// All that control how a sidecar is injected.
+pub fn of_injection() -> impl Iterator<Item = &'static str> {
+    let of_settings = super::settings::TABLE.iter().flat_map(|row| row.annotations);
+    of_settings.chain(&[STATUS_PORT, PROXY_CONFIG]).chain(OF_CONTAINER).copied()
+}
+
 /// All, beside those of the settings. Names that are labels are among them: they do no harm where they have no effect.
 pub(crate) const ALL: &[AnnotationGroup] = &[
-    (None, &[STATUS_PORT, PROXY_CONFIG, "sidecar.istio.io/inject", crate::pod::STATUS]),
+    (None, &[STATUS_PORT, PROXY_CONFIG, crate::pod::STATUS, "sidecar.istio.io/inject"]),
     (Some("they change the proxy's container, which is read in the injected pod"), OF_CONTAINER),
     (
         Some("they change what the injector writes, which is read in the injected pod"),
         &[
             "inject.istio.io/templates",
             "proxy.istio.io/overrides",
-            "sidecar.istio.io/bootstrapOverride",
-            "sidecar.istio.io/controlPlaneAuthPolicy",
-            "sidecar.istio.io/discoveryAddress",
-            "sidecar.istio.io/enableCoreDump",
+            "sidecar.istio.io/bootstrapOverride controlPlaneAuthPolicy discoveryAddress enableCoreDump",
             "readiness.status.sidecar.istio.io/applicationPorts",
         ],
     ),
     (
         Some("they configure the proxy's statistics"),
         &[
-            "prometheus.istio.io/secure-envoy-port",
-            "prometheus.istio.io/secure-port",
-            "sidecar.istio.io/extraStatTags",
-            "sidecar.istio.io/statsCompression",
-            "sidecar.istio.io/statsEvictionInterval",
-            "sidecar.istio.io/statsHistogramBuckets",
-            "sidecar.istio.io/statsInclusionPrefixes",
-            "sidecar.istio.io/statsInclusionRegexps",
-            "sidecar.istio.io/statsInclusionSuffixes",
+            "prometheus.istio.io/secure-envoy-port secure-port",
+            "sidecar.istio.io/extraStatTags statsCompression statsEvictionInterval statsHistogramBuckets \
+            statsInclusionPrefixes statsInclusionRegexps statsInclusionSuffixes",
         ],
     ),
     (
@@ -92,24 +74,12 @@ pub(crate) const ALL: &[AnnotationGroup] = &[
         &[
             "alpha.istio.io/identity",
             "galley.istio.io/analyze-suppress",
-            "istio.io/for-service-account",
-            "istio.io/ingress-use-waypoint",
-            "istio.io/rev",
-            "istio.io/tag",
-            "istio.io/use-waypoint",
-            "istio.io/use-waypoint-namespace",
-            "istio.io/waypoint-for",
-            "networking.istio.io/exportTo",
-            "networking.istio.io/service-type",
-            "networking.istio.io/traffic-distribution",
-            "networking.istio.io/tunnel",
+            "istio.io/for-service-account ingress-use-waypoint rev tag use-waypoint use-waypoint-namespace \
+            waypoint-for",
+            "networking.istio.io/exportTo service-type traffic-distribution tunnel",
             "security.istio.io/tlsMode",
-            "service.istio.io/canonical-name",
-            "service.istio.io/canonical-revision",
-            "service.istio.io/workload-name",
-            "topology.istio.io/cluster",
-            "topology.istio.io/network",
-            "topology.istio.io/subzone",
+            "service.istio.io/canonical-name canonical-revision workload-name",
+            "topology.istio.io/cluster network subzone",
             "traffic.istio.io/nodeSelector",
         ],
     ),

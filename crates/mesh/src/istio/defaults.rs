@@ -1,10 +1,9 @@
 //! The numbers and addresses that upstream has chosen, each once. Settings change most of them.
 
 use super::config::RouteTable;
-pub use crate::facts::DNS_PORT;
 use crate::facts::port;
+pub use crate::facts::{DNS_PORT, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{Mark, Port};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where the proxy's container answers: its debugging interface, merged metrics, health, and Envoy's metrics.
 pub(crate) const SERVED_PORTS: [Port; 4] = [port(15004), port(15020), port(15021), port(15090)];
@@ -28,8 +27,3 @@ pub const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel
 
 /// Only used if logging is enabled.
 pub const LOG_GROUP: u16 = 1337;
-
-/// The addresses from which the proxy calls the application behind it (upstream's `InboundPassthroughBindIpv4` and
-/// `..Ipv6`). All of 127.0.0.0/8 is on `lo` anyway; the other has to be put there.
-pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
-pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);

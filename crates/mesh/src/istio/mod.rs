@@ -1,122 +1,30 @@
 //! Istio's sidecar: what `istio-iptables` captures.
-//!
-//! Pure: a [`CaptureConfig`] goes in, rules for one family come out. The order of the rules is upstream's, because people
-//! compare previews; each step has its reason beside it.
 
 pub mod annotations;
 mod config;
 pub mod defaults;
-mod dns;
-mod inbound;
-mod limits;
-mod names;
-mod outbound;
-mod owner;
 mod ownership;
-mod provenance;
-mod reading;
-mod reason;
-mod resolve;
-mod routing;
+mod rules;
 mod settings;
-mod tproxy;
-mod words;
-mod writer;
 
-pub use config::{
-    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
-};
-pub use ownership::{OWNERSHIP, PREDECESSOR, PREFIX};
-pub use reason::Reason;
-pub use resolve::configure;
+pub use crate::facts::DnsCapture;
+pub use config::{CaptureConfig, Interception, RouteTable};
+pub use ownership::{OWNERSHIP, PREFIX};
+pub use rules::Reason;
+
+pub(crate) use config::configure;
+pub(crate) use rules::write;
 
 use crate::Setting;
-use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
-use crate::mesh::Mesh;
-use crate::policy::CapturePolicy;
+use crate::facts::{
+    ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selection, Selector,
+};
+use crate::limit::Caution;
+use crate::policy::PolicyFacts;
 use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry};
-use crate::sources::Raw;
-use rules::{ByFamily, Cidr, Family, Protocol, RuleSet, Table, Target, desired::StaleFlows, routing::Object};
-use std::collections::BTreeSet;
-use words::{OUTPUT, PREROUTING, own};
-use writer::Writer;
-
-impl CapturePolicy for CaptureConfig {
-    fn mesh(&self) -> Mesh {
-        Mesh::Istio
-    }
-
-    fn ipv6(&self) -> bool {
-        self.ipv6
-    }
-
-    fn captures_nothing(&self) -> bool {
-        self.interception == Interception::None
-    }
-
-    /// With interception `NONE` there are none.
-    fn write(&self, family: Family) -> RuleSet {
-        if self.captures_nothing() { RuleSet::empty(family) } else { write(self, family) }
-    }
-
-    fn routing(&self) -> BTreeSet<Object> {
-        if self.captures_nothing() { BTreeSet::new() } else { routing::objects(self) }
-    }
-
-    fn stale_flows(&self) -> Option<StaleFlows> {
-        if self.captures_nothing() { None } else { dns::stale_flows(self) }
-    }
-
-    fn without_dns(&self) -> Capture {
-        Self { dns: DnsCapture::Off, ..self.clone() }.into()
-    }
-
-    fn ipv4_alone(&self) -> Capture {
-        Self { ipv6: false, ..self.clone() }.into()
-    }
-
-    fn proxy(&self) -> Proxy {
-        let captures = !self.captures_nothing();
-        Proxy {
-            listeners: Listeners {
-                outbound: captures.then_some(self.outbound_listener),
-                // The proxy's calls to its own pod go there whatever ports are captured.
-                inbound: captures.then_some(self.inbound_listener),
-                dns: (captures && self.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
-                tunnel: captures.then_some(self.tunnel_port),
-                transparent: match self.interception {
-                    Interception::Tproxy { mark, .. } => Some(mark),
-                    Interception::Redirect | Interception::None => None,
-                },
-            },
-            uids: self.proxy_uids.clone(),
-            gids: self.proxy_gids.clone(),
-            mark: None,
-            passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
-        }
-    }
-
-    fn lists(&self) -> Vec<ListItem> {
-        lists(self)
-    }
-
-    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> Ipv6Advice {
-        let is_requested = raw.is_on(Setting::DualStack);
-        let why = match is_requested {
-            false => "IPv6 is not captured in this pod: its first address is not IPv6",
-            true => "IPv6 is not captured in this pod: none of its declared addresses is IPv6",
-        };
-        let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_requested) {
-            (true, ..) => (Setting::PodIps, "give {--dual-stack}"),
-            (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
-            (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give {--dual-stack}"),
-            (false, false, false) => (Setting::DualStack, "give {--dual-stack}"),
-            (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
-        };
-        Ipv6Advice { why, setting, remedy }
-    }
-}
+use crate::sources::{Raw, Wildcard};
+use ::rules::{ByFamily, Cidr, Family, Protocol, finding::Code};
 
 /// Its pods, read by [`crate::settings::mapping`], are those that no other mesh recognizes.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
@@ -136,7 +44,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ports: &defaults::SERVED_PORTS,
     },
     ownership: OWNERSHIP,
-    reasons: reason::ROWS,
+    reasons: rules::REASONS,
     chains: &[
         ("ISTIO_INBOUND", Role::Inbound),
         ("ISTIO_OUTPUT", Role::Outbound),
@@ -160,13 +68,88 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         proxy: Some(Setting::ProxyUid),
         listeners: Some([Setting::EnvoyPort, Setting::InboundCapturePort]),
     },
+    without_ipv6: Some(without_ipv6),
     limits: &[],
-    cautions: limits::CAUTIONS,
+    cautions: &[
+        Caution {
+            code: Code::InvalidPackets,
+            is_warning: false,
+            setting: Setting::DropInvalid,
+            applies: |facts| facts.lets_invalid_in(),
+            text: "is off: one packet outside its connection's window resets a captured connection",
+            remedy: "give {--drop-invalid}",
+        },
+        Caution {
+            code: Code::VmWithTproxy,
+            is_warning: true,
+            setting: Setting::VmInterfaces,
+            applies: |facts| facts.captures_inbound && facts.is_transparent() && facts.has_machines(),
+            text: "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is excluded are \
+               taken for the proxy's own, so that those connections never come about",
+            remedy: "use {-m} REDIRECT",
+        },
+        Caution {
+            code: Code::PortsCollide,
+            is_warning: false,
+            setting: Setting::InboundCapturePort,
+            applies: |facts| facts.joins_ports() && !facts.is_transparent(),
+            text: "several ports are redirected to one, so a client that calls two of them from one port collides",
+            remedy: "give a range of ports, if the proxy can listen on one, or use TPROXY",
+        },
+        Caution::unused(
+            Setting::InboundPortsExclude,
+            |facts| !facts.is(Setting::InboundPorts, "*"),
+            "it excludes ports from {-b} '*', which is not given",
+            "drop the option, or give {-b} '*' to capture all other ports",
+        ),
+        Caution::unused(
+            Setting::OutboundPorts,
+            |facts| facts.is(Setting::ServiceCidr, "*"),
+            "it lists ports that {-i} '*' captures anyway",
+            "drop the option",
+        ),
+        Caution::unused(
+            Setting::OwnerGroupsExclude,
+            |facts| facts.raw.get(Setting::OwnerGroups).is_some() && !facts.is(Setting::OwnerGroups, "*"),
+            "it excludes groups from all groups, but a list of groups is captured",
+            "drop the variable",
+        ),
+        Caution::unused(
+            Setting::TproxyMark,
+            |facts| !facts.is(Setting::InterceptionMode, "TPROXY"),
+            "it marks packets in TPROXY mode, which is not on",
+            "drop the option, or give {-m} TPROXY",
+        ),
+        Caution::unused(
+            Setting::TproxyRouteTable,
+            |facts| !facts.is(Setting::InterceptionMode, "TPROXY"),
+            "it routes packets in TPROXY mode, which is not on",
+            "drop the option, or give {-m} TPROXY",
+        ),
+        Caution::unused(
+            Setting::DnsServers,
+            |facts| !facts.raw.is_on(Setting::RedirectDns),
+            "it names servers, but DNS is not captured",
+            "drop the option, or give {--redirect-dns}",
+        ),
+        Caution::unused(
+            Setting::DnsServers,
+            |facts| facts.raw.is_on(Setting::RedirectDns) && facts.raw.is_on(Setting::CaptureAllDns),
+            "it names servers, but queries to any server are captured",
+            "drop the option, or {--capture-all-dns}",
+        ),
+        Caution::unused(
+            Setting::ServiceExcludeCidr,
+            |facts| !facts.has(Setting::ServiceCidr) && !facts.has(Setting::OutboundPorts),
+            "it leaves networks alone, but no outbound network is captured",
+            "drop the option, or give {-i}",
+        ),
+    ],
     remedy_of_gap: ByFamily {
         v4: "name the pod's IPv4 address in --pod-ips when the rules are set",
         v6: "set the rules with --dual-stack, and with the address in --pod-ips if it is given",
     },
-    recognition: reading::RECOGNITION,
+    recognition: ownership::RECOGNITION,
 };
 
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
@@ -176,21 +159,70 @@ pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     }
 }
 
+pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
+    let proxy = Proxy {
+        uids: config.proxy_uids.clone(),
+        gids: config.proxy_gids.clone(),
+        passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        ..Proxy::default()
+    };
+    if config.interception == Interception::None {
+        return PolicyFacts { captures_nothing: true, proxy, ..PolicyFacts::default() };
+    }
+    let listeners = Listeners {
+        outbound: Some(config.outbound_listener),
+        // The proxy's calls to its own pod go there whatever ports are captured.
+        inbound: Some(config.inbound_listener),
+        dns: (config.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
+        tunnel: Some(config.tunnel_port),
+        transparent: match config.interception {
+            Interception::Tproxy { mark, .. } => Some(mark),
+            Interception::Redirect | Interception::None => None,
+        },
+    };
+    PolicyFacts {
+        captures_nothing: false,
+        routing: rules::routing(config),
+        stale_flows: rules::stale_flows(config),
+        proxy: Proxy { listeners, ..proxy },
+    }
+}
+
+pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
+    CaptureConfig { dns: DnsCapture::Off, ..config }
+}
+
+fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
+    let is_requested = raw.is_on(Setting::DualStack);
+    let why = match is_requested {
+        false => "IPv6 is not captured in this pod: its first address is not IPv6",
+        true => "IPv6 is not captured in this pod: none of its declared addresses is IPv6",
+    };
+    let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_requested) {
+        (true, ..) => (Setting::PodIps, "give {--dual-stack}"),
+        (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
+        (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give {--dual-stack}"),
+        (false, false, false) => (Setting::DualStack, "give {--dual-stack}"),
+        (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
+    };
+    Ipv6Advice { why, setting, remedy }
+}
+
 /// Networks of a family that is not captured are left out: reading the settings has warned of those.
-fn lists(config: &CaptureConfig) -> Vec<ListItem> {
+pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Lists::default();
     let (inbound, destination) = (Selector::InboundPort, Selector::Destination);
     match &config.inbound_ports {
-        InboundPorts::Only(ports) => lists.add(Setting::InboundPorts, true, ports.clone(), inbound),
-        InboundPorts::AllBut(ports) => lists.add(Setting::InboundPortsExclude, false, ports.clone(), inbound),
+        Selection::Only(ports) => lists.add(Setting::InboundPorts, true, ports.clone(), inbound),
+        Selection::AllBut(ports) => lists.add(Setting::InboundPortsExclude, false, ports.clone(), inbound),
     }
-    if !config.captures_nothing() {
+    if config.interception != Interception::None {
         lists.add(Setting::InboundTunnelPort, false, [config.tunnel_port], Selector::Tunnel);
     }
     let is_captured = |cidr: &&Cidr| cidr.family() == Family::V4 || config.ipv6;
-    if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
+    if let Wildcard::Items(cidrs) = &config.outbound_cidrs {
         let included = cidrs.iter().filter(is_captured).copied();
         lists.add(Setting::ServiceCidr, true, included, destination);
     }
@@ -208,57 +240,10 @@ fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     lists.add(Setting::ExcludeInterfaces, false, config.excluded_interfaces.clone(), Selector::Interface);
     lists.add(Setting::VmInterfaces, true, config.vm_interfaces.clone(), Selector::VmInterface);
     match &config.owner_groups {
-        OwnerGroups::Only(groups) => lists.add(Setting::OwnerGroups, true, groups.clone(), Selector::Group),
-        OwnerGroups::AllBut(groups) => {
+        Selection::Only(groups) => lists.add(Setting::OwnerGroups, true, groups.clone(), Selector::Group),
+        Selection::AllBut(groups) => {
             lists.add(Setting::OwnerGroupsExclude, false, groups.clone(), Selector::Group);
         }
     }
     lists.0
-}
-
-fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::of(config, family);
-    interfaces(&mut writer);
-    if config.drop_invalid {
-        drop_invalid(&mut writer);
-    }
-    inbound::write(&mut writer);
-    outbound::start(&mut writer);
-    owner::write(&mut writer);
-    dns::write(&mut writer);
-    outbound::finish(&mut writer);
-    if let Interception::Tproxy { mark, .. } = config.interception {
-        tproxy::write(&mut writer, mark);
-    }
-    writer.finish()
-}
-
-/// Excluded interfaces see none of the rules that follow; virtual ones none of the inbound rules.
-fn interfaces(writer: &mut Writer<'_>) {
-    let config = writer.config;
-    let cause = Reason::ExcludedInterface.cause();
-    let tables: &[Table] = match config.interception {
-        Interception::Tproxy { .. } => &[Table::Nat, Table::Mangle],
-        Interception::Redirect | Interception::None => &[Table::Nat],
-    };
-    for interface in &config.excluded_interfaces {
-        for &table in tables {
-            writer.append(table, PREROUTING, [words::from_interface(interface)], Target::Return, cause);
-            writer.append(table, OUTPUT, [words::to_interface(interface)], Target::Return, cause);
-        }
-    }
-    let cause = Reason::VmInterface.cause();
-    for interface in &config.vm_interfaces {
-        writer.insert(Table::Nat, PREROUTING, 1, [words::from_interface(interface)], Target::Return, cause);
-    }
-}
-
-/// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
-/// kernel knows no such connection there and answers with a reset, which ends the redirected one.
-fn drop_invalid(writer: &mut Writer<'_>) {
-    let cause = Reason::DropInvalid.cause();
-    let invalid = [words::state([rules::ConnState::Invalid])];
-    let drop = own("ISTIO_DROP");
-    writer.append(Table::Mangle, PREROUTING, invalid, words::jump(drop), cause);
-    writer.append(Table::Mangle, drop, [], Target::Drop, cause);
 }

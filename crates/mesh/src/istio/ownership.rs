@@ -1,21 +1,30 @@
-//! Recognition of the rules of Istio's sidecar, and their predecessor.
+//! Recognition of the rules of Istio's sidecar and of upstream, whose place we take; those of ambient mode are excluded.
 
-use super::{defaults, provenance};
-use rules::{Chains, Ownership, PolicyRules};
+use super::defaults::{LOG_GROUP, PASSTHROUGH_V6, TPROXY_MARK, TPROXY_TABLE, TUNNEL_PORT};
+use super::rules::Reason;
+use crate::recognition::summary::RuleSummary;
+use crate::recognition::{RecognizedRule, Role, RuleContext};
+use crate::registry::Recognition;
+use crate::settings::Setting;
+use crate::{RuleReason, ambient};
+use rules::field::{Condition, Field, Intervals};
+use rules::predecessor::{Pattern, Predecessor, Proof};
+use rules::simulate::ViewRule;
+use rules::{Chains, Hook, Ownership, PolicyRules, Table};
 
 /// The chains' prefix is upstream's, which we succeed; 137 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",
     chains: Chains::Prefix(PREFIX),
-    conflicting_chains: &provenance::CONFLICTING,
+    conflicting_chains: &CONFLICTING,
     comment: "sidecar-init",
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
     policy_rules: PolicyRules::PLAIN,
-    address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: Some(&provenance::ISTIO_IPTABLES),
+    address: Some(PASSTHROUGH_V6),
+    predecessor: Some(&ISTIO_IPTABLES),
     opt_out: "label the pod sidecar.istio.io/inject=false",
     joined: &[],
 };
@@ -23,4 +32,237 @@ pub const OWNERSHIP: Ownership = Ownership {
 /// Prefix of its chains in the tables of iptables.
 pub const PREFIX: &str = "ISTIO_";
 
-pub const PREDECESSOR: &str = provenance::ISTIO_IPTABLES.name;
+/// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Its rules are ours, but for our comment in base chains.
+const ISTIO_IPTABLES: Predecessor = Predecessor {
+    name: "istio-iptables",
+    patterns: &PATTERNS,
+    log_group: Some(LOG_GROUP),
+    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
+    tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
+};
+
+const PATTERNS: [Pattern; 16] = [
+    of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
+    of(Table::Nat, Hook::Output, "-o * -j RETURN", Proof::Position),
+    of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
+    of(Table::Mangle, Hook::Output, "-o * -j RETURN", Proof::Position),
+    // Until 1.20; since then the packets go to a separate chain.
+    of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Proof::Table),
+    of(Table::Mangle, Hook::Prerouting, "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark", Proof::Form),
+    of(Table::Mangle, Hook::Prerouting, "-p tcp -m mark --mark # -j CONNMARK --save-mark", Proof::Table),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Proof::Form),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark # -j RETURN", Proof::Table),
+    of(
+        Table::Mangle,
+        Hook::Output,
+        "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338",
+        Proof::Form,
+    ),
+    of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark", Proof::Form),
+    of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark # -j CONNMARK --restore-mark", Proof::Table),
+    // Istio 1.7 to 1.9, for DNS, to ports 15013 and 15053, and for what leaves from loopback.
+    of(
+        Table::Nat,
+        Hook::Output,
+        "-p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:150*3",
+        Proof::Form,
+    ),
+    of(
+        Table::Nat,
+        Hook::Postrouting,
+        "-p udp -m udp --dport 150*3 -j SNAT --to-source 127.0.0.1",
+        Proof::Form,
+    ),
+    of(Table::Nat, Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN", Proof::NoComments),
+    of(Table::Mangle, Hook::Output, "-s * ! -d 127.0.0.1/32 -p tcp -j MARK --set-mark 1337", Proof::Form),
+];
+
+const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Pattern {
+    Pattern { table, hook, rule, proof }
+}
+
+/// Chains of ambient mode named like a sidecar's: inside of pods, and on the host, for the probes of the kubelet.
+const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
+
+/// Of rules that carry no reason, where their form shows it in Istio alone.
+pub(super) const RECOGNITION: Recognition = Recognition {
+    special: tunnel,
+    setting: |reason, context| match reason.settings() {
+        [of_user, of_group] => {
+            Some(*if context.summary.values(Field::Gid).is_some() { of_group } else { of_user })
+        }
+        all => all.first().copied(),
+    },
+    refine: groups_of_the_proxy,
+};
+
+/// Calls of the proxy to the tunnel of its own pod were redirected until 1.9; then only the usual port shows the tunnel's.
+fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
+    let ports = &context.summary.ports()?.values;
+    let is_alone = context.table() == Some(Table::Nat) && context.is_first() && ports.single().is_some();
+    if !is_alone || context.role != Role::Inbound || !context.rule.action.passes() {
+        return None;
+    }
+    let of_proxy = |rule: &ViewRule| RuleSummary::of(&rule.conditions).ports().cloned();
+    let mut of_proxy = context.view().chains().iter().flat_map(|chain| &chain.rules).filter_map(of_proxy);
+    let is_tunnels = *ports == Intervals::one(TUNNEL_PORT.number().into())
+        || of_proxy.any(|but| but.negated && ports.within(&but.values));
+    is_tunnels.then_some(Reason::TunnelPort)
+}
+
+/// An excluded group is the proxy's if other rules of the proxy's name it.
+fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
+    let names_proxy = |recognized: &&RecognizedRule<'_>| {
+        [Some(Reason::ProxyCallsOwnPod), Some(Reason::ApplicationLoopback)].contains(&recognized.reason)
+    };
+    let of_proxy = found
+        .iter()
+        .filter(names_proxy)
+        .filter_map(|recognized| Some(recognized.summary.values(Field::Gid)?.values.ranges().to_vec()));
+    let of_proxy: Intervals = of_proxy.flatten().collect();
+    for recognized in found {
+        let others = |groups: &Condition| !groups.values.meets(&of_proxy);
+        if recognized.reason == Some(Reason::ProxyOutbound)
+            && recognized.rule.origin.is_none()
+            && RuleReason::of_comment(&recognized.rule.comment).is_none()
+            && recognized.summary.values(Field::Gid).is_some_and(others)
+        {
+            recognized.reason = Some(Reason::ExcludedGroup);
+            recognized.setting = Some(Setting::OwnerGroupsExclude);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recognition::recognized;
+    use crate::{Mesh, OWNERS};
+    use rules::simulate::View;
+    use rules::{Chain, Family, inheritance, parse, render::iptables::appended};
+
+    const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
+    const JUMP: &str = "-A OUTPUT -j ISTIO_OUTPUT\n";
+
+    fn check(table: Table, rules: &str, inherited: &[&str], doubtful: &[&str]) {
+        let text = format!("*{table}\n{CHAINS}{rules}COMMIT\n");
+        let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
+        let lines = state
+            .chains(table)
+            .flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
+        let found = lines.filter(|(_, line)| line.is_inherited());
+        let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
+        assert_eq!(found, inherited, "inherited of\n{rules}");
+        let found = inheritance::doubtful(&state, &OWNERSHIP);
+        let found: Vec<String> = found.map(|(_, hook, line)| appended(&Chain::Base(hook), line)).collect();
+        assert_eq!(found, doubtful, "doubtful of\n{rules}");
+    }
+
+    #[test]
+    fn what_nobody_else_makes_is_inherited_alone() {
+        let save = "-A PREROUTING -p tcp -m mark --mark 1337 -j CONNMARK --save-mark";
+        let mark = "-A OUTPUT ! -d ::1/128 -p tcp -o lo -m owner --uid-owner 7 -j MARK --set-mark 1338";
+        check(Table::Mangle, &format!("{save}\n"), &[save], &[]);
+        check(Table::Nat, &format!("{save}\n"), &[], &[]);
+        check(Table::Mangle, &format!("{}\n", save.replace("tcp", "udp")), &[], &[]);
+        check(Table::Mangle, &format!("{}\n", save.replace("--mark 1337", "--mark 1337/0xff")), &[], &[]);
+        check(Table::Mangle, &format!("{}\n", save.replace("-m mark", "-i eth0 -m mark")), &[], &[]);
+        let other = save.replace("1337", "7");
+        check(Table::Mangle, &format!("{other}\n"), &[], &[&other]);
+        let mark = mark.replace("::1/128", "127.0.0.1/32").replace("-p tcp -o lo", "-o lo -p tcp");
+        check(Table::Mangle, &format!("{other}\n{mark}\n"), &[&other, &mark], &[]);
+    }
+
+    #[test]
+    fn older_rules_for_dns_are_inherited() {
+        let own = "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 7 -j RETURN";
+        let query = "-A OUTPUT -p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:15053";
+        check(Table::Nat, &format!("{own}\n{query}\n{JUMP}"), &[own, query], &[]);
+        check(Table::Nat, &format!("{own}\n{}\n", query.replace("15053", "4053")), &[], &[]);
+        // Kuma has some of the same, which are not Kuma's here.
+        let text = format!("*nat\n{CHAINS}{own}\n{query}\n{JUMP}COMMIT\n");
+        let state = parse::save(&text, Family::V4, &OWNERSHIP.union(OWNERS)).expect("a listing");
+        let count = |mesh: Mesh| state.seen_by(&mesh.ownership()).count_of(&mesh.ownership());
+        assert_eq!([Mesh::Istio, Mesh::Kuma].map(count), [3, 0]);
+        let mark = "-A OUTPUT -s 127.0.0.1/32 ! -d 127.0.0.1/32 -p tcp -j MARK --set-mark 1337";
+        check(Table::Mangle, &format!("{mark}\n"), &[mark], &[]);
+    }
+
+    #[test]
+    fn rules_for_interfaces_are_known_by_their_company() {
+        let (inbound, outbound) = ("-A PREROUTING -i eth5 -j RETURN", "-A OUTPUT -o eth5 -j RETURN");
+        let both = format!("{inbound}\n{outbound}\n");
+        check(Table::Nat, &both, &[], &[inbound, outbound]);
+        check(Table::Nat, &format!("{both}{JUMP}"), &[inbound, outbound], &[]);
+        // Behind the jump, it is none that upstream has put there.
+        check(Table::Nat, &format!("{JUMP}{outbound}\n"), &[], &[outbound]);
+        // Nor one whose twin is missing.
+        check(Table::Nat, &format!("{outbound}\n{JUMP}"), &[], &[outbound]);
+    }
+
+    #[test]
+    fn chains_of_ambient_are_not_ours() {
+        let rules = ":ISTIO_PRERT - [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_INBOUND - [0:0]\n\
+                     -A PREROUTING -j ISTIO_PRERT\n-A OUTPUT -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -j ACCEPT\n";
+        let state =
+            parse::save(&format!("*nat\n{CHAINS}{rules}COMMIT\n"), Family::V4, &OWNERSHIP).expect("valid");
+        assert_eq!(state.count_of(&OWNERSHIP), 0);
+        let owned: Vec<String> =
+            state.part_of(&OWNERSHIP).chains(Table::Nat).map(|(chain, _)| chain.to_string()).collect();
+        assert_eq!(owned, ["PREROUTING", "OUTPUT", "ISTIO_INBOUND"]);
+    }
+
+    fn owner(mesh_rules: &str, table: &str, rule: &str) -> Option<Mesh> {
+        let tables = ["raw", "mangle", "nat", "filter"].map(|name| {
+            let of_mesh = if name == "nat" { mesh_rules } else { "" };
+            let added = if name == table { rule } else { "" };
+            let chain = rule.split(' ').nth(1).expect("a chain");
+            format!("*{name}\n:{chain} ACCEPT [0:0]\n:ISTIO_INBOUND - [0:0]\n{of_mesh}\n{added}\nCOMMIT\n")
+        });
+        let view = View::of_listing(parse::listing(&tables.concat(), Family::V4).expect("a listing"));
+        let is_added =
+            |found: &&RecognizedRule<'_>| found.chain.table == table && found.rule.leads_to.is_none();
+        recognized(&view).iter().find(is_added).map(|found| found.mesh)
+    }
+
+    #[test]
+    fn rules_without_comments_are_the_meshs_by_their_form() {
+        let reached = ":PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -j ISTIO_INBOUND";
+        let owned = [
+            ("nat", "-A OUTPUT -o net1 -j RETURN"),
+            ("nat", "-A PREROUTING -i vm0 -j RETURN"),
+            ("mangle", "-A OUTPUT -o lo -p tcp -m mark --mark 0x539 -j RETURN"),
+            ("mangle", "-A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark"),
+            ("mangle", "-A PREROUTING -p tcp -m mark --mark 0x539 -j CONNMARK --save-mark"),
+            (
+                "mangle",
+                "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a",
+            ),
+            (
+                "mangle",
+                "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner --gid-owner 1337 -j MARK --set-xmark 0x53a",
+            ),
+        ];
+        for (table, rule) in owned {
+            assert_eq!(owner(reached, table, rule), Some(Mesh::Istio), "{table}: {rule}");
+            assert_eq!(owner("", table, rule), None, "without the mesh, {table}: {rule}");
+        }
+        for (table, rule) in [
+            ("filter", "-A OUTPUT -o net1 -j RETURN"),
+            ("filter", "-A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark"),
+            ("mangle", "-A OUTPUT -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT ! -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT -j RETURN"),
+            ("nat", "-A OUTPUT -o net1 -j ACCEPT"),
+            ("nat", "-A OUTPUT -d 10.0.0.0/8 -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT -s 10.0.0.0/8 -o net1 -j RETURN"),
+            ("nat", "-A OUTPUT -o net1 -p tcp -m tcp --dport 22 -j RETURN"),
+            ("mangle", "-A PREROUTING -m conntrack --ctstate INVALID -j DROP"),
+            ("mangle", "-A PREROUTING -i lo -m mark --mark 0x539 -j RETURN"),
+            ("mangle", "-A OUTPUT -p tcp -j CONNMARK --restore-mark"),
+            ("mangle", "-A OUTPUT -o lo -p tcp -j MARK --set-xmark 0x53a"),
+        ] {
+            assert_eq!(owner(reached, table, rule), None, "{table}: {rule}");
+        }
+    }
+}

@@ -1,7 +1,12 @@
-//! Recognition of Kuma's rules: chains, comments and routing.
+//! Recognition of Kuma's rules: chains, comments and routing; those of kumactl, whose place we take; and the reasons of rules.
 
-use super::{defaults, provenance};
-use rules::{Chains, Ownership, PolicyRules};
+use super::settings::Kuma;
+use crate::RuleReason;
+use crate::facts::PASSTHROUGH_V6;
+use crate::recognition::RuleContext;
+use crate::registry::Recognition;
+use rules::predecessor::{Pattern, Predecessor, Proof};
+use rules::{Chains, Hook, Ownership, PolicyRules, Table};
 
 /// Prefix of the comments: upstream's words, by which it knows its rules again.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
@@ -17,8 +22,117 @@ pub const OWNERSHIP: Ownership = Ownership {
     table: "sidecar_init_kuma",
     protocol: 139,
     policy_rules: PolicyRules::PLAIN,
-    address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: Some(&provenance::KUMACTL),
+    address: Some(PASSTHROUGH_V6),
+    predecessor: Some(&KUMACTL),
     opt_out: "label the pod kuma.io/sidecar-injection=disabled",
     joined: &[],
 };
+
+/// Chains and comments show its rules. Where comments are switched off, conditions and targets show those outside of its chains.
+const KUMACTL: Predecessor =
+    Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
+
+/// Rules that others make too and that do no harm are left out: for excluded networks, and those that drop INVALID packets.
+const PATTERNS: [Pattern; 18] = [
+    zone(Hook::Prerouting, "-p udp --sport 53 -j CT --zone 1"),
+    zone(Hook::Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),
+    zone(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j CT --zone 1"),
+    zone(Hook::Output, "-p udp --sport * -m owner --*id-owner * -j CT --zone 2"),
+    zone(Hook::Output, "-p udp --dport 53 -j CT --zone 2"),
+    zone(Hook::Output, "-d * -p udp --dport 53 -j CT --zone 2"),
+    zone(Hook::Output, "-s * -d * -p udp -j CT --zone 1"),
+    nat(Hook::Prerouting, "-j LOG --log-prefix PREROUTING: --log-level *"),
+    nat(Hook::Prerouting, "-i * -p udp --dport 53 -j REDIRECT --to-ports *"),
+    nat(Hook::Prerouting, "! -d * -i * -p tcp -j REDIRECT --to-ports *"),
+    nat(Hook::Output, "-j LOG --log-prefix OUTPUT: --log-level *"),
+    nat(Hook::Output, "-p tcp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j DOCKER_OUTPUT"),
+    nat(Hook::Output, "-p tcp --dport 53 -m owner ! --uid-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp --dport 53 -j REDIRECT --to-ports *"),
+    nat(Hook::Output, "-d * -p udp --dport 53 -j REDIRECT --to-ports *"),
+];
+
+const fn zone(hook: Hook, rule: &'static str) -> Pattern {
+    Pattern { table: Table::Raw, hook, rule, proof: Proof::NoComments }
+}
+
+const fn nat(hook: Hook, rule: &'static str) -> Pattern {
+    Pattern { table: Table::Nat, hook, rule, proof: Proof::NoComments }
+}
+
+/// The comments of our rules end with the reason's name. Those of upstream's are prose, or switched off.
+pub(super) const RECOGNITION: Recognition = Recognition {
+    special: |context| {
+        let name = context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?;
+        RuleReason::named(&format!("kuma-{name}"))
+    },
+    setting: |reason, RuleContext { summary, rule, .. }| match reason.settings() {
+        // The rule that captures all ports comes from no list of ports.
+        [Kuma::InboundPortsInclude | Kuma::OutboundPortsInclude] if summary.ports().is_none() => None,
+        [one] => Some(*one),
+        // Where all DNS is captured, the rule names no server.
+        [of_servers, of_all] if summary.udp && rule.action.captures() => {
+            let has_server = summary.destination().is_some() || summary.source().is_some();
+            Some(*if has_server { of_servers } else { of_all })
+        }
+        _ => None,
+    },
+    refine: |_| {},
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::{Family, ListedRule, inheritance, parse, render::iptables::appended};
+
+    const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
+    const JUMPS: &str = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n-A OUTPUT -p tcp -j KUMA_MESH_OUTBOUND\n";
+
+    /// Of the rules of the tables raw and nat, those that are inherited. None is doubtful.
+    fn check(raw: &str, nat: &str, inherited: &[&str]) {
+        let text = format!(
+            "*raw\n{CHAINS}{raw}COMMIT\n*nat\n{CHAINS}:KUMA_MESH_INBOUND - [0:0]\n:KUMA_MESH_OUTBOUND - [0:0]\n{nat}COMMIT\n"
+        );
+        let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
+        let lines = state.tables.values().flatten();
+        let lines =
+            lines.flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
+        let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
+        let mut found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
+        found.sort();
+        let mut expected: Vec<&str> = inherited.to_vec();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{text}");
+        assert_eq!(inheritance::doubtful(&state, &OWNERSHIP).count(), 0, "{text}");
+    }
+
+    #[test]
+    fn rules_without_comments_are_known_where_none_of_kumas_has_one() {
+        let raw = [
+            "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 5678 -j CT --zone 1",
+            "-A OUTPUT -p udp --sport 15053 -m owner --uid-owner 5678 -j CT --zone 2",
+            "-A PREROUTING -s 10.0.0.10/32 -p udp --sport 53 -j CT --zone 1",
+        ];
+        let nat = [
+            "-A OUTPUT -p tcp -m multiport --dports 1900,1000:2000 -m owner --uid-owner 106 -j RETURN",
+            "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 5678 -j RETURN",
+            "-A OUTPUT -d 10.0.0.10/32 -p udp --dport 53 -j REDIRECT --to-ports 15053",
+            "-A PREROUTING ! -d 172.18.0.0/16 -i br+ -p tcp -j REDIRECT --to-ports 15001",
+        ];
+        // The origin of these is unknown.
+        let others = "-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 15053\n\
+                      -A PREROUTING -p tcp --dport 80 -j REDIRECT --to-ports 15001\n";
+        let text = |rules: &[&str]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
+        let (raw_text, nat_text) = (text(&raw), text(&nat));
+        check(&raw_text, &format!("{nat_text}{others}{JUMPS}"), &[&raw[..], &nat].concat());
+        // Without a jump nothing shows that Kuma was here; a comment shows that its rules have comments.
+        check(&raw_text, &format!("{nat_text}{others}"), &[]);
+        let comment =
+            "-A OUTPUT -p tcp -m comment --comment \"kuma/mesh/transparent/proxy/x\" -j KUMA_MESH_OUTBOUND\n";
+        check(&raw_text, &format!("{nat_text}{others}{comment}"), &[]);
+        let bare = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n";
+        check(&raw_text, &format!("{nat_text}{bare}{comment}"), &[]);
+    }
+}

@@ -15,7 +15,7 @@ pub(crate) const FORM: Form = Form {
     commands: &["transparent-proxy", "kuma-init", "kumactl"],
     // Its arguments name the file into which the annotation is projected.
     init_reads_annotations: true,
-    unsaid: &[],
+    implied: &[],
     idle: &[(Kuma::DryRun, "it prints the rules and sets none (--dry-run)")],
     proxy: Some("kuma-sidecar"),
     signs: &[("kuma.io/sidecar-injection", &["enabled", "true"]), (CONFIGURATION, &[])],
@@ -52,8 +52,7 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
     }
 }
 
-/// A whole configuration in one annotation, into which the injector has merged the single annotations; a gateway, which
-/// accepts inbound connections itself; and the port at which the proxy answers probes.
+/// A whole configuration in one annotation; a gateway, which takes inbound connections itself; and the port for probes.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let file =
@@ -66,23 +65,30 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
         settings.add_problems(file.problems);
     }
     let gateway = "kuma.io/gateway";
-    let value = pod.annotations.get(gateway).map(|value| value.trim().to_ascii_lowercase());
-    if matches!(value.as_deref(), Some("enabled" | "true" | "yes")) {
+    if matches!(word(pod, gateway).as_deref(), Some("enabled" | "true" | "yes")) {
         settings.set(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
     }
     exclude_probe_port(pod, settings);
 }
 
+fn word(pod: &Pod, name: &str) -> Option<String> {
+    pod.annotations.get(name).map(|text| text.trim().to_ascii_lowercase())
+}
+
 /// Excludes the port at which the proxy answers probes, as the injector does where inbound connections are captured.
 fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
-    let of = |name: &str| pod.annotations.get(name).map(|text| text.trim());
     let probes = "kuma.io/application-probe-proxy-port";
     // An injector before 2.9 has written the port of virtual probes instead.
-    let virtual_probes = || match of("kuma.io/virtual-probes") {
-        Some("disabled" | "false" | "no") => of("kuma.io/virtual-probes-port").and(Some("0")),
-        _ => of("kuma.io/virtual-probes-port"),
+    let virtual_probes = || {
+        let port = word(pod, "kuma.io/virtual-probes-port")?;
+        let is_off = word(pod, "kuma.io/virtual-probes");
+        Some(if matches!(is_off.as_deref(), Some("disabled" | "false" | "no")) {
+            "0".to_owned()
+        } else {
+            port
+        })
     };
-    let port = of(probes).or_else(virtual_probes).unwrap_or(PROBE_PROXY);
+    let port = word(pod, probes).or_else(virtual_probes).unwrap_or_else(|| PROBE_PROXY.to_owned());
     let redirects = settings.raw.get(Kuma::RedirectInbound).and_then(|given| boolean(given.value.trim()));
     // With port 0, the proxy answers no probes.
     if port == "0" || redirects == Some(false) {
@@ -106,65 +112,38 @@ pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
     (
         None,
         &[
-            "kuma.io/application-probe-proxy-port",
-            "kuma.io/gateway",
-            "kuma.io/sidecar-injected",
-            "kuma.io/sidecar-injection",
-            "kuma.io/virtual-probes",
-            "kuma.io/virtual-probes-port",
+            "kuma.io/application-probe-proxy-port gateway sidecar-injected sidecar-injection virtual-probes \
+            virtual-probes-port",
             "traffic.kuma.io/transparent-proxy-config",
         ],
     ),
     (
         Some("they describe the workload to its control plane"),
         &[
-            "k8s.kuma.io/is-headless-service",
-            "k8s.kuma.io/service-account",
-            "k8s.kuma.io/service-name",
-            "kuma.io/ignore",
-            "kuma.io/mesh",
-            "kuma.io/protocol",
-            "kuma.io/service",
-            "kuma.io/tags",
-            "kuma.io/workload",
-            "kuma.io/zone",
+            "k8s.kuma.io/is-headless-service service-account service-name",
+            "kuma.io/ignore mesh protocol service tags workload zone",
         ],
     ),
     (
         Some("they configure the proxy behind its listeners"),
-        &[
-            "kuma.io/direct-access-services",
-            "kuma.io/envoy-admin-port",
-            "kuma.io/envoy-component-log-level",
-            "kuma.io/envoy-log-level",
-            "kuma.io/reachable-backends",
-            "kuma.io/sidecar-drain-time",
-            "kuma.io/sidecar-proxy-concurrency",
-            "kuma.io/transparent-proxying-reachable-services",
-        ],
+        &["kuma.io/direct-access-services envoy-admin-port envoy-component-log-level envoy-log-level \
+            reachable-backends sidecar-drain-time sidecar-proxy-concurrency transparent-proxying-reachable-services"],
     ),
     (
         Some("they change what its injector writes, which is read in the injected pod"),
         &[
             "k8s.kuma.io/spire-support",
-            "kuma.io/container-patches",
-            "kuma.io/init-first",
-            "kuma.io/service-account-token-volume",
-            "kuma.io/sidecar-env-vars",
-            "kuma.io/wait-for-dataplane-ready",
+            "kuma.io/container-patches init-first service-account-token-volume sidecar-env-vars \
+            wait-for-dataplane-ready",
             "traffic.kuma.io/transparent-proxy-configmap-name",
         ],
     ),
     (Some("its control plane ignores it on Kubernetes"), &["kuma.io/transparent-proxying"]),
     (
         Some("they tune eBPF, which is not done here"),
-        &[
-            "kuma.io/transparent-proxying-ebpf-bpf-fs-path",
-            "kuma.io/transparent-proxying-ebpf-cgroup-path",
-            "kuma.io/transparent-proxying-ebpf-instance-ip-env-var-name",
-            "kuma.io/transparent-proxying-ebpf-programs-source-path",
-            "kuma.io/transparent-proxying-ebpf-tc-attach-iface",
-        ],
+        &["kuma.io/transparent-proxying-ebpf-bpf-fs-path transparent-proxying-ebpf-cgroup-path \
+            transparent-proxying-ebpf-instance-ip-env-var-name transparent-proxying-ebpf-programs-source-path \
+            transparent-proxying-ebpf-tc-attach-iface"],
     ),
     (
         Some("it is deprecated: proxies serve both families at one port"),

@@ -1,10 +1,6 @@
-//! The rules as text in upstream's form, as its dry run prints them, for comparison.
-//!
-//! The words of a rule are in upstream's order and spelling: `-m udp -p udp`, `-m multiport -p tcp --dport`, single
-//! addresses without a prefix length.
+//! The rules as text as upstream's dry run prints them: `-m udp -p udp`, `-m multiport -p tcp --dport`, addresses without a length.
 
-use super::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use crate::facts::loopback;
+use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
 use rules::{Checked, Cidr, Family, Match, Position, Protocol, Statement, Table};
 
 /// In upstream's order.

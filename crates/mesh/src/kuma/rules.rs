@@ -1,25 +1,78 @@
-//! Rules of a configuration in upstream's order: table by table, and in each the base chains first.
+//! Rules of a configuration in upstream's order, because people compare previews: table by table, and in each the base chains first.
 
-use super::config::{CaptureConfig, Flow, OwnerPorts, Ports};
-use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
-use super::reason::Reason;
+use super::config::{CaptureConfig, DOCKER_CHAIN, Flow, OwnerPorts};
+use super::ownership::{COMMENTS, OWNERSHIP};
 use super::settings::Kuma;
-use super::writer::KumaWriter;
-use crate::facts::DnsCapture;
-use crate::reason::Cause;
+use crate::RuleReason;
+use crate::facts::{DNS_PORT, DnsCapture, Selection};
+use crate::reason::{Cause, reasons};
 use crate::writing::{
-    ChainPlace, OUTPUT, PREROUTING, any_of, from, from_interface, from_port, jump, not_to, not_user, own,
-    port, ports, state, tcp, to, to_loopback, udp, user,
+    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, from, from_interface, from_port, jump,
+    not_to, not_user, own, port, ports, state, tcp, to, to_loopback, udp, user,
 };
-use rules::{ConnState, Family, LogLevel, Match, Negatable, PortSet, Protocol, RuleSet, Table, Target};
+use rules::Table::{Mangle, Nat, Raw};
+use rules::Target::{Drop, Redirect, Return, SetZone};
+use rules::{
+    Comment, ConnState, Family, LogLevel, Match, Negatable, PortSet, Protocol, RuleSet, Target, Zone,
+};
+
+reasons! {
+    Kuma of Kuma;
+    ApplicationLoopback "kuma-application-loopback" ApplicationLoopback [ProxyUser],
+        "the pod talks to itself, and calls of the application to itself are not captured";
+    Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns], "{option} captures DNS queries by UDP";
+    DnsOverTcp "kuma-dns-over-tcp" ExcludedDns [RedirectDns, CaptureAllDns],
+        "it is a DNS query by TCP that the proxy did not send, which is not captured";
+    DnsZone "kuma-dns-zone" DnsZone [RedirectDns, CaptureAllDns];
+    DropInvalid "kuma-drop-invalid" Dropped [DropInvalid], "{--drop-invalid-packets} drops what belongs to no connection";
+    ExcludedDestination "kuma-excluded-destination" ExcludedDestination [OutboundIpsExclude],
+        of "{option} leaves {value} alone";
+    ExcludedInboundPort "kuma-excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude],
+        of "{option} leaves port {value} alone";
+    ExcludedOutboundPort "kuma-excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude],
+        of "{option} leaves port {value} alone";
+    ExcludedSource "kuma-excluded-source" ExcludedSource [InboundIpsExclude], of "{option} leaves calls from {value} alone";
+    ExcludedUser "kuma-excluded-user" ExcludedOwner [OutboundPortsForUids],
+        of "{option} leaves such ports of {value} alone";
+    Inbound "kuma-inbound" Inbound [];
+    InboundOff "kuma-inbound-off" InboundOff [RedirectInbound], "{--redirect-inbound}=false captures nothing that arrives";
+    InboundPort "kuma-inbound-port" InboundPort [InboundPortsInclude],
+        "all other inbound TCP is captured", of "{option} lists port {value}";
+    Log "kuma-log" Log [Logs];
+    Loopback "kuma-loopback" Loopback [], "the destination is the loopback network";
+    Outbound "kuma-outbound" Outbound [];
+    OutboundOff "kuma-outbound-off" OutboundOff [RedirectOutbound],
+        "{--redirect-outbound}=false captures nothing that leaves";
+    OutboundPort "kuma-outbound-port" OutboundPort [OutboundPortsInclude],
+        "all other outbound TCP is captured", of "{option} lists port {value}";
+    ProxyCallsOwnPod "kuma-proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUser],
+        "the proxy calls its own pod, so that the call comes in through the mesh";
+    ProxyDns "kuma-proxy-dns" ProxyDns [ProxyUser],
+        "it is the proxy's own DNS query ({option}), which is never captured";
+    ProxyOutbound "kuma-proxy-outbound" ProxyOutbound [ProxyUser],
+        of "{value} is the proxy's ({option}), whose own calls are never captured";
+    ProxyToApplication "kuma-proxy-to-application" ProxyToApplication [],
+        "it comes from the address by which the proxy hands calls to the application";
+    ToInboundListener "kuma-to-inbound-listener" ToInboundListener [InboundPort];
+    ToOutboundListener "kuma-to-outbound-listener" ToOutboundListener [OutboundPort];
+    VirtualNetwork "kuma-virtual-network" VirtualMachine [Vnet], of "{option} says that {value} calls through the mesh";
+    VirtualNetworkDns "kuma-virtual-network-dns" VirtualMachineDns [Vnet],
+        of "{option} sends DNS queries that come by {value} to the proxy";
+}
 
 const INBOUND: ChainPlace = own("KUMA_MESH_INBOUND");
 const OUTBOUND: ChainPlace = own("KUMA_MESH_OUTBOUND");
 const TO_INBOUND_LISTENER: ChainPlace = own("KUMA_MESH_INBOUND_REDIRECT");
 const TO_OUTBOUND_LISTENER: ChainPlace = own("KUMA_MESH_OUTBOUND_REDIRECT");
 
-pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = KumaWriter::of(config, family);
+pub(super) const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
+const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+
+type KumaWriter<'a> = RuleWriter<'a, CaptureConfig>;
+
+pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+    let comments = if config.comments { Comments::OfEach(comment) } else { Comments::First };
+    let mut writer = KumaWriter::new(config, family, &OWNERSHIP, comments, None);
     if config.splits_zones(family) {
         zones(&mut writer);
     }
@@ -27,46 +80,47 @@ pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     output(&mut writer);
     inbound(&mut writer);
     outbound(&mut writer);
-    listener(&mut writer, TO_INBOUND_LISTENER, &config.inbound, Reason::ToInboundListener);
-    listener(&mut writer, TO_OUTBOUND_LISTENER, &config.outbound, Reason::ToOutboundListener);
+    let target = Redirect(config.inbound.listener.into());
+    writer.append(Nat, TO_INBOUND_LISTENER, [tcp()], target, Reason::ToInboundListener);
+    let target = Redirect(config.outbound.listener.into());
+    writer.append(Nat, TO_OUTBOUND_LISTENER, [tcp()], target, Reason::ToOutboundListener);
     if config.drops_invalid {
         let invalid = [state([ConnState::Invalid])];
-        writer.append(Table::Mangle, PREROUTING, invalid, Target::Drop, Reason::DropInvalid.cause());
+        writer.append(Mangle, PREROUTING, invalid, Drop, Reason::DropInvalid);
     }
     writer.finish()
 }
 
-fn dns_cause(config: &CaptureConfig, reason: Reason) -> Cause {
-    reason.cause().by(match config.dns.capture {
+fn dns_cause(config: &CaptureConfig, reason: RuleReason) -> Cause {
+    reason.by(match config.dns.capture {
         DnsCapture::All => Kuma::CaptureAllDns,
         DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
     })
 }
 
-/// The proxy queries the resolver from a port of its own choosing, which may be one that an application uses for a captured
-/// query to the same resolver. In one zone the two would be one connection to conntrack, and an answer would go to the
-/// wrong one.
+/// The proxy queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one connection,
+/// and an answer would go to the wrong one.
 fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     let cause = dns_cause(config, Reason::DnsZone);
-    let servers = writer.config.dns.capture.servers(writer.family());
+    let servers = config.dns.capture.servers(writer.family());
     for server in &servers {
         let answer = server.map(from).into_iter().chain([udp(), from_port(DNS_PORT)]);
-        writer.append(Table::Raw, PREROUTING, answer, Target::SetZone(PROXY_ZONE), cause);
+        writer.append(Raw, PREROUTING, answer, SetZone(PROXY_ZONE), cause);
     }
     let proxy = || user(config.proxy_uid);
     let query = [udp(), port(DNS_PORT), proxy()];
-    writer.append(Table::Raw, OUTPUT, query, Target::SetZone(PROXY_ZONE), cause);
+    writer.append(Raw, OUTPUT, query, SetZone(PROXY_ZONE), cause);
     let answer = [udp(), from_port(config.dns.port), proxy()];
-    writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(CLIENT_ZONE), cause);
-    let loopback = writer.loopback();
+    writer.append(Raw, OUTPUT, answer, SetZone(CLIENT_ZONE), cause);
+    let loopback = writer.localhost();
     for server in servers {
         let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
-        writer.append(Table::Raw, OUTPUT, query, Target::SetZone(CLIENT_ZONE), cause);
+        writer.append(Raw, OUTPUT, query, SetZone(CLIENT_ZONE), cause);
         // A resolver of this machine answers by this hook.
         if let Some(server) = server.filter(|server| server.address().is_loopback()) {
             let answer = [from(server), to(loopback), udp()];
-            writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(PROXY_ZONE), cause);
+            writer.append(Raw, OUTPUT, answer, SetZone(PROXY_ZONE), cause);
         }
     }
 }
@@ -74,38 +128,34 @@ fn zones(writer: &mut KumaWriter<'_>) {
 fn prerouting(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
-        let target = kernel_log("PREROUTING:", level);
-        writer.append(Table::Nat, PREROUTING, [], target, Reason::Log.cause());
+        writer.append(Nat, PREROUTING, [], kernel_log("PREROUTING:", level), Reason::Log);
     }
-    let networks = config.networks.iter().filter(|network| network.network.family() == writer.family());
-    let networks: Vec<_> = networks.collect();
-    for network in &networks {
+    let (family, mut inserts) = (writer.family(), config.inbound.is_inserted);
+    for network in config.networks.iter().filter(|network| network.network.family() == family) {
         let came_by = || from_interface(&network.interface);
-        let dns = Target::Redirect(config.dns.port.into());
-        let cause = Reason::VirtualNetworkDns.cause();
-        writer.insert_next(Table::Nat, PREROUTING, [came_by(), udp(), port(DNS_PORT)], dns, cause);
-        let mesh = Target::Redirect(config.outbound.listener.into());
-        let matches = [not_to(network.network), came_by(), tcp()];
-        writer.insert_next(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.cause());
+        let dns = Redirect(config.dns.port.into());
+        let query = [came_by(), udp(), port(DNS_PORT)];
+        writer.insert_next(Nat, PREROUTING, query, dns, Reason::VirtualNetworkDns);
+        let mesh = Redirect(config.outbound.listener.into());
+        let others = [not_to(network.network), came_by(), tcp()];
+        writer.insert_next(Nat, PREROUTING, others, mesh, Reason::VirtualNetwork);
+        inserts = true;
     }
-    let inserts = config.inbound.is_inserted || !networks.is_empty();
-    writer.add(inserts, PREROUTING, [tcp()], jump(INBOUND), Reason::Inbound.cause());
+    add(writer, inserts, PREROUTING, [tcp()], jump(INBOUND), Reason::Inbound);
 }
 
 fn output(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
-        writer.insert_next(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.cause());
+        writer.insert_next(Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log);
     }
-    let cause = Reason::ExcludedUser.cause();
     for owner in &config.excluded_owners {
-        for rule in owned(owner) {
-            writer.insert_next(Table::Nat, OUTPUT, rule, Target::Return, cause);
+        for owned in owned(owner) {
+            writer.insert_next(Nat, OUTPUT, owned, Return, Reason::ExcludedUser);
         }
     }
-    let cause = Reason::ExcludedDestination.cause();
     for network in writer.own_family(&config.outbound.excluded) {
-        writer.insert_next(Table::Nat, OUTPUT, [to(network)], Target::Return, cause);
+        writer.insert_next(Nat, OUTPUT, [to(network)], Return, Reason::ExcludedDestination);
     }
     let inserts = config.outbound.is_inserted;
     if config.captures_dns(writer.family()) {
@@ -113,21 +163,21 @@ fn output(writer: &mut KumaWriter<'_>) {
         // Docker's rules in the same chain have to see it: they send it to the server that knows the network's names.
         let target = match config.docker.contains(&writer.family()) {
             true => Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain")),
-            false => Target::Return,
+            false => Return,
         };
-        writer.insert_next(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.cause());
+        writer.insert_next(Nat, OUTPUT, own_query, target, Reason::ProxyDns);
         // Behind an inserted jump, no packet would come to it.
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
         let cause = dns_cause(config, Reason::DnsOverTcp);
-        writer.add(inserts, OUTPUT, others, Target::Return, cause);
+        add(writer, inserts, OUTPUT, others, Return, cause);
         let cause = dns_cause(config, Reason::Dns);
         for server in config.dns.capture.servers(writer.family()) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
-            let target = Target::Redirect(config.dns.port.into());
-            writer.insert_next(Table::Nat, OUTPUT, query, target, cause);
+            let target = Redirect(config.dns.port.into());
+            writer.insert_next(Nat, OUTPUT, query, target, cause);
         }
     }
-    writer.add(inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound.cause());
+    add(writer, inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound);
 }
 
 /// One rule, or more where the ports are too many for one.
@@ -147,79 +197,90 @@ fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
 fn inbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.inbound;
     if !flow.is_captured {
-        writer.append(Table::Nat, INBOUND, [tcp()], Target::Return, Reason::InboundOff.cause());
+        writer.append(Nat, INBOUND, [tcp()], Return, Reason::InboundOff);
         return;
     }
     for network in writer.own_family(&flow.excluded) {
-        let cause = Reason::ExcludedSource.cause();
-        writer.append(Table::Nat, INBOUND, [from(network)], Target::Return, cause);
+        writer.append(Nat, INBOUND, [from(network)], Return, Reason::ExcludedSource);
     }
-    let (capture, cause) = (|| jump(TO_INBOUND_LISTENER), Reason::InboundPort.cause());
-    match &flow.ports {
-        Ports::Only(included) => {
-            for &range in included {
-                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], capture(), cause);
-            }
-        }
-        Ports::AllBut(excluded) => {
-            for &range in excluded {
-                let cause = Reason::ExcludedInboundPort.cause();
-                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, cause);
-            }
-            writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.cause().by(None));
-        }
-    }
+    excluded_ports(writer, INBOUND, flow, Reason::ExcludedInboundPort);
+    captured_ports(writer, INBOUND, flow, [tcp()], TO_INBOUND_LISTENER, Reason::InboundPort);
 }
 
 fn outbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.outbound;
     if !flow.is_captured {
-        writer.append(Table::Nat, OUTBOUND, [tcp()], Target::Return, Reason::OutboundOff.cause());
+        writer.append(Nat, OUTBOUND, [tcp()], Return, Reason::OutboundOff);
         return;
     }
-    if let Ports::AllBut(excluded) = &flow.ports {
+    excluded_ports(writer, OUTBOUND, flow, Reason::ExcludedOutboundPort);
+    own_traffic(writer);
+    captured_ports(writer, OUTBOUND, flow, [], TO_OUTBOUND_LISTENER, Reason::OutboundPort);
+}
+
+fn excluded_ports(writer: &mut KumaWriter<'_>, chain: ChainPlace, flow: &Flow, reason: RuleReason) {
+    if let Selection::AllBut(excluded) = &flow.ports {
         for &range in excluded {
-            let cause = Reason::ExcludedOutboundPort.cause();
-            writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], Target::Return, cause);
+            writer.append(Nat, chain, [tcp(), ports(range)], Return, reason);
         }
     }
-    own_traffic(writer);
-    let (capture, cause) = (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundPort.cause());
+}
+
+/// `all` is what is captured where no ports are listed.
+fn captured_ports<const N: usize>(
+    writer: &mut KumaWriter<'_>,
+    chain: ChainPlace,
+    flow: &Flow,
+    all: [Match; N],
+    listener: ChainPlace,
+    reason: RuleReason,
+) {
     match &flow.ports {
-        Ports::Only(included) => {
+        Selection::Only(included) => {
             for &range in included {
-                writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], capture(), cause);
+                writer.append(Nat, chain, [tcp(), ports(range)], jump(listener), reason);
             }
         }
-        Ports::AllBut(_) => {
-            writer.append(Table::Nat, OUTBOUND, [], capture(), Reason::OutboundPort.cause().by(None));
-        }
+        Selection::AllBut(_) => writer.append(Nat, chain, all, jump(listener), reason.by(None)),
     }
 }
 
 fn own_traffic(writer: &mut KumaWriter<'_>) {
-    let uid = writer.config.proxy_uid;
-    let (loopback, passthrough) = (writer.loopback(), writer.passthrough());
+    let (uid, loopback) = (writer.config.proxy_uid, writer.localhost());
     // Sending back to the proxy what it hands to the application would be a loop.
-    let handed_on = [from(passthrough), to_loopback()];
-    let cause = Reason::ProxyToApplication.cause();
-    writer.append(Table::Nat, OUTBOUND, handed_on, Target::Return, cause);
+    let handed_on = [from(writer.passthrough()), to_loopback()];
+    writer.append(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
     // The proxy calls the pod by its own address: the call must come in through the inbound listener.
     let own_pod = [tcp(), to_loopback(), not_to(loopback), user(uid)];
-    let cause = Reason::ProxyCallsOwnPod.cause();
-    writer.append(Table::Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), cause);
+    writer.append(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), Reason::ProxyCallsOwnPod);
     let to_itself = [tcp(), to_loopback(), not_user(uid)];
-    let cause = Reason::ApplicationLoopback.cause();
-    writer.append(Table::Nat, OUTBOUND, to_itself, Target::Return, cause);
+    writer.append(Nat, OUTBOUND, to_itself, Return, Reason::ApplicationLoopback);
     // Everything else of the proxy's is what it sends on behalf of the application.
-    writer.append(Table::Nat, OUTBOUND, [user(uid)], Target::Return, Reason::ProxyOutbound.cause());
-    writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.cause());
+    writer.append(Nat, OUTBOUND, [user(uid)], Return, Reason::ProxyOutbound);
+    writer.append(Nat, OUTBOUND, [to(loopback)], Return, Reason::Loopback);
 }
 
-fn listener(writer: &mut KumaWriter<'_>, place: ChainPlace, flow: &Flow, reason: Reason) {
-    writer.append(Table::Nat, place, [tcp()], Target::Redirect(flow.listener.into()), reason.cause());
+/// Upstream counts what it inserts into a base chain and appends the rest.
+fn add(
+    writer: &mut KumaWriter<'_>,
+    inserts: bool,
+    chain: ChainPlace,
+    matches: impl IntoIterator<Item = Match>,
+    target: Target,
+    cause: impl Into<Cause>,
+) {
+    match inserts {
+        true => writer.insert_next(Nat, chain, matches, target, cause),
+        false => writer.append(Nat, chain, matches, target, cause),
+    }
 }
 
 fn kernel_log(prefix: &str, level: LogLevel) -> Target {
     Target::Log { prefix: prefix.parse().expect("a prefix that the kernel takes"), level }
+}
+
+/// The prefix by which upstream knows its rules, and the reason's name.
+fn comment(cause: Cause) -> Comment {
+    let name = cause.reason.name().strip_prefix("kuma-").unwrap_or(cause.reason.name());
+    format!("{COMMENTS}{name}").parse().expect("names of reasons fit behind the prefix")
 }

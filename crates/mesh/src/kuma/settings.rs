@@ -1,5 +1,4 @@
-//! Settings of capture of Kuma's proxy: upstream's flags and variables, and flags of ours for what upstream knows
-//! by variables alone.
+//! Settings of capture of Kuma's proxy: upstream's flags and variables, and flags for what upstream knows by variables alone.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};

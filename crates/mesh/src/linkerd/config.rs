@@ -1,46 +1,156 @@
-//! What to capture: the validated configuration that the policy turns into rules.
+//! What to capture: the numbers of linkerd's charts, the validated configuration, and how settings become one.
 
-use rules::{Cidr, Gid, Port, PortRange, Uid};
+use super::settings::Linkerd;
+use crate::facts::port;
+use crate::settings::Setting;
+use crate::sources::{Host, Raw, SettingReader, Wildcard};
+use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
+use std::str::FromStr;
 
-/// Inbound connections captured, of those that no list excludes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkerdInboundPorts {
-    All,
-    /// At least one, in the order given.
-    Only(Vec<Port>),
+/// `proxy.ports.inbound`
+const INBOUND_LISTENER: Port = port(4143);
+/// `proxy.ports.outbound`
+const OUTBOUND_LISTENER: Port = port(4140);
+/// Where the proxy taps its traffic for the control plane, never captured (`proxy.ports.control`).
+pub(super) const CONTROL_PORT: Port = port(4190);
+/// Where the proxy answers probes and metrics, never captured (`proxy.ports.admin`).
+pub(super) const ADMIN_PORT: Port = port(4191);
+/// The user of the proxy (`proxy.uid`).
+const PROXY_ID: u32 = 2102;
+
+/// The values of the charts, as flags and annotations have them.
+pub(super) mod text {
+    pub(crate) const INBOUND_LISTENER: &str = "4143";
+    pub(crate) const OUTBOUND_LISTENER: &str = "4140";
+    pub(crate) const PROXY_ID: &str = "2102";
+    /// Galera's replication, excluded where no ports are named (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
+    pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
+    /// With the proxy's control and admin ports.
+    pub(crate) const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
+    /// Excluded for outbound connections of the control plane's own pods: the API server.
+    pub(crate) const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
 }
 
-/// The comment on its rule has it as it was written.
+/// Prefix of the comments: upstream's words.
+pub(super) const COMMENTS: &str = "proxy-init/";
+
+/// Chains and comments are upstream's, which we succeed. 140 is not in `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "linkerd",
+    mesh: "linkerd",
+    chains: Chains::Prefix("PROXY_INIT_"),
+    conflicting_chains: &[],
+    comment: "sidecar-init-linkerd",
+    comment_prefix: Some(COMMENTS),
+    table: "sidecar_init_linkerd",
+    protocol: 140,
+    policy_rules: PolicyRules::PLAIN,
+    address: None,
+    predecessor: Some(&PROXY_INIT),
+    opt_out: "annotate the pod linkerd.io/inject=disabled",
+    joined: &[],
+};
+
+/// Our rules are its rules, comments included, so that nothing else distinguishes them.
+const PROXY_INIT: Predecessor =
+    Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
     pub(super) network: Cidr,
+    /// Digits and letters of an address, dots, colons and a slash, for the comment on its rule.
     pub(super) written: String,
 }
 
-impl Subnet {
-    pub fn network(&self) -> Cidr {
-        self.network
-    }
-
-    /// Digits and letters of an address, dots, colons and a slash.
-    pub fn written(&self) -> &str {
-        &self.written
-    }
-}
-
+/// Lists are in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
-    /// IPv4 is always captured.
     pub ipv6: bool,
     pub inbound_listener: Port,
     pub outbound_listener: Port,
     pub proxy_uid: Option<Uid>,
     pub proxy_gid: Option<Gid>,
-    pub inbound_ports: LinkerdInboundPorts,
-    /// In the order given.
+    /// Of those that no list excludes. At least one where not all are.
+    pub inbound_ports: Wildcard<Port>,
     pub ignored_inbound: Vec<PortRange>,
-    /// In the order given.
     pub ignored_outbound: Vec<PortRange>,
-    /// Networks that call, in the order given; of both families.
+    /// Networks that call, of both families.
     pub ignored_subnets: Vec<Subnet>,
+}
+
+const UNSET: &str = "-1";
+
+/// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
+pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
+
+/// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod.
+pub(crate) fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
+    let config = CaptureConfig {
+        ipv6: reader.switch_or(Linkerd::Ipv6, true),
+        inbound_listener: reader.port(Linkerd::IncomingProxyPort, INBOUND_LISTENER),
+        outbound_listener: reader.port(Linkerd::OutgoingProxyPort, OUTBOUND_LISTENER),
+        proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(PROXY_ID)),
+        proxy_gid: owner::<Gid>(reader, Linkerd::ProxyGid, "group", None),
+        inbound_ports: inbound_ports(reader),
+        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero),
+        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero),
+        ignored_subnets: reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
+            let network = reader.cidr_item(source, item)?;
+            Some(Subnet { network, written: item.to_owned() })
+        }),
+    };
+    if config.inbound_listener == config.outbound_listener {
+        // The other one may be the default, which is no value to complain about.
+        let (setting, place) = match reader.raw.get(Linkerd::OutgoingProxyPort) {
+            Some(_) => (Linkerd::OutgoingProxyPort, "{--incoming-proxy-port} sends inbound"),
+            None => (Linkerd::IncomingProxyPort, "{--outgoing-proxy-port} sends outbound"),
+        };
+        reader.blame(setting, &format!("is where {place} connections; the proxy needs a port for each"));
+    }
+    config
+}
+
+fn owner<T: FromStr + Copy>(
+    reader: &mut SettingReader<'_>,
+    setting: Setting,
+    noun: &str,
+    default: Option<T>,
+) -> Option<T> {
+    let complaint = format!("is not a {noun}; expected a number from 0 to 4294967294, or {UNSET} for none");
+    let read = |text: &str| match text {
+        UNSET => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    reader.scalar(setting, &complaint, read).unwrap_or(default)
+}
+
+/// A range is not allowed: each port has a separate rule.
+fn inbound_ports(reader: &mut SettingReader<'_>) -> Wildcard<Port> {
+    let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
+        let text =
+            "is not a port to capture; expected a number from 1 to 65535, as each port gets a separate rule";
+        reader.taken(source, item, item.parse().map_err(|_| text))
+    });
+    if ports.is_empty() { Wildcard::All } else { Wildcard::Items(ports) }
+}
+
+/// The flags of which `proxy-init` has no default, where they are not given.
+pub fn missing(raw: &Raw) -> impl Iterator<Item = Setting> + '_ {
+    [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort]
+        .into_iter()
+        .filter(|setting| raw.get(*setting).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_say_the_numbers() {
+        assert_eq!(text::INBOUND_LISTENER, INBOUND_LISTENER.to_string());
+        assert_eq!(text::OUTBOUND_LISTENER, OUTBOUND_LISTENER.to_string());
+        assert_eq!(text::PROXY_ID, PROXY_ID.to_string());
+        let inbound = format!("{CONTROL_PORT},{ADMIN_PORT},{}", text::SKIPPED_PORTS);
+        assert_eq!(text::SKIPPED_INBOUND, inbound);
+    }
 }

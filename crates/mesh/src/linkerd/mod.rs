@@ -1,35 +1,27 @@
-//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets.
-//!
-//! All of it is in the table `nat` and is about TCP: what arrives goes to the proxy's inbound port, what leaves to
-//! its outbound port, but for the proxy's own calls, calls over `lo`, and what lists exclude. Rules, their order and
-//! their comments are upstream's, letter for letter, because people compare listings.
+//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets. All of it is in the table `nat` and is about TCP. Rules, their
+//! order and their comments are upstream's, letter for letter, because people compare listings.
 
-mod chains;
-mod commands;
 mod config;
-pub mod defaults;
-mod ownership;
 mod pod;
-mod reason;
-mod resolve;
+mod rules;
 mod settings;
 
-pub use commands::commands;
-pub use config::{CaptureConfig, LinkerdInboundPorts, Subnet};
-pub use ownership::OWNERSHIP;
-pub use reason::Reason;
-pub use resolve::{IMPLICIT_DEFAULTS, configure, missing};
+pub use config::{CaptureConfig, IMPLICIT_DEFAULTS, OWNERSHIP, missing};
+pub use rules::{Reason, commands};
 pub use settings::Linkerd;
+
+pub(crate) use config::configure;
+pub(crate) use rules::write;
 
 use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
 use crate::limit::Caution;
-use crate::mesh::Mesh;
-use crate::policy::CapturePolicy;
+use crate::policy::PolicyFacts;
 use crate::recognition::Role;
-use crate::registry::{Capture, MeshEntry, Recognition};
-use defaults::text;
-use rules::field::Field;
-use rules::{ByFamily, Family, PortRange, Protocol, RuleSet};
+use crate::registry::{MeshEntry, Recognition};
+use crate::sources::Wildcard;
+use ::rules::field::Field;
+use ::rules::{ByFamily, Protocol};
+use config::{ADMIN_PORT, CONTROL_PORT, text};
 
 /// The injector's values are those of the charts.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
@@ -47,10 +39,10 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         name: "linkerd-proxy",
         resolver: None,
         tunnel: None,
-        ports: &[defaults::CONTROL_PORT, defaults::ADMIN_PORT],
+        ports: &[CONTROL_PORT, ADMIN_PORT],
     },
     ownership: OWNERSHIP,
-    reasons: reason::ROWS,
+    reasons: rules::REASONS,
     chains: &[("PROXY_INIT_REDIRECT", Role::Inbound), ("PROXY_INIT_OUTPUT", Role::Outbound)],
     limits: &[],
     keys: ConfigKeys {
@@ -60,6 +52,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         proxy: Some(Linkerd::ProxyUid),
         listeners: Some([Linkerd::OutgoingProxyPort, Linkerd::IncomingProxyPort]),
     },
+    without_ipv6: None,
     cautions: &[Caution::unused(
         Linkerd::InboundPortsToIgnore,
         |facts| facts.has(Linkerd::PortsToRedirect),
@@ -72,62 +65,39 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     },
     recognition: Recognition::of(|context| match context.role {
         Role::Inbound if context.rule.action.captures() && context.summary.ports().is_none() => {
-            Some(Reason::ToInboundListener.into())
+            Some(Reason::ToInboundListener)
         }
-        Role::Outbound if context.summary.values(Field::Uid).is_some() => Some(Reason::ProxyUser.into()),
+        Role::Outbound if context.summary.values(Field::Uid).is_some() => Some(Reason::ProxyUser),
         _ => None,
     }),
 };
 
-impl CapturePolicy for CaptureConfig {
-    fn mesh(&self) -> Mesh {
-        Mesh::Linkerd
-    }
+pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
+    let listeners = Listeners {
+        outbound: Some(config.outbound_listener.into()),
+        inbound: Some(config.inbound_listener.into()),
+        ..Listeners::default()
+    };
+    let (uids, gids) = (Vec::from_iter(config.proxy_uid), Vec::from_iter(config.proxy_gid));
+    PolicyFacts { proxy: Proxy { listeners, uids, gids, ..Proxy::default() }, ..PolicyFacts::default() }
+}
 
-    fn ipv6(&self) -> bool {
-        self.ipv6
-    }
+/// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
+pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
+    config
+}
 
-    fn write(&self, family: Family) -> RuleSet {
-        chains::write(self, family)
+pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
+    let mut lists = Lists::default();
+    if let Wildcard::Items(ports) = &config.inbound_ports {
+        lists.add(Linkerd::PortsToRedirect, true, ports, |port| Selector::InboundPort((*port).into()));
     }
-
-    /// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
-    fn without_dns(&self) -> Capture {
-        self.clone().into()
-    }
-
-    fn ipv4_alone(&self) -> Capture {
-        Self { ipv6: false, ..self.clone() }.into()
-    }
-
-    fn proxy(&self) -> Proxy {
-        Proxy {
-            listeners: Listeners {
-                outbound: Some(self.outbound_listener.into()),
-                inbound: Some(self.inbound_listener.into()),
-                ..Listeners::default()
-            },
-            uids: self.proxy_uid.into_iter().collect(),
-            gids: self.proxy_gid.into_iter().collect(),
-            ..Proxy::default()
-        }
-    }
-
-    fn lists(&self) -> Vec<ListItem> {
-        const TCP: &[Protocol] = &[Protocol::Tcp];
-        let mut lists = Lists::default();
-        let inbound = Selector::InboundPort;
-        if let LinkerdInboundPorts::Only(ports) = &self.inbound_ports {
-            lists.add(Linkerd::PortsToRedirect, true, ports, |port| inbound(PortRange::from(*port)));
-        }
-        lists.add(Linkerd::InboundPortsToIgnore, false, self.ignored_inbound.clone(), inbound);
-        lists.add(Linkerd::OutboundPortsToIgnore, false, &self.ignored_outbound, |ports| {
-            Selector::OutboundPort(*ports, TCP)
-        });
-        lists.add(Linkerd::SubnetsToIgnore, false, &self.ignored_subnets, |subnet| {
-            Selector::Source(subnet.network())
-        });
-        lists.0
-    }
+    lists.add(Linkerd::InboundPortsToIgnore, false, config.ignored_inbound.clone(), Selector::InboundPort);
+    lists.add(Linkerd::OutboundPortsToIgnore, false, &config.ignored_outbound, |ports| {
+        Selector::OutboundPort(*ports, &[Protocol::Tcp])
+    });
+    lists.add(Linkerd::SubnetsToIgnore, false, &config.ignored_subnets, |subnet| {
+        Selector::Source(subnet.network)
+    });
+    lists.0
 }

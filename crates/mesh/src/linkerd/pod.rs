@@ -1,7 +1,7 @@
 //! Pods of linkerd: how its injector leaves them, and by which annotations they speak (`config.linkerd.io/`).
 
-use super::defaults::{ADMIN_PORT, CONTROL_PORT, text};
-use super::{IMPLICIT_DEFAULTS, Linkerd};
+use super::config::{ADMIN_PORT, CONTROL_PORT, IMPLICIT_DEFAULTS, text};
+use super::settings::Linkerd;
 use crate::mesh::AnnotationGroup;
 use crate::pod::mesh::Form;
 use crate::pod::{GivenSettings, Pod};
@@ -12,7 +12,7 @@ pub(crate) const FORM: Form = Form {
     init_containers: &["linkerd-init"],
     commands: &["proxy-init", "linkerd2-proxy-init", "linkerd-init"],
     init_reads_annotations: false,
-    unsaid: IMPLICIT_DEFAULTS,
+    implied: IMPLICIT_DEFAULTS,
     idle: &[(Linkerd::Simulate, "it prints the commands and runs none (--simulate)")],
     proxy: Some("linkerd-proxy"),
     signs: &[("linkerd.io/inject", &["enabled", "ingress"])],
@@ -35,8 +35,7 @@ pub(crate) const FORM: Form = Form {
     more,
 };
 
-/// The proxy's own ports, which are never captured and which other annotations may move; and the API server, which pods
-/// of the control plane call past the proxy.
+/// The proxy's own ports, which annotations may move; and the API server, which the control plane calls past the proxy.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     let port = |name: &str, default: Port| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
@@ -69,12 +68,8 @@ pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
     (
         None,
         &[
-            "config.linkerd.io/admin-port",
-            "config.linkerd.io/control-port",
-            "linkerd.io/control-plane-component",
-            "linkerd.io/created-by",
-            "linkerd.io/inject",
-            "linkerd.io/proxy-version",
+            "config.linkerd.io/admin-port control-port",
+            "linkerd.io/control-plane-component created-by inject proxy-version",
         ],
     ),
     (Some("it sets a time limit of conntrack"), &["config.linkerd.io/close-wait-timeout"]),
@@ -82,66 +77,27 @@ pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
         Some("they describe the control plane, or the workload to it"),
         &[
             "config.linkerd.io/pod-inbound-ports",
-            "linkerd.io/cni-resource",
-            "linkerd.io/control-plane-ns",
-            "linkerd.io/extension",
-            "linkerd.io/helm-release-version",
-            "linkerd.io/identity-issuer-expiry",
-            "linkerd.io/identity-mode",
-            "linkerd.io/is-control-plane",
-            "linkerd.io/trust-root-sha256",
-            "linkerd.io/workload-ns",
-            "viz.linkerd.io/external-prometheus",
-            "viz.linkerd.io/tap-enabled",
+            "linkerd.io/cni-resource control-plane-ns extension helm-release-version identity-issuer-expiry \
+            identity-mode is-control-plane trust-root-sha256 workload-ns",
+            "viz.linkerd.io/external-prometheus tap-enabled",
         ],
     ),
     (
         Some("they configure the proxy behind its listeners, or its container"),
         &[
-            "config.alpha.linkerd.io/proxy-enable-native-sidecar",
-            "config.alpha.linkerd.io/proxy-wait-before-exit-seconds",
-            "config.alpha.linkerd.io/trace-collector-service-account",
+            "config.alpha.linkerd.io/proxy-enable-native-sidecar proxy-wait-before-exit-seconds \
+            trace-collector-service-account",
             "config.beta.linkerd.io/proxy-enable-native-sidecar",
-            "config.linkerd.io/access-log",
-            "config.linkerd.io/debug-image",
-            "config.linkerd.io/debug-image-pull-policy",
-            "config.linkerd.io/debug-image-version",
-            "config.linkerd.io/default-inbound-policy",
-            "config.linkerd.io/disable-identity",
-            "config.linkerd.io/disable-tap",
-            "config.linkerd.io/enable-debug-sidecar",
-            "config.linkerd.io/enable-external-profiles",
-            "config.linkerd.io/enable-gateway",
-            "config.linkerd.io/image-pull-policy",
-            "config.linkerd.io/init-image",
-            "config.linkerd.io/init-image-version",
-            "config.linkerd.io/opaque-ports",
-            "config.linkerd.io/proxy-admin-shutdown",
-            "config.linkerd.io/proxy-await",
-            "config.linkerd.io/proxy-cpu-limit",
-            "config.linkerd.io/proxy-cpu-ratio-limit",
-            "config.linkerd.io/proxy-cpu-request",
-            "config.linkerd.io/proxy-disable-inbound-protocol-detect-timeout",
-            "config.linkerd.io/proxy-disable-outbound-protocol-detect-timeout",
-            "config.linkerd.io/proxy-ephemeral-storage-limit",
-            "config.linkerd.io/proxy-ephemeral-storage-request",
-            "config.linkerd.io/proxy-image",
-            "config.linkerd.io/proxy-inbound-connect-timeout",
-            "config.linkerd.io/proxy-inbound-discovery-cache-unused-timeout",
-            "config.linkerd.io/proxy-log-format",
-            "config.linkerd.io/proxy-log-http-headers",
-            "config.linkerd.io/proxy-log-level",
-            "config.linkerd.io/proxy-memory-limit",
-            "config.linkerd.io/proxy-memory-request",
-            "config.linkerd.io/proxy-metrics-hostname-labels",
-            "config.linkerd.io/proxy-outbound-connect-timeout",
-            "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout",
-            "config.linkerd.io/proxy-outbound-transport-mode",
-            "config.linkerd.io/proxy-require-identity-inbound-ports",
-            "config.linkerd.io/proxy-version",
-            "config.linkerd.io/shutdown-grace-period",
-            "config.linkerd.io/trace-collector",
-            "config.linkerd.io/tracing",
+            "config.linkerd.io/access-log debug-image debug-image-pull-policy debug-image-version \
+            default-inbound-policy disable-identity disable-tap enable-debug-sidecar enable-external-profiles \
+            enable-gateway image-pull-policy init-image init-image-version opaque-ports proxy-admin-shutdown \
+            proxy-await proxy-cpu-limit proxy-cpu-ratio-limit proxy-cpu-request \
+            proxy-disable-inbound-protocol-detect-timeout proxy-disable-outbound-protocol-detect-timeout \
+            proxy-ephemeral-storage-limit proxy-ephemeral-storage-request proxy-image proxy-inbound-connect-timeout \
+            proxy-inbound-discovery-cache-unused-timeout proxy-log-format proxy-log-http-headers proxy-log-level \
+            proxy-memory-limit proxy-memory-request proxy-metrics-hostname-labels proxy-outbound-connect-timeout \
+            proxy-outbound-discovery-cache-unused-timeout proxy-outbound-transport-mode \
+            proxy-require-identity-inbound-ports proxy-version shutdown-grace-period trace-collector tracing",
         ],
     ),
 ];

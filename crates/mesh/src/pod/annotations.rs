@@ -1,5 +1,4 @@
-//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it. And settings of a pod
-//! understood: the capture that they make.
+//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
 
 use super::facts::{Container, Pod, STATUS, Value};
 use super::given::GivenSettings;
@@ -11,12 +10,11 @@ use crate::mesh::{Feature, Mesh};
 use crate::registry::{self, Resolved};
 use crate::settings::mapping::{AnnotationForm, AnnotationRow, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
-use crate::sources::{Host, Raw, SettingReader, Source};
+use crate::sources::{Host, Raw, Source};
 use rules::{Cidr, Port, PortRange};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reads a pod by the table of [`crate::settings::mapping`]. What it leaves open is taken from `defaults`, setting by setting, and
-/// then from the table's own defaults.
+/// Takes what the pod leaves open from `defaults`, setting by setting, and then from the mesh's own.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     if let Some((of, source)) = mesh_of(pod, defaults) {
         return of_mesh(pod, title, defaults, of, source);
@@ -24,13 +22,23 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     let mut istio = GivenSettings::by(title);
     istio.read_proxy_config(&pod.annotations);
     for row in TABLE {
-        of_row(&mut istio, row, &pod.annotations);
+        let Some((name, value)) = annotation(pod, row.setting) else { continue };
+        let source = Source::Annotation(name.to_owned());
+        for (item, text) in row.form.faults(value) {
+            istio.fault(Some(row.setting), &source, Some(item), text);
+        }
+        istio.set(row.setting, value, source);
     }
     if let Some(proxy) = pod.proxy() {
         of_proxy(&mut istio, proxy);
     }
+    let absent = TABLE.iter().filter(|row| !row.default.is_empty()).map(|row| (row.setting, row.default));
+    let mut presets = presets(title, absent);
+    for &(name, setting) in FIELDS {
+        presets.set(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));
+    }
     let settings = ours(title, &pod.annotations, Mesh::default()).over(istio);
-    let mut settings = settings.over(defaults.clone().into()).over(presets(title));
+    let mut settings = settings.over(defaults.clone().into()).over(presets);
     // Templates add the port at which the agent reports the proxy's status, unless it is 0.
     let status =
         pod.annotations.get(STATUS_PORT).map(|port| port.trim()).filter(|port| port.parse::<Port>().is_ok());
@@ -44,8 +52,7 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     settings
 }
 
-/// The mesh whose pod it is, if another than Istio's sidecar. Where the pod shows none, the defaults decide, unless Istio's
-/// injector has seen the pod.
+/// The mesh, if another than Istio's sidecar. Where the pod shows none, nor Istio's injector, the defaults decide.
 fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
     let is_seen_by_istio = pod.annotations.contains_key(STATUS);
     let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
@@ -57,35 +64,25 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
     let Some(form) = of.pods() else { return GivenSettings::by(title) };
     let mut own = GivenSettings::by(title);
     for row in of.settings() {
-        let found = row.annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)));
-        if let Some((name, value)) = found {
-            let configured = defaults.get(row.setting).filter(|_| form.added_to.contains(&row.setting));
-            let word = value.trim().to_ascii_lowercase();
-            let switch =
-                form.switches.iter().find(|(known, _)| row.kind == SettingKind::Switch && *known == word);
-            let value = match (configured, switch) {
-                (Some(given), _) => format!("{},{value}", given.value),
-                (None, Some((_, meaning))) => (*meaning).to_owned(),
-                (None, None) => value.clone(),
-            };
-            let source = Source::Annotation(name.to_owned());
-            if row.kind == SettingKind::Value("PORT,..") && !row.features.contains(&Feature::Ranges) {
-                for (item, text) in ranges(&value, of.ownership().name) {
-                    own.fault(Some(row.setting), source.clone(), Some(item), text);
-                }
+        let Some((name, value)) = annotation(pod, row.setting) else { continue };
+        let configured = defaults.get(row.setting).filter(|_| form.added_to.contains(&row.setting));
+        let word = value.trim().to_ascii_lowercase();
+        let switch =
+            form.switches.iter().find(|(known, _)| row.kind == SettingKind::Switch && *known == word);
+        let value = match (configured, switch) {
+            (Some(given), _) => format!("{},{value}", given.value),
+            (None, Some((_, meaning))) => (*meaning).to_owned(),
+            (None, None) => value.clone(),
+        };
+        let source = Source::Annotation(name.to_owned());
+        if row.kind == SettingKind::Value("PORT,..") && !row.features.contains(&Feature::Ranges) {
+            for (item, text) in ranges(&value, of.ownership().name) {
+                own.fault(Some(row.setting), &source, Some(item), text);
             }
-            own.set(row.setting, value, source);
         }
+        own.set(row.setting, value, source);
     }
-    let mut presets = GivenSettings::by(title);
-    for (setting, value) in form.presets {
-        let name = setting
-            .row()
-            .annotations
-            .first()
-            .map_or_else(|| setting.row().option(), |name| (*name).to_owned());
-        presets.set(*setting, *value, Source::Preset(name));
-    }
+    let presets = presets(title, form.presets.iter().copied());
     let mut settings =
         ours(title, &pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
     // A name that no mesh has is a problem, whatever else shows the mesh.
@@ -108,14 +105,9 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings
     settings
 }
 
-fn of_row(settings: &mut GivenSettings, row: &AnnotationRow, annotations: &BTreeMap<String, String>) {
-    let found = row.annotations().iter().find_map(|name| Some((*name, annotations.get(*name)?)));
-    let Some((name, value)) = found else { return };
-    let source = Source::Annotation(name.to_owned());
-    for (item, text) in row.form.faults(value) {
-        settings.fault(Some(row.setting), source.clone(), Some(item), text);
-    }
-    settings.set(row.setting, value, source);
+/// The first annotation of the setting that the pod has, and its value.
+fn annotation(pod: &Pod, setting: Setting) -> Option<(&'static str, &String)> {
+    setting.row().annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)))
 }
 
 fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> GivenSettings {
@@ -139,7 +131,7 @@ fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, val
                 Some(intended) => format!("unknown setting; did you mean {prefix}{intended}?"),
                 None => format!("unknown setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
-            settings.fault(None, source.clone(), None, text);
+            settings.fault(None, source, None, text);
         }
     }
 }
@@ -156,7 +148,7 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
                     "comes from valueFrom, which is unknown before the container starts; set it with {}",
                     setting.row().option()
                 );
-                settings.fault(Some(setting), source(name), None, text);
+                settings.fault(Some(setting), &source(name), None, text);
             }
         }
     }
@@ -171,18 +163,16 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     }
 }
 
-fn presets(title: &str) -> GivenSettings {
+fn presets(title: &str, values: impl Iterator<Item = (Setting, &'static str)>) -> GivenSettings {
     let mut settings = GivenSettings::by(title);
-    for row in TABLE.iter().filter(|row| !row.default.is_empty()) {
-        settings.set(row.setting, row.default, Source::Preset(row.annotations()[0].to_owned()));
-    }
-    for &(name, setting) in FIELDS {
-        settings.set(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));
+    for (setting, value) in values {
+        let row = setting.row();
+        let name = row.annotations.first().map_or_else(|| row.option(), |name| (*name).to_owned());
+        settings.set(setting, value, Source::Preset(name));
     }
     settings
 }
 
-/// Each item is added once.
 fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&str>) {
     let Some(given) = settings.raw.get(row.setting).cloned() else { return };
     let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -194,34 +184,19 @@ fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&st
 
 impl GivenSettings {
     /// Users and groups are numbers: their names are not known outside of a pod.
-    ///
-    /// # Errors
-    /// Every problem found.
     pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
-        self.resolved(host, true)
+        registry::resolve_as(&self.raw, host, self.problems(), true)
     }
 
     /// As the pod does when it starts: `host` looks up the names of users and groups there.
-    ///
-    /// # Errors
-    /// Every problem found.
     pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
-        self.resolved(host, false)
-    }
-
-    fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
-        let mut reader = SettingReader::new(&self.raw, self.problems());
-        let capture = registry::configure(&mut reader, host, numbers_only);
-        let warnings = reader.finish()?;
-        Ok(Resolved { capture, warnings })
+        registry::resolve(&self.raw, host, self.problems())
     }
 }
 
-/// The item, and the complaint.
 type FormFault<'a> = (&'a str, String);
 
-/// The form that Istio wants for the value of an annotation. What is refused here beyond what flags refuse, Istio refuses when
-/// the pod is made (`pkg/kube/inject/validate.go`): a preview must not promise rules for a pod that never comes to be.
+/// Istio refuses such values when the pod is made (`validate.go`): a preview must not promise rules for it.
 impl AnnotationForm {
     /// Faults beyond those that every reader of the setting reports: the items, and a complaint about each. Of many, the first.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {

@@ -1,8 +1,5 @@
-//! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the
-//! network of its node, and one of another mesh, are decided about before most of them.
-//!
-//! What is not known of a pod is no reason. With annotations alone, the injector's own list of what it has added replaces
-//! the containers.
+//! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the network of its node, and
+//! one of another mesh, are decided about first. With annotations alone, the injector's record replaces the containers.
 
 use super::facts::{Pod, STATUS, Value};
 use super::given::GivenSettings;
@@ -13,7 +10,6 @@ use crate::sources::boolean;
 use std::fmt;
 
 pub const INIT: &str = "istio-init";
-/// The namespaces whose pods are excluded where none are named.
 pub const EXCLUDED_NAMESPACES: &[&str] = &["kube-system"];
 
 /// Switches capture off in the proxy's container.
@@ -23,16 +19,13 @@ const INJECT: &str = "sidecar.istio.io/inject";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skip {
-    /// The runtime does not name the pod.
     Nameless,
     NamespaceExcluded(String),
     HostNetwork,
-    /// Its own init container sets the rules.
     InitContainer,
     NoProxy,
     /// The author of the pod has chosen it: by a label or an annotation that refuses injection, by a mode, or by the proxy's container.
     Chosen(String),
-    /// The injector has not seen it.
     NotInjected,
     /// The same of a pod that exists: it is never injected any more.
     Started(Box<Skip>),
@@ -148,9 +141,8 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
 
 /// With Istio's labels, annotations or containers, mere annotations of another mesh do not make the pod that mesh's.
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
-    let names = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
-    names.map(|container| container.name.as_str()).any(|name| [INIT, PROXY].contains(&name))
-        || mesh::metadata_names(pod).any(|name| mesh::is_within(name, "istio.io"))
+    pod.container_names().any(|name| [INIT, PROXY].contains(&name))
+        || mesh::metadata_names(pod).any(|name| mesh::is_named_within(name, "istio.io"))
 }
 
 /// The label decides alone where there is one, whatever its value.

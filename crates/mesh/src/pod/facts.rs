@@ -1,5 +1,5 @@
-//! Known facts of a pod, from any source: a manifest, an API server, or a container runtime that hands over
-//! annotations and nothing else. Reading an object reports every field of the wrong form.
+//! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that hands over annotations and
+//! nothing else. What is unknown is empty or `None`. Reading an object reports every field of the wrong form.
 
 use crate::InputProblem;
 use crate::data::{ScalarKind, Tree, TreeValue};
@@ -7,17 +7,13 @@ use crate::settings::mapping::PROXY;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// A pod, or the template of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Empty if it has none yet.
     pub name: String,
-    /// Empty if unknown.
     pub namespace: String,
-    /// `None` if unknown.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: BTreeMap<String, String>,
-    /// `None` if unknown.
     pub spec: Option<Spec>,
 }
 
@@ -29,7 +25,6 @@ pub struct Spec {
     /// Counts for containers that do not set them.
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
-    /// In their order.
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
     /// In the order of the pod's status.
@@ -81,7 +76,6 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// The annotation with the injector's record: the names of the injected items.
 pub const STATUS: &str = "sidecar.istio.io/status";
 
 impl Pod {
@@ -95,14 +89,19 @@ impl Pod {
         spec.containers.iter().chain(&spec.init_containers).find(|container| container.name == PROXY)
     }
 
-    /// `None` if there is no record, or it can't be read.
+    pub(super) fn container_names(&self) -> impl Iterator<Item = &str> {
+        let specs = self.spec.iter();
+        specs
+            .flat_map(|spec| spec.init_containers.iter().chain(&spec.containers))
+            .map(|one| one.name.as_str())
+    }
+
     pub fn status(&self) -> Option<Status> {
         serde_json::from_str(self.annotations.get(STATUS)?).ok()
     }
 }
 
 impl Container {
-    /// `None` if it is not set.
     pub fn variable(&self, name: &str) -> Option<&Value> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
     }
@@ -146,7 +145,6 @@ impl Pod {
     }
 }
 
-/// Absent fields are empty.
 struct FieldReader<'a> {
     title: &'a str,
     problems: Vec<InputProblem>,

@@ -12,18 +12,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
     pub raw: Raw,
-    faults: Vec<SettingFault>,
-    /// Problems found before it came to settings.
-    before: Vec<InputProblem>,
-}
-
-/// `None` where it is unknown which setting it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct SettingFault {
-    setting: Option<Setting>,
-    source: Source,
-    item: Option<String>,
-    text: String,
+    /// With the setting, where it is known.
+    faults: Vec<(Option<Setting>, InputProblem)>,
 }
 
 impl GivenSettings {
@@ -39,51 +29,40 @@ impl GivenSettings {
     pub(super) fn fault(
         &mut self,
         setting: Option<Setting>,
-        source: Source,
+        source: &Source,
         item: Option<&str>,
         text: impl Into<String>,
     ) {
-        self.faults.push(SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() });
+        self.faults.push((setting, InputProblem::about(&self.raw.named(source), item, text)));
     }
 
-    /// Settings that these leave open are taken from `below`.
     pub fn over(self, below: Self) -> Self {
         let mut faults = self.faults;
-        faults.extend(below.faults.into_iter().filter(|fault| match fault.setting {
-            Some(setting) => self.raw.get(setting).is_none(),
-            None => true,
-        }));
-        let before = self.before.into_iter().chain(below.before).collect();
-        Self { raw: self.raw.over(below.raw), faults, before }
+        let counts = |(setting, _): &(Option<Setting>, _)| {
+            setting.is_none_or(|setting| self.raw.get(setting).is_none())
+        };
+        faults.extend(below.faults.into_iter().filter(counts));
+        Self { raw: self.raw.over(below.raw), faults }
     }
 
     /// Problems with annotations of the pod, found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
-        let of_pod = |InputProblem { name, item, text }| {
-            let name = self.raw.named(&Source::Annotation(name));
-            InputProblem { name, item, text }
-        };
-        self.before.extend(problems.into_iter().map(of_pod));
+        for InputProblem { name, item, text } in problems {
+            self.fault(None, &Source::Annotation(name), item.as_deref(), text);
+        }
     }
 
-    /// Settings given after such problems.
     pub(super) fn after(mut self, problems: &[InputProblem]) -> Self {
-        self.before.extend_from_slice(problems);
+        self.faults.splice(..0, problems.iter().map(|problem| (None, problem.clone())));
         self
     }
 
-    /// Problems with the settings' values come last.
     pub fn problems(&self) -> Vec<InputProblem> {
-        let problem = |fault: &SettingFault| {
-            let name = self.raw.named(&fault.source);
-            InputProblem::about(&name, fault.item.as_deref(), &fault.text)
-        };
-        Problems::first(self.before.iter().cloned().chain(self.faults.iter().map(problem)))
+        Problems::first(self.faults.iter().map(|(_, problem)| problem.clone()))
     }
 
-    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture: the mode of interception, and variables that
-    /// the injector gives the proxy. What else is wrong with it is the injector's to report. Fields have their names of JSON or of
-    /// the definition, as Protocol Buffers reads them.
+    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture. What else is wrong with it is the injector's to
+    /// report. Fields have their names of JSON or of the definition, as Protocol Buffers reads them.
     pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
         let Some(text) = annotations.get(PROXY_CONFIG) else { return };
         let config = match values(PROXY_CONFIG, text) {
@@ -103,7 +82,7 @@ impl GivenSettings {
                 Value::String(text) => self.set(setting, text, source),
                 other => {
                     let text = "is not a text, so that Istio refuses the ProxyConfig; write it in quotes";
-                    self.fault(Some(setting), source, Some(&other.to_string()), text);
+                    self.fault(Some(setting), &source, Some(&other.to_string()), text);
                 }
             }
         }

@@ -6,8 +6,8 @@ use super::mesh::{Argument, Form};
 use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingRow, Topic};
 use crate::sources::pflag::{self, Flags, PflagWord};
-use crate::sources::{Given, Source, boolean};
-use std::collections::BTreeMap;
+use crate::sources::{Given, Raw, Source, boolean};
+use std::collections::{BTreeMap, btree_map::Entry};
 
 /// The container that only validates what a plugin has set.
 pub const VALIDATION: &str = "istio-validation";
@@ -29,7 +29,6 @@ pub(super) struct Init {
     pub(super) unread: Vec<String>,
 }
 
-/// `None` if it is about something else.
 pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
     // Of a shell's script, only the program is looked for.
@@ -39,7 +38,7 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
     });
     let words = script.as_ref().map_or(words, |script| script.iter().collect());
     let flags_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
-    let (mesh, form, start) = spoken(container, &words, flags_at)?;
+    let (mesh, form, start) = program(container, &words, flags_at)?;
     let is_run = |row: &&SettingRow| {
         !row.topic.is_of_one_command() && row.topic != Topic::DropIn && row.setting != Setting::Filename
     };
@@ -54,7 +53,8 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
         container,
         pod,
         settings: GivenSettings::by(title),
-        every: Vec::new(),
+        flags_given: Vec::new(),
+        given: BTreeMap::new(),
         unread: Vec::new(),
     };
     if mesh != Mesh::default() {
@@ -66,15 +66,14 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
         Some(_) => reader.unread.push("a script of a shell; the pod's annotations count instead".to_owned()),
         None => reader.words(&words[start.unwrap_or(flags_at)..], &environment),
     }
-    reader.variables(&environment);
+    reader.read_all(&environment);
     if script.is_none() {
-        reader.unsaid();
+        reader.implied();
     }
     let init = reader.finish();
     Some(Init { reads_annotations: init.reads_annotations || script.is_some(), ..init })
 }
 
-/// The argument of `-c`, by any shell.
 fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     let shell = words.first().and_then(|word| word.rsplit('/').next())?;
     let is_option = |word: &&String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
@@ -82,9 +81,8 @@ fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     words.get(at + 1).copied()
 }
 
-/// The mesh whose flags a container has, the form of its pods where the program is that mesh's own and neither Istio's nor ours, and
-/// where the arguments start, if the program shows it.
-fn spoken(
+/// The mesh whose flags a container has, the form of its pods if the program is that mesh's own, and where arguments start.
+fn program(
     container: &Container,
     words: &[&String],
     flags_at: usize,
@@ -115,10 +113,10 @@ struct Arguments<'a> {
     flags: Flags,
     container: &'a Container,
     pod: &'a Pod,
-    /// Settings found, and their faults.
     settings: GivenSettings,
+    flags_given: Vec<(Setting, String)>,
     /// All settings given, those of how to run included.
-    every: Vec<(Setting, Given)>,
+    given: BTreeMap<Setting, Given>,
     unread: Vec<String>,
 }
 
@@ -136,8 +134,8 @@ impl Arguments<'_> {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let text = match environment.expand(word) {
-                Expanded::Text(text) => text,
-                Expanded::Unknowable(variable) => {
+                Ok(text) => text,
+                Err(variable) => {
                     // Where the flag itself is known, so is the setting.
                     let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
                     let setting = match pflag::word(name, &self.flags) {
@@ -145,7 +143,7 @@ impl Arguments<'_> {
                         PflagWord::NeedsValue(_, row) => Some(row.setting),
                         PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => None,
                     };
-                    self.unknowable(setting, name, &variable);
+                    self.unknowable(setting, name, variable);
                     continue;
                 }
             };
@@ -155,17 +153,15 @@ impl Arguments<'_> {
                         self.bare(word);
                     }
                 }
-                PflagWord::Flags(flags) => flags.into_iter().for_each(|(row, value)| self.say(row, value)),
+                PflagWord::Flags(flags) => flags.into_iter().for_each(|(row, value)| self.give(row, value)),
                 PflagWord::NeedsValue(flags, row) => {
-                    flags.into_iter().for_each(|(row, value)| self.say(row, value));
+                    flags.into_iter().for_each(|(row, value)| self.give(row, value));
                     match words.next().map(|word| environment.expand(word)) {
-                        Some(Expanded::Text(value)) => self.say(row, value),
-                        Some(Expanded::Unknowable(variable)) => {
-                            self.unknowable(Some(row.setting), &row.option(), &variable);
-                        }
+                        Some(Ok(value)) => self.give(row, value),
+                        Some(Err(variable)) => self.unknowable(Some(row.setting), &row.option(), variable),
                         None => {
                             let source = self.source(&row.option());
-                            self.settings.fault(Some(row.setting), source, None, pflag::lacks_value(row));
+                            self.settings.fault(Some(row.setting), &source, None, pflag::lacks_value(row));
                         }
                     }
                 }
@@ -184,7 +180,7 @@ impl Arguments<'_> {
     fn bare(&mut self, word: &str) {
         let source = self.source("argument");
         let text = pflag::stray(&self.flags);
-        self.settings.fault(None, source, Some(word), text);
+        self.settings.fault(None, &source, Some(word), text);
     }
 
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
@@ -196,69 +192,54 @@ impl Arguments<'_> {
         let text = format!(
             "needs the variable {variable}, which valueFrom, envFrom or a Service fills in when the container starts{otherwise}"
         );
-        self.settings.fault(setting, source, None, text);
+        self.settings.fault(setting, &source, None, text);
     }
 
-    fn given(&self, setting: Setting) -> Option<&Given> {
-        self.every.iter().find(|(other, _)| *other == setting).map(|(_, given)| given)
+    fn give(&mut self, row: &'static SettingRow, value: String) {
+        self.flags_given.push((row.setting, value));
     }
 
-    fn say(&mut self, row: &'static SettingRow, value: String) {
-        let value = match (self.given(row.setting), row.separator) {
-            (Some(before), Some(separator)) => format!("{}{separator}{value}", before.value),
-            _ => value,
+    /// The flags, and the variables for settings without one, as [`Raw::new`] takes them.
+    fn read_all(&mut self, environment: &Environment<'_>) {
+        let variable = |name: &str| Some(environment.variables.get(name)?.as_ref()?.into());
+        let is_own = |row: &SettingRow| self.rows.iter().any(|own| own.setting == row.setting);
+        let raw = Raw::new(std::mem::take(&mut self.flags_given), is_own, variable);
+        let placed = |(setting, given): (Setting, &Given)| {
+            let word = given.source.to_string();
+            (setting, Given { value: given.value.clone(), source: self.source(&word) })
         };
-        self.every.retain(|(setting, _)| *setting != row.setting);
-        let source = self.source(&row.option());
-        self.every.push((row.setting, Given { value, source }));
-    }
-
-    /// The variables, for settings without a flag. One that is set to nothing counts as not set, but where it is all there is.
-    fn variables(&mut self, environment: &Environment<'_>) {
-        for row in self.rows.clone() {
-            if self.given(row.setting).is_some() {
-                continue;
-            }
-            for name in row.variables {
-                match environment.variables.get(name) {
-                    Some(Value::Text(value)) if row.long.is_empty() || !value.is_empty() => {
-                        let given = Given { value: value.clone(), source: self.source(name) };
-                        self.every.push((row.setting, given));
-                        break;
-                    }
-                    Some(Value::Unknowable) if is_of_pod(row) => {
-                        self.unknowable(Some(row.setting), name, name);
-                        break;
-                    }
-                    Some(Value::Text(_) | Value::Unknowable) | None => {}
-                }
-            }
+        self.given = raw.iter().map(placed).collect();
+        let unset = self.rows.iter().filter(|row| is_of_pod(row) && !self.given.contains_key(&row.setting));
+        let unknown = |name: &&&str| environment.variables.get(**name).is_some_and(Option::is_none);
+        let unknown: Vec<_> =
+            unset.filter_map(|row| Some((row.setting, *row.variables.iter().find(unknown)?))).collect();
+        for (setting, name) in unknown {
+            self.unknowable(Some(setting), name, name);
         }
     }
 
-    fn unsaid(&mut self) {
-        for (setting, value) in self.form.map(|form| form.unsaid).unwrap_or_default() {
-            if self.given(*setting).is_none() {
+    fn implied(&mut self) {
+        for (setting, value) in self.form.map(|form| form.implied).unwrap_or_default() {
+            if !self.given.contains_key(setting) {
                 let source = self.source(&setting.row().option());
                 self.settings.set(*setting, *value, source);
             }
         }
     }
 
-    /// Arguments other than settings, such as a whole configuration, rank below the settings.
-    fn held(&mut self) {
+    /// Reads arguments that hold more than a setting, such as a whole configuration, which ranks below the settings.
+    fn read_configurations(&mut self) {
         let Some(form) = self.form else { return };
-        let mut left = std::mem::take(&mut self.every);
-        while let Some((setting, argument)) = left.pop() {
-            let (option, value) = (setting.row().option(), &argument.value);
-            match (form.argument)(self.pod, setting, value, &|key| self.source(&format!("{option}: {key}"))) {
+        let mut open: Vec<Setting> = self.given.keys().copied().collect();
+        while let Some(setting) = open.pop() {
+            let (option, value) = (setting.row().option(), self.given[&setting].value.clone());
+            match (form.argument)(self.pod, setting, &value, &|key| self.source(&format!("{option}: {key}")))
+            {
                 Some(Argument::Settings(given, problems)) => {
                     for (setting, given) in given {
-                        let is_given = self.every.iter().chain(&left).any(|(other, _)| *other == setting);
-                        match is_of_pod(setting.row()) {
-                            _ if is_given => {}
-                            true => self.settings.set(setting, given.value, given.source),
-                            false => left.push((setting, given)),
+                        if let Entry::Vacant(place) = self.given.entry(setting) {
+                            place.insert(given);
+                            open.push(setting);
                         }
                     }
                     self.settings.add_problems(problems);
@@ -266,14 +247,14 @@ impl Arguments<'_> {
                 Some(Argument::Unread(why)) => self.unread.push(format!("{option}: {value:?} {why}")),
                 None => {}
             }
-            self.every.push((setting, argument));
         }
     }
 
     fn finish(mut self) -> Init {
-        self.held();
-        let is_on =
-            |setting: Setting| self.given(setting).and_then(|given| boolean(&given.value)) == Some(true);
+        self.read_configurations();
+        let is_on = |setting: &Setting| {
+            self.given.get(setting).is_some_and(|given| boolean(&given.value) == Some(true))
+        };
         let ours = [
             (
                 Setting::SkipRuleApply,
@@ -284,12 +265,12 @@ impl Arguments<'_> {
         ];
         let of_form = |form: &Form| (form.idle, form.init_reads_annotations);
         let (idle, reads_annotations) = self.form.map_or((&ours[..], false), of_form);
-        let idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
+        let idle = idle.iter().find(|(setting, _)| is_on(setting)).map(|(_, text)| *text);
         let is_open = |row: &'static SettingRow| {
-            is_of_pod(row) && !row.variables.is_empty() && self.given(row.setting).is_none()
+            is_of_pod(row) && !row.variables.is_empty() && !self.given.contains_key(&row.setting)
         };
         let may_have_more = self.container.has_foreign_env && self.rows.iter().copied().any(is_open);
-        for (setting, given) in self.every.into_iter().filter(|(setting, _)| is_of_pod(setting.row())) {
+        for (setting, given) in self.given.into_iter().filter(|(setting, _)| is_of_pod(setting.row())) {
             self.settings.set(setting, given.value, given.source);
         }
         let name = self.container.name.clone();
@@ -297,39 +278,29 @@ impl Arguments<'_> {
     }
 }
 
-/// The variables of a container, each with those before it filled in. Arguments refer to them, as Kubernetes expands them: `$(NAME)`
-/// is replaced by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
+/// The variables of a container, each with those before it filled in. Kubernetes expands arguments with them: `$(NAME)` is replaced
+/// by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
 struct Environment<'a> {
-    variables: BTreeMap<&'a str, Value>,
-    /// True if other objects set variables too.
+    /// `None` where the value is unknown before the container starts.
+    variables: BTreeMap<&'a str, Option<String>>,
     has_foreign_env: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Expanded {
-    Text(String),
-    /// Needs this variable, whose value is unknown before the container starts.
-    Unknowable(String),
 }
 
 impl<'a> Environment<'a> {
     fn of(container: &'a Container) -> Self {
         let mut environment = Self { variables: BTreeMap::new(), has_foreign_env: container.has_foreign_env };
         for variable in &container.env {
-            let value = match &variable.value {
-                Value::Text(text) => match environment.expand(text) {
-                    Expanded::Text(text) => Value::Text(text),
-                    Expanded::Unknowable(_) => Value::Unknowable,
-                },
-                Value::Unknowable => Value::Unknowable,
+            let text = match &variable.value {
+                Value::Text(text) => environment.expand(text).ok(),
+                Value::Unknowable => None,
             };
-            environment.variables.insert(&variable.name, value);
+            environment.variables.insert(&variable.name, text);
         }
         environment
     }
 
-    /// One that is not set stays as it was written.
-    fn expand(&self, text: &str) -> Expanded {
+    /// A reference to a variable that is not set stays as it was written; one to a variable of unknown value is returned.
+    fn expand<'t>(&self, text: &'t str) -> Result<String, &'t str> {
         let mut expanded = String::new();
         let mut rest = text;
         while let Some(at) = rest.find('$') {
@@ -346,17 +317,16 @@ impl<'a> Environment<'a> {
                 continue;
             };
             match self.variables.get(name) {
-                Some(Value::Text(value)) => expanded.push_str(value),
-                Some(Value::Unknowable) => return Expanded::Unknowable(name.to_owned()),
-                None if self.has_foreign_env || is_of_service(name) => {
-                    return Expanded::Unknowable(name.to_owned());
+                Some(Some(value)) => expanded.push_str(value),
+                None if !self.has_foreign_env && !is_of_service(name) => {
+                    expanded.push_str(&format!("$({name})"));
                 }
-                None => expanded.push_str(&format!("$({name})")),
+                Some(None) | None => return Err(name),
             }
             rest = tail;
         }
         expanded.push_str(rest);
-        Expanded::Text(expanded)
+        Ok(expanded)
     }
 }
 
@@ -388,11 +358,8 @@ mod tests {
         let env = vec![text("A", "1"), text("B", "$(A)2$(C)"), secret, text("D", "$(SECRET)")];
         let mut container = Container { env, ..Container::default() };
         let check = |container: &Container, word: &str, expected: &str| {
-            let expanded = match Environment::of(container).expand(word) {
-                Expanded::Text(text) => text,
-                Expanded::Unknowable(name) => format!("unknowable {name}"),
-            };
-            assert_eq!(expanded, expected, "{word:?}");
+            let expanded = Environment::of(container).expand(word);
+            assert_eq!(expanded.unwrap_or_else(|name| format!("unknowable {name}")), expected, "{word:?}");
         };
         check(&container, "$(A),$(B)", "1,12$(C)");
         check(&container, "$$(A) $$$(A) $A $ $(A", "$(A) $1 $A $ $(A");

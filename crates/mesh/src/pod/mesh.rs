@@ -1,7 +1,5 @@
-//! The mesh of a pod, and how the pods of each mesh give settings.
-//!
-//! Istio has a separate table ([`crate::settings::mapping`]) and separate reasons to exclude a pod
-//! from capture. What the other meshes have in common is here, and what differs is a [`Form`] in each mesh's folder.
+//! The mesh of a pod, and how the pods of each mesh give settings: a [`Form`]. Istio has a separate table
+//! ([`crate::settings::mapping`]) and separate reasons to exclude a pod from capture.
 
 use super::decision::{Skip, speaks_istio};
 use super::facts::{Pod, STATUS};
@@ -14,7 +12,7 @@ use crate::sources::{Given, Source};
 use std::collections::BTreeMap;
 
 /// A label or an annotation, and the values that count; none for any value.
-pub(crate) type Word = (&'static str, &'static [&'static str]);
+pub(crate) type Mark = (&'static str, &'static [&'static str]);
 
 pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
 
@@ -34,35 +32,29 @@ pub(crate) struct Form {
     /// True if annotations count where such a container leaves settings open: it reads them itself.
     pub(crate) init_reads_annotations: bool,
     /// The values of such a container's program for settings that are not given, if they are not the setting's default.
-    pub(crate) unsaid: &'static [(Setting, &'static str)],
+    pub(crate) implied: &'static [(Setting, &'static str)],
     /// Switches of such a container's arguments by which it sets no rules, and why.
     pub(crate) idle: &'static [(Setting, &'static str)],
     /// The proxy's container; `None` where the proxy runs elsewhere.
     pub(crate) proxy: Option<&'static str>,
-    /// The labels and annotations that make a pod the mesh's.
-    pub(crate) signs: &'static [Word],
+    pub(crate) signs: &'static [Mark],
     /// The domains of the mesh's labels and annotations: a pod that has one of them, and nothing of another mesh, is the mesh's.
     pub(crate) domains: &'static [&'static str],
-    /// The labels and annotations that refuse capture.
-    pub(crate) refusals: &'static [Word],
+    pub(crate) refusals: &'static [Mark],
     /// The labels and annotations that the injector sets; none where pods need no injection.
-    pub(crate) injected: &'static [Word],
-    /// The values of settings that pods leave open.
+    pub(crate) injected: &'static [Mark],
     pub(crate) presets: &'static [(Setting, &'static str)],
     /// Words of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
     pub(crate) switches: &'static [(&'static str, &'static str)],
-    /// Reads the value of an argument of an init container, with the source of a key of it; `None` where it holds nothing beside the
-    /// setting.
+    /// Reads what an argument of an init container holds beside the setting, with the source of a key of it.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
-    /// Lists to which an annotation of the mesh adds, where a network configuration has set them. Others are
-    /// replaced.
+    /// Lists of a network configuration to which an annotation adds. Others are replaced.
     pub(crate) added_to: &'static [Setting],
     /// Settings that a pod gives in other ways than by the annotations of the settings' table.
     pub(crate) more: fn(&Pod, &mut GivenSettings),
 }
 
 impl Form {
-    /// `None` if a plugin captures the pod.
     pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
         if let Some((name, values)) = self.refusal(pod) {
             return Some(match values {
@@ -72,8 +64,9 @@ impl Form {
         }
         let Some(spec) = &pod.spec else {
             let is_injected =
-                self.injected.is_empty() || self.injected.iter().any(|word| sign_of(pod, word).is_some());
-            return (!is_injected).then(|| not_injected(mesh));
+                self.injected.is_empty() || self.injected.iter().any(|mark| has_mark(pod, mark));
+            let text = || format!("it was not injected: nothing says that {mesh} has seen it");
+            return (!is_injected).then(|| Skip::OfMesh { text: text(), before: true });
         };
         let init = spec.init_containers.iter().find(|one| self.init_containers.contains(&&*one.name));
         if let Some(init) = init {
@@ -81,32 +74,28 @@ impl Form {
             return Some(Skip::OfMesh { text, before: false });
         }
         let proxy = self.proxy?;
-        let mut containers = spec.containers.iter().chain(&spec.init_containers);
-        (!containers.any(|one| one.name == proxy)).then(|| Skip::OfMesh {
+        (!pod.container_names().any(|name| name == proxy)).then(|| Skip::OfMesh {
             text: format!("it was not injected: it has no container {proxy}"),
             before: true,
         })
     }
 
-    fn refusal(&self, pod: &Pod) -> Option<&'static Word> {
-        self.refusals.iter().find(|word| sign_of(pod, word).is_some())
+    fn refusal(&self, pod: &Pod) -> Option<&'static Mark> {
+        self.refusals.iter().find(|mark| has_mark(pod, mark))
     }
 
     /// The result is what shows it.
     fn is_of(&self, pod: &Pod) -> Option<Source> {
-        let word = self.signs.iter().chain(self.injected).find_map(|word| sign_of(pod, word));
-        let container = || {
-            let spec = pod.spec.as_ref()?;
-            let mut all = spec.init_containers.iter().chain(&spec.containers).map(|one| one.name.as_str());
-            let name = all.find(|name| self.init_containers.contains(name) || Some(*name) == self.proxy)?;
-            Some(Source::Field(format!("its container {name}")))
-        };
-        word.or_else(container)
+        let mark = self.signs.iter().chain(self.injected).find(|mark| has_mark(pod, mark));
+        let is_own = |name: &&str| self.init_containers.contains(name) || Some(*name) == self.proxy;
+        let container = || pod.container_names().find(is_own);
+        mark.map(|(name, _)| Source::Annotation((*name).to_owned()))
+            .or_else(|| Some(Source::Field(format!("its container {}", container()?))))
     }
 
     /// A refusal counts too.
     fn domain_sign(&self, pod: &Pod) -> Option<Source> {
-        let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
+        let is_own = |name: &&str| self.domains.iter().any(|domain| is_named_within(name, domain));
         metadata_names(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
     }
 }
@@ -119,22 +108,29 @@ pub(super) fn metadata_names(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.labels.iter().flatten().chain(&pod.annotations).map(|(name, _)| name.as_str())
 }
 
-/// Domains within it count too.
-pub(super) fn is_within(name: &str, domain: &str) -> bool {
-    let of = name.split_once('/').and_then(|(of, _)| of.strip_suffix(domain));
-    of.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+/// True for a label or an annotation of the domain, or of one within it.
+pub(super) fn is_named_within(name: &str, domain: &str) -> bool {
+    name.split_once('/').is_some_and(|(of, _)| is_within(of, domain))
 }
 
-fn not_injected(mesh: Mesh) -> Skip {
-    Skip::OfMesh { text: format!("it was not injected: nothing says that {mesh} has seen it"), before: true }
+pub(super) fn is_within(inner: &str, domain: &str) -> bool {
+    inner.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-fn sign_of(pod: &Pod, (name, values): &Word) -> Option<Source> {
-    let label = pod.labels.as_ref().and_then(|labels| labels.get(*name));
-    let value = label.or_else(|| pod.annotations.get(*name))?.trim();
-    let is_selected = values.is_empty() || values.contains(&value);
-    is_selected.then(|| Source::Annotation((*name).to_owned()))
+fn has_mark(pod: &Pod, mark: &Mark) -> bool {
+    value_of(mark.0, pod.labels.as_ref(), &pod.annotations).is_some_and(|value| counts(mark, value))
 }
+
+/// A label counts before an annotation.
+fn value_of<'a>(name: &str, labels: Option<&'a Words>, annotations: &'a Words) -> Option<&'a str> {
+    labels.and_then(|labels| labels.get(name)).or_else(|| annotations.get(name)).map(|value| value.trim())
+}
+
+fn counts((_, values): &Mark, value: &str) -> bool {
+    values.is_empty() || values.contains(&value)
+}
+
+type Words = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshSign {
@@ -145,40 +141,30 @@ pub struct MeshSign {
     pub is_present: bool,
 }
 
-/// The first sign of each mesh in a pod or, where the pod says nothing, in the labels and annotations of its namespace. Istio's
-/// sidecar has signs once it is in the pod: webhooks decide about it before.
-pub fn signs(
-    pod: &Pod,
-    namespace_labels: &BTreeMap<String, String>,
-    namespace_annotations: &BTreeMap<String, String>,
-) -> Vec<MeshSign> {
-    let containers = || {
-        let spec = pod.spec.iter();
-        spec.flat_map(|spec| spec.containers.iter().chain(&spec.init_containers)).map(|one| one.name.as_str())
-    };
+/// The first sign of each mesh in a pod or, where the pod says nothing, in its namespace. Istio's is in injected pods alone.
+pub fn signs(pod: &Pod, namespace_labels: &Words, namespace_annotations: &Words) -> Vec<MeshSign> {
     let present = |mesh, text| Some(MeshSign { mesh, text, is_present: true });
-    let container =
-        |name: &str| containers().any(|other| other == name).then(|| format!("its container {name}"));
+    let container = |name: &str| {
+        pod.container_names().any(|other| other == name).then(|| format!("its container {name}"))
+    };
     let status = || pod.annotations.contains_key(STATUS).then(|| format!("its annotation {STATUS}"));
     let istio = container(PROXY).or_else(status).and_then(|text| present(Mesh::default(), text));
     let of = |mesh: Mesh| {
         let form = mesh.pods()?;
-        let injected = form.injected.iter().find(|word| sign_of(pod, word).is_some());
+        let injected = form.injected.iter().find(|mark| has_mark(pod, mark));
         let injected = injected.map(|(name, _)| format!("its {name}"));
         if let Some(text) = form.proxy.and_then(container).or(injected) {
             return present(mesh, text);
         }
-        form.signs.iter().find_map(|(name, values)| {
-            let own = pod.labels.iter().flatten().chain(&pod.annotations).find(|(key, _)| key == name);
-            let (value, whose) = match own {
-                Some((_, value)) => (value, "its"),
-                None => {
-                    let label = namespace_labels.get(*name);
-                    (label.or_else(|| namespace_annotations.get(*name))?, "its namespace's")
-                }
+        form.signs.iter().find_map(|mark| {
+            let own = value_of(mark.0, pod.labels.as_ref(), &pod.annotations).map(|value| (value, "its"));
+            let of_namespace = || {
+                let value = value_of(mark.0, Some(namespace_labels), namespace_annotations)?;
+                Some((value, "its namespace's"))
             };
-            let counts = values.is_empty() || values.contains(&value.trim());
-            counts.then(|| MeshSign { mesh, text: format!("{whose} {name}"), is_present: false })
+            let (value, whose) = own.or_else(of_namespace)?;
+            let text = format!("{whose} {}", mark.0);
+            counts(mark, value).then_some(MeshSign { mesh, text, is_present: false })
         })
     };
     istio.into_iter().chain(Mesh::ALL.iter().filter_map(|mesh| of(*mesh))).collect()
@@ -297,7 +283,7 @@ mod tests {
             ("kuma.io.example/x", false),
             ("x/kuma.io", false),
         ] {
-            assert_eq!(is_within(name, "kuma.io"), expected, "{name}");
+            assert_eq!(is_named_within(name, "kuma.io"), expected, "{name}");
         }
     }
 }

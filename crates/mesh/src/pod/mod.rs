@@ -1,40 +1,6 @@
-//! A pod as a source of configuration: its manifest or its annotations, as the settings that flags are.
-//!
-//! A pod speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by the
-//! arguments and variables of an init container that sets them itself. Both become a [`GivenSettings`]: a [`Raw`] whose values
-//! know where they come from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod
-//! at all.
-//!
-//! A plugin that is handed annotations, and a network configuration that holds settings, does this:
-//!
-//! ```
-//! use mesh::Resolved;
-//! use mesh::pod::{EXCLUDED_NAMESPACES, Pod, annotated, configured, skip};
-//! use mesh::{Host, Problems};
-//! use std::collections::BTreeMap;
-//!
-//! fn wanted(
-//!     annotations: BTreeMap<String, String>,
-//!     configuration: &BTreeMap<String, String>,
-//!     namespace: &dyn Host,
-//! ) -> Result<Option<Resolved>, Problems> {
-//!     // By the settings' own names, such as proxy-uid. The pod's annotations win, setting by setting.
-//!     let configured = configured("capture", configuration);
-//!     if !configured.problems().is_empty() {
-//!         return Err(Problems(configured.problems()));
-//!     }
-//!     let pod = Pod::annotated("web", "shop", annotations);
-//!     match skip(&pod, EXCLUDED_NAMESPACES) {
-//!         Some(_reason) => Ok(None),
-//!         None => annotated(&pod, "Pod shop/web", &configured.raw).resolve(namespace).map(Some),
-//!     }
-//! }
-//! ```
-//!
-//! For a pod without any annotations, what is configured can be all there is: `configured.resolve(namespace)`. It is then
-//! what the same flags would make, without the defaults that annotations have.
-//!
-//! [`Raw`]: crate::sources::Raw
+//! A pod as a source of configuration. It speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by
+//! the arguments and variables of an init container that sets them itself. Both become a [`GivenSettings`], which knows where values come
+//! from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod at all.
 
 pub use crate::data::reader::{values, values_of_later_keys};
 pub use crate::settings::mapping;

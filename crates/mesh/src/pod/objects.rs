@@ -1,8 +1,5 @@
-//! The objects of a manifest that describe pods: what lies in lists, kind by kind, and where each kind holds the template of its
-//! pods.
-//!
-//! Reading settings is generous: it takes a template wherever it sees one ([`objects`]). Changing pods requires to know what they
-//! are, so that only kinds count there whose controllers are known ([`holders`]).
+//! The objects of a manifest that describe pods. Reading settings takes a template wherever it sees one ([`objects`]); changing pods takes
+//! only kinds whose controllers are known ([`holders`]).
 
 use super::facts::Pod;
 use super::unread;
@@ -15,14 +12,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
-/// The path of the template in most kinds, those of others too.
 const TEMPLATE: &[&str] = &["spec", "template"];
 
-/// The groups that have, or had, the kinds of Deployments.
 const APPS: &[&str] = &["apps", "extensions"];
 
-/// The kinds whose controllers make pods, from `k8s.io/api` and `github.com/openshift/api/apps`: the name, the groups that have it
-/// (`apps`; nothing for `v1`), and where in it a pod is described.
+/// The kinds whose controllers make pods (`k8s.io/api`, `github.com/openshift/api/apps`): name, groups, and the path of the pod.
 const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("Pod", &[""], &[]),
     ("PodTemplate", &[""], &["template"]),
@@ -41,14 +35,12 @@ pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
     KINDS.iter().map(|(kind, ..)| *kind)
 }
 
-/// A list may hold aliases.
 const MAX_OBJECTS: usize = 10_000;
 
 /// Lists in lists make no sense, but are read.
 const DEEPEST: usize = 8;
 
-/// The path of the pod's description in a kind of Kubernetes or of OpenShift; `None` of another kind, or of another group's
-/// kind of that name.
+/// `None` of another kind, or of another group's kind of that name.
 pub fn template_of(kind: &str, version: &str) -> Option<&'static [&'static str]> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let found = KINDS.iter().find(|(name, groups, _)| *name == kind && groups.contains(&group));
@@ -61,19 +53,14 @@ pub struct ManifestObject {
     pub title: String,
     pub kind: String,
     pub api_version: String,
-    /// Empty where it has none.
     pub name: String,
     /// Counts where it has no name yet.
     pub generate_name: String,
-    /// Empty where it names none.
     pub namespace: String,
-    /// From 1.
     pub document: usize,
-    /// Path in the document, as a JSON pointer.
+    /// Paths in the document of the object and of its pod or their template, as JSON pointers.
     pub object: String,
-    /// The same for the pod, or the template of its pods.
     pub template: String,
-    /// The pod that it is, or that is made from it.
     pub pod: Pod,
     /// Fields of the pod that have not the form that Kubernetes wants, with their lines.
     pub problems: Vec<InputProblem>,
@@ -89,24 +76,16 @@ impl ManifestObject {
         called(Some(&*self.name), Some(&*self.generate_name)).unwrap_or_else(|| unnamed.to_owned())
     }
 
-    /// For problems.
     pub fn full_title(&self) -> String {
         format!("document {}, {}", self.document, self.title)
     }
 }
 
 /// The objects of a manifest that describe pods, in their order. `name` is that of the file, for problems.
-///
-/// # Errors
-/// When the text is not YAML, or nothing in it describes a pod.
 pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> {
     of_documents(name, &documents(name, text, None)?)
 }
 
-/// The same of an object that was read already.
-///
-/// # Errors
-/// When nothing in it describes a pod.
 pub fn objects_in(name: &str, object: &Value) -> Result<Vec<ManifestObject>, Problems> {
     let tree = Tree::deserialize(object)
         .map_err(|error| Problems(vec![InputProblem::of(name, error.to_string())]))?;
@@ -153,20 +132,14 @@ fn of_documents(name: &str, documents: &[Rc<Tree>]) -> Result<Vec<ManifestObject
 /// A document whose pods are to be changed in place.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// With the places in the text.
     pub tree: Rc<Tree>,
-    /// Null where it is empty.
     pub value: Value,
-    /// In the document's order.
     pub holders: Vec<ManifestObject>,
     /// Objects that hold a template of pods, but whose kinds are not known: version, kind and name.
     pub strangers: Vec<String>,
 }
 
 /// `name` is that of the file, for problems.
-///
-/// # Errors
-/// When the text is neither YAML nor JSON, or holds too many objects.
 pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
     let trees = documents(name, text, None)?;
     let document = |tree: &Rc<Tree>| Document {
@@ -200,9 +173,6 @@ pub struct Located {
 }
 
 /// The objects of a text: its documents, and the items of those that are Lists. `name` is that of the file, for problems.
-///
-/// # Errors
-/// When it is neither YAML nor JSON.
 pub fn located(name: &str, text: &str) -> Result<Vec<Located>, Problems> {
     let mut found = Vec::new();
     documents(name, text, None)?.iter().for_each(|tree| locate(tree, &mut found));
@@ -216,8 +186,7 @@ fn locate(tree: &Tree, found: &mut Vec<Located>) {
     }
 }
 
-/// The kind of the items of a list, which is empty where they have their own, and the items; `kind` is the list's, where it lies in
-/// another one.
+/// The kind of the items of a list, empty where they have their own, and the items. `kind` is for a list in another one.
 fn list<'a>(tree: &'a Tree, kind: Option<&'a str>) -> Option<(&'a str, &'a [Rc<Tree>])> {
     let kind = tree.get("kind").and_then(Tree::text).or(kind)?.strip_suffix("List")?;
     match tree.get("items").map(|items| &items.value) {
@@ -235,7 +204,6 @@ struct MetObject<'a> {
     pointer: String,
     /// Its own, or that of the list's items.
     kind: Option<&'a str>,
-    /// In the same way.
     version: Option<&'a str>,
 }
 
@@ -350,8 +318,7 @@ fn foreign(object: &Tree) -> Option<&Tree> {
 /// The label with which a namespace enforces a Pod Security Standard.
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// A Pod Security Standard that refuses something: the API server then refuses pods that ask for more, such as for the capability
-/// that setting rules takes.
+/// A Pod Security Standard that refuses pods that ask for more, such as for the capability that setting rules takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standard {
     Baseline,

@@ -1,8 +1,5 @@
-//! An object of a manifest as settings: whether an init container or a plugin sets the rules of its pods, and where the
-//! settings of the two disagree.
-//!
-//! An init container that sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if
-//! it captures the pod at all.
+//! An object of a manifest as settings, and where settings of an init container and of annotations disagree. An init container that
+//! sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if it captures the pod at all.
 
 use super::annotations::annotated;
 use super::decision::{Skip, skip_unnamed};
@@ -37,7 +34,6 @@ pub struct Reading {
     pub applications: Vec<Application>,
     /// Init containers that end before the proxy starts, and run when the rules are set.
     pub early: Vec<Application>,
-    /// The interfaces that Multus adds to the pod.
     pub interfaces: Vec<String>,
 }
 
@@ -179,8 +175,7 @@ fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     settings
 }
 
-/// Where an init container contradicts annotations, or fields of the proxy's container; with `overlapping`, only of settings that it
-/// gives itself. `counts` says which of them counts.
+/// Contradictions of an init container and annotations or the proxy's container; with `overlapping`, only of settings that both give.
 fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str) -> Vec<Finding> {
     let contrary = annotations.iter().filter(|(_, given)| says_itself(&given.source));
     let differing = contrary.filter_map(|(setting, given)| {
@@ -206,7 +201,6 @@ fn says_itself(source: &Source) -> bool {
     }
 }
 
-/// Equal meanings are equal.
 fn items(setting: Setting, value: &str) -> BTreeSet<String> {
     let value = match (setting, value) {
         (Setting::InterceptionMode, "") => "REDIRECT".to_owned(),
@@ -231,7 +225,6 @@ pub struct Application {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     pub number: u32,
-    /// False if the container's own security context has it.
     pub is_of_pod: bool,
 }
 
@@ -265,14 +258,12 @@ fn application(spec: &Spec, container: &Container) -> Application {
 
 /// Init containers of injectors that test the rules of a plugin.
 const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
-/// The annotation of Istio that asks for a native sidecar, or refuses one.
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
 /// Names a ConfigMap with settings, which Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
-/// The init containers that end before the proxy starts, and run when the rules are set: behind the init container that sets
-/// them, or any where a plugin does.
+/// The init containers that end before the proxy starts, and run when the rules are set.
 fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     let mesh = reading.settings.raw.mesh();
     let has_proxy = mesh.pods().is_none_or(|form| form.proxy.is_some());
@@ -291,8 +282,7 @@ fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Remarks about a proxy that keeps a Job alive, about settings that only an injector reads, and about a runtime class in which
-/// the rules have no effect.
+/// Remarks about a proxy that keeps a Job alive, settings that only an injector reads, and a runtime class with its own network stack.
 fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Finding> {
     let Some(spec) = &object.pod.spec else { return Vec::new() };
     let mut remarks = Vec::new();

@@ -1,5 +1,5 @@
-//! Names of a manifest that nothing reads: annotations that no mesh knows, most of which are misspelt; annotations and labels of
-//! meshes that are not in the metadata of the pod; and fields that Kubernetes drops because it does not know them.
+//! Names of a manifest that nothing reads: unknown annotations, most of which are misspelt; annotations and labels of meshes in other
+//! places than the metadata of the pod; and fields that Kubernetes drops because it does not know them.
 
 use super::mesh::is_within;
 use crate::Problems;
@@ -20,18 +20,15 @@ pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 
     found
 }
 
-/// The remark about an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
-/// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
+/// The remark about an unknown annotation of a mesh's domain that is like a known one, or about capture, all of which are known.
 pub fn unknown(name: &str) -> Option<String> {
-    let nearest = nearest_annotation(name);
-    let is_capture = || {
-        let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
-        let is_beside = |known: &str| known.split_once('/').is_some_and(|(of, _)| of == prefix);
-        prefix.starts_with("traffic.") && known().any(is_beside) && !is_known(name)
+    let split = name.split_once('/').filter(|split| !known().any(|known| known == *split));
+    let is_capture = |(prefix, _): (&str, &str)| {
+        prefix.starts_with("traffic.") && known().any(|(domain, _)| domain == prefix)
     };
-    let hint = match nearest {
+    let hint = match nearest_annotation(name) {
         Some(nearest) => format!("; did you mean {nearest}?"),
-        None if is_capture() => String::new(),
+        None if split.is_some_and(is_capture) => String::new(),
         None => return None,
     };
     Some(format!("the annotation {name} is not known and has no effect{hint}"))
@@ -40,29 +37,28 @@ pub fn unknown(name: &str) -> Option<String> {
 /// `None` of a known annotation.
 pub fn nearest_annotation(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
-    let domain = DOMAINS.into_iter().find(|domain| is_within(name, domain))?;
-    if is_known(name) {
+    let domain = DOMAINS.into_iter().find(|domain| is_within(prefix, domain))?;
+    let of_domain = || known().filter(|(prefix, _)| is_within(prefix, domain));
+    if of_domain().any(|known| known == (prefix, last)) {
         return None;
     }
-    let split = || known().filter(|known| is_within(known, domain)).filter_map(|known| known.split_once('/'));
     // The right name after a wrong prefix; names of one word are common.
     let is_own = last.contains(|c: char| c.is_ascii_uppercase() || c == '-');
-    let moved = split().find(|(_, known)| is_own && *known == last);
-    let beside = || split().filter(|(known, _)| *known == prefix).map(|(_, last)| last);
+    let moved = of_domain().find(|(_, known)| is_own && *known == last);
+    let beside = || of_domain().filter(|(known, _)| *known == prefix).map(|(_, last)| last);
     let (prefix, last) = moved.or_else(|| nearest(last, beside()).map(|like| (prefix, like)))?;
     Some(format!("{prefix}/{last}"))
 }
 
-fn is_known(name: &str) -> bool {
-    known().any(|known| known == name)
-}
-
-fn known() -> impl Iterator<Item = &'static str> {
+/// The domain and the name of each annotation that a mesh knows.
+fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
-        mesh.annotations().iter().flat_map(|(_, names)| *names).chain(of_settings)
+        mesh.entry().annotations.iter().flat_map(|(_, names)| *names).chain(of_settings)
     });
-    of_meshes.copied()
+    of_meshes
+        .filter_map(|names| names.split_once('/'))
+        .flat_map(|(domain, names)| names.split(' ').map(move |name| (domain, name)))
 }
 
 /// The beginnings of names by which a pod controls its injection or its capture; our own have [`ANNOTATIONS`].
@@ -94,8 +90,7 @@ const SECURITY: &str = "\
 /// Places of annotations and labels by mistake, from each level of an object.
 const PLACES: &str = " metadata annotations labels metadata.annotations metadata.labels";
 
-/// Remarks about annotations and labels of meshes that are in an object, or in the template of its pods at `path`, but not in
-/// the metadata of the template.
+/// Remarks about annotations and labels of meshes outside of the metadata of the template of pods at `path`.
 pub(super) fn metadata(object: &Tree, path: &[&str]) -> Vec<Finding> {
     let [annotations, labels] = ["annotations", "labels"].map(|list| {
         let own = object.at(path).and_then(|template| template.at(&["metadata", list]));
@@ -179,10 +174,11 @@ fn dropped(tree: &Tree, path: &str, known: &str, remarks: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::istio::annotations::{EXCLUDE_OUTBOUND, INCLUDE_NETWORKS, VM_INTERFACES};
     use crate::pod::{Pod, annotated, skip};
     use crate::sources::Raw;
     use std::collections::BTreeMap;
+
+    const EXCLUDE_OUTBOUND: &str = "traffic.sidecar.istio.io/excludeOutboundPorts";
 
     fn check(name: &str, intended: Option<&str>) {
         let text = unknown(name);
@@ -192,13 +188,16 @@ mod tests {
 
     #[test]
     fn a_name_that_is_like_a_known_one_is_misspelt() {
-        check("traffic.sidecar.istio.io/includeOutboundIpRanges", Some(INCLUDE_NETWORKS));
+        check(
+            "traffic.sidecar.istio.io/includeOutboundIpRanges",
+            Some("traffic.sidecar.istio.io/includeOutboundIPRanges"),
+        );
         check("traffic.sidecar.istio.io/excludeOutboundPort", Some(EXCLUDE_OUTBOUND));
         check("trafic.sidecar.istio.io/excludeOutboundPorts", Some(EXCLUDE_OUTBOUND));
         check("sidecar.istio.io/excludeOutboundPorts", Some(EXCLUDE_OUTBOUND));
         check("traffic.istio.io/excludeOutboundPorts", Some(EXCLUDE_OUTBOUND));
         check("sidecar.istio.io/proxyCpu", Some("sidecar.istio.io/proxyCPU"));
-        check("istio.io/reroute-virtual-interface", Some(VM_INTERFACES));
+        check("istio.io/reroute-virtual-interface", Some("istio.io/reroute-virtual-interfaces"));
         check("config.linkerd.io/skip-inbound-port", Some("config.linkerd.io/skip-inbound-ports"));
         check("linkerd.io/skip-outbound-ports", Some("config.linkerd.io/skip-outbound-ports"));
         check("traffic.kuma.io/exclude-inbound-port", Some("traffic.kuma.io/exclude-inbound-ports"));
@@ -216,7 +215,8 @@ mod tests {
 
     #[test]
     fn what_is_known_or_of_no_mesh_is_no_finding() {
-        for name in known().chain([
+        let known = known().map(|(domain, name)| format!("{domain}/{name}"));
+        let others = [
             "sidecar.istio.io/zzz",
             "traffic.example.istio.io/zzz",
             "config.linkerd.io/zzz",
@@ -224,8 +224,9 @@ mod tests {
             "example.com/port",
             "notistio.io/excludeOutboundPorts",
             "plain",
-        ]) {
-            assert_eq!(unknown(name), None);
+        ];
+        for name in known.chain(others.map(str::to_owned)) {
+            assert_eq!(unknown(&name), None);
         }
     }
 
@@ -270,12 +271,15 @@ mod tests {
         for mesh in Mesh::ALL {
             let signs = signs(*mesh);
             let of_settings = mesh.settings().iter().map(|row| (None, row.annotations));
-            for (why, names) in mesh.annotations().iter().copied().chain(of_settings) {
+            for (why, names) in mesh.entry().annotations.iter().copied().chain(of_settings) {
+                let split = names.iter().filter_map(|names| names.split_once('/'));
+                let names = split
+                    .flat_map(|(domain, names)| names.split(' ').map(move |name| format!("{domain}/{name}")));
                 for name in names {
                     let found = match why {
                         // Alone, or as the only one that the injector has left.
-                        None => [&signs[..], &signs[..1], &[]].iter().any(|signs| decides(name, signs)),
-                        Some(_) => decides(name, &signs),
+                        None => [&signs[..], &signs[..1], &[]].iter().any(|signs| decides(&name, signs)),
+                        Some(_) => decides(&name, &signs),
                     };
                     assert_eq!(found, why.is_none(), "{name}: {why:?}");
                 }

@@ -1,5 +1,4 @@
-//! Meanings of rules by their forms: the chain, the conditions and the target show what a rule does, whichever mesh it is of.
-//! Which of the mesh's reasons has that meaning, its table of reasons shows.
+//! Meanings of rules by their forms: chain, conditions and target show what a rule does, whichever mesh it is of.
 
 use super::summary::{RuleSummary, items};
 use super::{Role, RuleContext, is_loopback};
@@ -11,9 +10,9 @@ use rules::{Action, Hook, ListedCondition, Match, Table, Target};
 
 /// `None` where the mesh has no reason for the form.
 pub(super) fn reason(mesh: Mesh, context: &RuleContext<'_>) -> Option<RuleReason> {
-    let rows = mesh.entry().reasons;
-    let of_meaning = |meaning: &Meaning| rows.iter().find(|row| row.meaning == *meaning);
-    meanings(context).iter().find_map(of_meaning).map(RuleReason::of)
+    let reasons = mesh.entry().reasons;
+    let of_meaning = |meaning: &Meaning| reasons.iter().find(|reason| reason.meaning() == *meaning);
+    meanings(context).iter().find_map(of_meaning).copied()
 }
 
 /// The most special first: a mesh has reasons for some of them.

@@ -1,13 +1,11 @@
-//! Conditions of a rule, whichever backend holds it: matches of iptables and conditions of nf_tables in the same few
-//! words.
+//! Conditions of a rule, whichever backend holds it, in the same few words.
 
 use rules::nft::{Condition, Field, Intervals, protocol_number};
 use rules::{Family, ListedCondition, Mark, Match, Protocol, render};
 use std::borrow::Cow;
 use std::mem::discriminant;
 
-/// The field that a listed condition looks at and the values that it matches, however the backend writes it; `None` where
-/// it looks at none, or is not understood.
+/// The field and the values of a listed condition; `None` where it has no field, or is not understood.
 pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>> {
     match condition {
         ListedCondition::Known(known) => known.condition().map(Cow::Owned),
@@ -82,8 +80,7 @@ impl RuleSummary {
     }
 }
 
-/// The values of a condition as `nft` writes them, but names without quotes, `+` for all that start so, and marks with
-/// their masks.
+/// Values as `nft` writes them, but names without quotes, `+` for all that start so, and marks with their masks.
 pub fn items(condition: &Condition) -> Vec<String> {
     let item = |text: &String| match (condition.field, text.parse::<u32>()) {
         (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),

@@ -6,8 +6,7 @@ use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
 use rules::desired::Made;
 
-/// `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are not part of it: pods with the same settings have
-/// the same record.
+/// `at` is the time as RFC 3339 writes it, in UTC. Pods with the same settings have the same record.
 pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
     // Drop fractional seconds.
     let at = at.split_once('.').map_or(at.to_owned(), |(seconds, _)| format!("{seconds}Z"));
@@ -40,8 +39,7 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
-/// The settings in the record that [`settings_text`] has made of them for a mesh. `None` if it is not such a record, or one of a version
-/// that has other settings.
+/// The settings of a record by [`settings_text`]; `None` if it is none, or of a version that has other settings.
 pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
     let rows: Vec<&'static SettingRow> =
         settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();

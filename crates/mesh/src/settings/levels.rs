@@ -1,6 +1,4 @@
 //! Levels of log lines as Istio's components take them: `debug`, or by scopes, `default:info,ads:debug`.
-//!
-//! Scopes are left to each program: arguments are shared by programs with other scopes.
 
 use std::str::FromStr;
 
@@ -24,8 +22,7 @@ pub struct ScopeLevel {
     pub level: IstioLogLevel,
 }
 
-/// The level of all scopes that no item names, if given, and the levels of named scopes. As in Istio, `all` is every
-/// scope's wherever it is in the list, and the first of several counts.
+/// The level of scopes that no item names, and the levels of named ones. `all` counts wherever it is; the first of several counts.
 pub fn by_scope(items: Vec<ScopeLevel>) -> (Option<IstioLogLevel>, Vec<ScopeLevel>) {
     if let Some(all) = items.iter().find(|item| item.scope == "all") {
         return (Some(all.level), Vec::new());

@@ -1,7 +1,5 @@
-//! The table by which pods give settings: annotations, fields and variables of the proxy's container.
-//!
-//! The rows are those of Istio's CNI plugin (`cni/pkg/plugin`, `sidecar_redirect.go`). Every setting of capture has an
-//! annotation of our own besides, `sidecar-init/` and the flag's name, which wins and takes whatever the flag takes.
+//! The table by which pods of Istio give settings, as its CNI plugin has it (`cni/pkg/plugin`, `sidecar_redirect.go`). Our annotation of
+//! a setting, `sidecar-init/` and the flag's name, wins and takes whatever the flag takes.
 
 use super::Setting;
 
@@ -9,12 +7,9 @@ use super::Setting;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationForm {
     Mode,
-    /// Single ports.
     Ports,
-    /// `*` for all.
     PortsOrAll,
     Networks,
-    /// `*` for all.
     NetworksOrAll,
     Interfaces,
 }
@@ -49,10 +44,8 @@ pub const TABLE: &[AnnotationRow] = &[
     row(Setting::ExcludeInterfaces, "", AnnotationForm::Interfaces),
 ];
 
-/// The container whose fields and variables give the rest.
 pub const PROXY: &str = "istio-proxy";
 
-/// Each variable sets a switch.
 pub const VARIABLES: &[(&str, Setting)] = &[
     ("ISTIO_META_DNS_CAPTURE", Setting::RedirectDns),
     ("ISTIO_META_DNS_CAPTURE", Setting::CaptureAllDns),
@@ -60,12 +53,10 @@ pub const VARIABLES: &[(&str, Setting)] = &[
     ("ISTIO_DUAL_STACK", Setting::DualStack),
 ];
 
-/// Fields of its security context, and the settings that they are. Without one, or with 0, the proxy counts as user and
-/// group [`crate::istio::defaults::PROXY_ID`].
+/// Fields of its security context. Without one, or with 0, the proxy is [`crate::istio::defaults::PROXY_ID`].
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];
 
 impl AnnotationRow {
-    /// The first that a pod has counts.
     pub fn annotations(&self) -> &'static [&'static str] {
         self.setting.row().annotations
     }

@@ -1,11 +1,9 @@
 //! The macro for a table of settings: a row a setting, in the order of `--help`.
 
-/// Makes a table of settings, and a constant of a type for each of them.
-///
-/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is
-/// `_` where there is none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the
-/// first that is there. `joined ","` is for a flag that may be repeated: its values are a list, joined so. `example "value"`
-/// is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting covers.
+/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is `_` where there is
+/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there. `joined ","`
+/// is for a flag that may be repeated: its values are a list, joined so. `example "value"` is a value to show, `of [..]` all values where
+/// they are few, `features [..]` what of `docs/meshes.md` the setting covers.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;

@@ -1,6 +1,5 @@
-//! Names of settings where they were given: the author of an annotation reads its name, not that of a flag.
-//!
-//! Texts name settings by placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
+//! Names of settings where they were given: the author of an annotation reads its name, not that of a flag. Texts name settings by
+//! placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
 
 use super::raw::{Given, Raw, Source};
 use crate::settings::{self, Setting, Topic};
@@ -39,7 +38,6 @@ impl Dialect {
         Self { names: names.collect(), defaults }
     }
 
-    /// `None` if it is the flag's name.
     pub fn name(&self, setting: Setting) -> Option<&str> {
         self.names.get(&setting).map(String::as_str)
     }
@@ -80,7 +78,6 @@ impl Dialect {
     }
 }
 
-/// The mesh's, or else our own.
 fn annotation(setting: Setting) -> Option<String> {
     let row = setting.row();
     row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())

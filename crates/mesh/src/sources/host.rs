@@ -1,5 +1,8 @@
 //! Facts of the host that the configuration needs.
 
+use super::Raw;
+use crate::istio::defaults::{PROXY_ID, PROXY_USER};
+use crate::settings::Setting;
 use rules::{Family, Gid, Uid};
 use std::{
     io,
@@ -10,29 +13,19 @@ use std::{
 pub const STAND_IN: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
-/// Facts of the machine and the network namespace, used only where they are not declared.
+/// Facts of the machine and the network namespace, used only where they are not declared. Each fails where it can't be read.
 pub trait Host {
-    /// The number of a user; `None` if there is no such user, or names mean nothing here: a host that the
-    /// pod does not run on has other users.
-    ///
-    /// # Errors
-    /// When the user database can't be read.
+    /// `None` if there is no such user, or names mean nothing here: a host that the pod does not run on has other users.
     fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
         Ok(None)
     }
 
     /// True where it is unknown.
-    ///
-    /// # Errors
-    /// When the user database can't be read.
     fn has_user(&self, _uid: Uid) -> io::Result<bool> {
         Ok(true)
     }
 
     /// The number of a group; `None` as with [`Host::user`].
-    ///
-    /// # Errors
-    /// When the group database can't be read.
     fn group(&self, _name: &str) -> io::Result<Option<Gid>> {
         Ok(None)
     }
@@ -43,42 +36,28 @@ pub trait Host {
     }
 
     /// All interfaces, in the kernel's order.
-    ///
-    /// # Errors
-    /// When they can't be listed.
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// True if a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem: its family
-    /// can't be known.
+    /// True if a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem.
     fn may_lack_addresses(&self) -> bool {
         false
     }
 
     /// None if resolv.conf does not exist.
-    ///
-    /// # Errors
-    /// When it can't be read.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// The DNS servers of a file in the form of resolv.conf; those of resolv.conf where no file can be read.
-    ///
-    /// # Errors
-    /// When it is not there, or can't be read.
+    /// The DNS servers of a file in the form of resolv.conf.
     fn name_servers_in(&self, _path: &str) -> io::Result<Vec<IpAddr>> {
         self.name_servers()
     }
 
     /// True if a table `nat` of iptables, of either variant, holds the chain; false where no tables can be read.
-    ///
-    /// # Errors
-    /// When the tables can't be read.
     fn has_nat_chain(&self, _family: Family, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
 }
 
-/// No host to ask, as for a preview or a webhook: names of users are unknown, and addresses and servers are declared or
-/// there are none.
+/// No host to ask, as for a webhook: names of users are unknown, and addresses and servers are declared or there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullHost;
 
@@ -92,8 +71,70 @@ impl Host for NullHost {
     }
 }
 
-/// The DNS servers of resolv.conf in the order of the file, read as libc reads them (`res_init.c` of glibc, `resolvconf.c` of musl):
-/// other lines, and what is not an address, are skipped. libc uses only the first three; other resolvers may use more.
+/// The host of a pod that a manifest describes and that does not run here.
+#[derive(Clone, Copy, Debug)]
+pub enum RemoteHost {
+    /// For questions about the pod's traffic: what is not given of it is assumed.
+    Assumed { dual_stack: bool },
+    /// For checks of what the pod gives: it may get any addresses and servers, and know any group by name.
+    Open,
+}
+
+impl RemoteHost {
+    pub fn host(raw: &Raw) -> Box<dyn Host> {
+        Box::new(Self::Assumed { dual_stack: raw.is_on(Setting::DualStack) })
+    }
+}
+
+impl Host for RemoteHost {
+    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
+        Ok(match self {
+            Self::Open if name == PROXY_USER => Uid::new(PROXY_ID),
+            Self::Open | Self::Assumed { .. } => None,
+        })
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
+        /// `nogroup`, in the place of any.
+        const SOME: u32 = 65534;
+        Ok(match self {
+            Self::Open if name == PROXY_USER => Gid::new(PROXY_ID),
+            Self::Open if is_name(name) => Gid::new(SOME),
+            Self::Open | Self::Assumed { .. } => None,
+        })
+    }
+
+    fn knows_addresses(&self) -> bool {
+        false
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        let ipv6 = IpAddr::V6(STAND_IN.1);
+        Ok(match self {
+            Self::Assumed { dual_stack } => {
+                let ipv6 = dual_stack.then_some(ipv6);
+                [IpAddr::V4(STAND_IN.0)].into_iter().chain(ipv6).collect()
+            }
+            // IPv4 is captured in any case.
+            Self::Open => vec![ipv6],
+        })
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        match self {
+            Self::Assumed { .. } => Err(io::Error::other("it is the pod's, which does not run here")),
+            Self::Open => Ok(vec![IpAddr::V6(STAND_IN.1)]),
+        }
+    }
+}
+
+/// True for the form of a group's name, and not of a number.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-$".contains(&byte))
+}
+
+/// The DNS servers of resolv.conf, as libc reads it (`res_init.c`, `resolvconf.c`): what is not understood is skipped.
 pub fn name_servers(text: &[u8]) -> Vec<IpAddr> {
     text.split(|&byte| byte == b'\n').filter_map(server).collect()
 }
@@ -109,6 +150,41 @@ fn server(line: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::{Given, Source};
+
+    #[test]
+    fn a_pod_that_is_not_there_may_know_any_group() {
+        let check = |name: &str, open: Option<u32>| {
+            let number = |host: RemoteHost| host.group(name).expect("no error").map(Gid::number);
+            assert_eq!(number(RemoteHost::Open), open, "{name:?}");
+            assert_eq!(number(RemoteHost::Assumed { dual_stack: true }), None, "{name:?}");
+        };
+        check("istio-proxy", Some(PROXY_ID));
+        check("root", Some(65534));
+        for bad in ["", "-1", "4294967296", "a b", "a:b", "1a"] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn of_a_pod_that_is_not_there_addresses_are_placeholders() {
+        let (v4, v6): (IpAddr, IpAddr) = (STAND_IN.0.into(), STAND_IN.1.into());
+        let assumed = |value: &str| {
+            let given = Given { value: value.to_owned(), source: Source::Flag("dual-stack") };
+            RemoteHost::host(&Raw::of([(Setting::DualStack, given)]))
+        };
+        assert_eq!(assumed("true").addresses().expect("no error"), [v4, v6]);
+        assert_eq!(assumed("false").addresses().expect("no error"), [v4]);
+        assert_eq!(RemoteHost::Open.addresses().expect("no error"), [v6]);
+        assert!(!assumed("true").knows_addresses() && !RemoteHost::Open.knows_addresses());
+        let error = assumed("true").name_servers().expect_err("unknown");
+        assert_eq!(error.to_string(), "it is the pod's, which does not run here");
+        assert_eq!(RemoteHost::Open.name_servers().expect("no error"), [v6]);
+        let user = |host: &dyn Host, name| host.user(name).expect("no error").map(Uid::number);
+        assert_eq!(user(&RemoteHost::Open, "istio-proxy"), Some(PROXY_ID));
+        assert_eq!(user(&RemoteHost::Open, "root"), None);
+        assert_eq!(user(&*assumed("true"), "istio-proxy"), None);
+    }
 
     #[test]
     fn what_is_not_understood_hides_no_server() {

@@ -1,8 +1,5 @@
-//! Words as Go's pflag takes them: flags, and words that are values.
-//!
-//! The command line and the arguments of containers are read by this one walk: `-p 15001`, `-p15001`, `-p=15001`,
-//! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes the word that follows, whatever
-//! it is.
+//! Words as Go's pflag takes them, for the command line and the arguments of containers: `-p 15001`, `-p15001`, `-p=15001`,
+//! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes the word that follows, whatever it is.
 
 use super::raw::text;
 use crate::mesh::Mesh;
@@ -71,8 +68,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
 
 pub const UNKNOWN: &str = "unknown flag";
 
-/// The problem with a flag that a call does not take. Where another mesh could be named there, its flags
-/// are known as such.
+/// The problem with a flag that a call does not take. Flags of other meshes are known where `--mesh` is taken.
 pub fn unknown(name: &str, flags: &Flags) -> String {
     let takes_mesh = flags.rows().any(|row| row.setting == Setting::Mesh);
     let mesh = flags.rows().find_map(|row| row.setting.mesh()).filter(|_| takes_mesh);

@@ -8,7 +8,6 @@ use std::{
     fmt,
 };
 
-/// As its author would name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Flag(&'static str),
@@ -52,7 +51,6 @@ impl Source {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// As it was written.
     pub value: String,
     pub source: Source,
 }
@@ -76,7 +74,6 @@ impl Raw {
         self
     }
 
-    /// An empty name is that of no pod.
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
         Self { pod: Some(pod.into()).filter(|pod| !pod.is_empty()), ..self }
     }
@@ -88,7 +85,6 @@ impl Raw {
         Self { given, links, pod: self.pod.or(below.pod) }
     }
 
-    /// With the pod, where a pod gives it.
     pub fn named(&self, source: &Source) -> String {
         match &self.pod {
             Some(pod) if source.is_of_pod() => format!("{pod}: {source}"),
@@ -96,10 +92,8 @@ impl Raw {
         }
     }
 
-    /// Takes the flags, and for every other setting that the command `takes` the first of its variables
-    /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
-    /// the setting's only form: there an empty value counts. One that Kubernetes has set for the address of a Service counts
-    /// as not set either.
+    /// Takes the flags, and for every other setting that the command `takes` the first of its variables that `variable` knows. An empty
+    /// variable counts as not set, as upstream has it, except where it is the setting's only form. So does the address of a Service.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&SettingRow) -> bool,
@@ -142,8 +136,8 @@ impl Raw {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// True if flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To
-    /// name a mesh does, unless it is the default: every other one captures traffic without any further flag.
+    /// True if flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To name a mesh does,
+    /// unless it is the default.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())
@@ -166,16 +160,14 @@ impl Raw {
         &self.links
     }
 
-    /// For the few switches that matter before all is understood. A value that is not
-    /// boolean counts as off here and is refused later.
+    /// For the few switches that matter before all is understood. A value that is not boolean is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, SettingKind::Switch);
         self.get(setting).and_then(|given| boolean(trim(&given.value))).unwrap_or(false)
     }
 }
 
-/// True for a variable that Kubernetes puts into every pod of a namespace for a Service in it: `NAME_PORT`, with a
-/// URL (Kubernetes, "Accessing the Service", environment variables).
+/// True for a variable that Kubernetes sets for a Service of the namespace: `NAME_PORT`, with a URL.
 fn is_service_link(name: &str, value: &str) -> bool {
     let protocols = ["tcp://", "udp://", "sctp://"];
     name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))

@@ -4,21 +4,30 @@ use super::Host;
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
-use crate::facts::DnsCapture;
+use crate::facts::{DnsCapture, Selection};
 use crate::mesh::Feature;
 use crate::settings::{Setting, Topic, nearest_value};
 use crate::{InputProblem, Problems};
-use rules::{Cidr, Family, InterfaceName, Port, PortError, PortRange};
-use std::{net::IpAddr, time::Duration};
+use rules::{Cidr, Family, Gid, InterfaceName, Port, PortError, PortRange, Uid};
+use std::{io, net::IpAddr, str::FromStr, time::Duration};
 
 const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wildcard<T> {
-    /// `*`.
     All,
     /// Perhaps none.
     Items(Vec<T>),
+}
+
+impl<T> Wildcard<T> {
+    /// `excluded` counts where all are taken.
+    pub(crate) fn but(self, excluded: Vec<T>) -> Selection<T> {
+        match self {
+            Self::All => Selection::AllBut(excluded),
+            Self::Items(items) => Selection::Only(items),
+        }
+    }
 }
 
 pub struct SettingReader<'a> {
@@ -45,8 +54,6 @@ impl<'a> SettingReader<'a> {
         Self { raw, problems: before.into_iter().chain(of_text).collect(), warnings: Vec::new() }
     }
 
-    /// # Errors
-    /// Every problem so far.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
         let warnings = self.warnings.iter().map(|text| self.rendered(text.as_str())).collect();
         Problems::check(self.problems).map(|()| warnings)
@@ -57,13 +64,11 @@ impl<'a> SettingReader<'a> {
         self.problems.len()
     }
 
-    /// Warnings do not stop the command.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
-    /// Queries are captured if it `is_on`: those to every server, or to servers that are declared, or else found in a file,
-    /// that of this `path` or the host's. `every` is the setting that captures all.
+    /// Captures queries to every server, to declared ones, or to those of the file `path` or of the host. `every` captures all.
     pub(crate) fn dns(
         &mut self,
         host: &dyn Host,
@@ -139,7 +144,6 @@ impl<'a> SettingReader<'a> {
         self.problems.push(InputProblem::of(&self.raw.named(source), self.rendered(text)));
     }
 
-    /// Off unless given.
     pub fn switch(&mut self, setting: Setting) -> bool {
         self.switch_or(setting, false)
     }
@@ -148,7 +152,6 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, "is not a boolean; expected true or false", raw::boolean).unwrap_or(default)
     }
 
-    /// An absent value, or one with a complaint, gives `None`.
     pub fn scalar<T>(
         &mut self,
         setting: Setting,
@@ -211,11 +214,11 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, complaint, duration::parse).unwrap_or(default)
     }
 
-    /// Trimmed, empty ones dropped.
     pub fn items(&self, setting: Setting) -> (Vec<&'a str>, Source) {
         match self.raw.get(setting) {
             Some(given) => {
-                let items = given.value.split(',').map(trim).filter(|item| !item.is_empty());
+                let separator = setting.row().separator.unwrap_or(",");
+                let items = given.value.split(separator).map(trim).filter(|item| !item.is_empty());
                 (items.collect(), given.source.clone())
             }
             None => (Vec::new(), Source::Default(setting)),
@@ -231,9 +234,8 @@ impl<'a> SettingReader<'a> {
         self.read_items(setting, &items, &source, read)
     }
 
-    /// The values of items, up to where enough of them are wrong; none of a list that is too long. Of warnings, too, the
-    /// first are kept.
-    pub(crate) fn read_items<T>(
+    /// Reads items up to where enough are wrong, and none of a list that is too long. The first warnings are kept.
+    fn read_items<T>(
         &mut self,
         setting: Setting,
         items: &[&str],
@@ -281,15 +283,22 @@ impl<'a> SettingReader<'a> {
         Wildcard::Items(self.read_items(setting, &items, &source, read))
     }
 
-    /// 0 is none.
+    /// The value of an item, or a problem with it.
+    pub(crate) fn taken<T>(
+        &mut self,
+        source: &Source,
+        item: &str,
+        found: Result<T, impl Into<String>>,
+    ) -> Option<T> {
+        found.map_err(|fault| self.problem(source, item, fault)).ok()
+    }
+
     pub fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
-        let complaint = match item.parse() {
-            Ok(range) => return Some(range),
-            Err(error @ (PortError::Zero | PortError::Backwards)) => format!("{error}; {PORT_FORM}"),
-            Err(PortError::NoPort) => format!("is not a port; {PORT_FORM}"),
-        };
-        self.problem(source, item, complaint);
-        None
+        let found = item.parse().map_err(|error| match error {
+            PortError::Zero | PortError::Backwards => format!("{error}; {PORT_FORM}"),
+            PortError::NoPort => format!("is not a port; {PORT_FORM}"),
+        });
+        self.taken(source, item, found)
     }
 
     /// The same where 0 is dropped: some upstreams let it through, and it matches nothing.
@@ -302,18 +311,13 @@ impl<'a> SettingReader<'a> {
     }
 
     pub fn cidr_item(&mut self, source: &Source, item: &str) -> Option<Cidr> {
-        match Cidr::parse_noting_host_bits(item) {
-            Ok((cidr, host_bits)) => {
-                if host_bits {
-                    self.warn_of_host_bits(source, item, cidr);
-                }
-                Some(cidr)
-            }
-            Err(error) => {
-                self.problem(source, item, format!("{error}; expected a network such as 10.0.0.0/8"));
-                None
-            }
+        let found = Cidr::parse_noting_host_bits(item)
+            .map_err(|error| format!("{error}; expected a network such as 10.0.0.0/8"));
+        let (cidr, host_bits) = self.taken(source, item, found)?;
+        if host_bits {
+            self.warn_of_host_bits(source, item, cidr);
         }
+        Some(cidr)
     }
 
     pub(crate) fn warn_of_host_bits(&mut self, source: &Source, item: &str, taken: Cidr) {
@@ -321,28 +325,58 @@ impl<'a> SettingReader<'a> {
     }
 
     pub fn interface_item(&mut self, source: &Source, item: &str) -> Option<InterfaceName> {
-        match item.parse() {
-            Ok(name) => Some(name),
-            Err(error) => {
-                let form = "expected an interface name of 1 to 15 letters, digits, _ - . or @, with + at its end \
-                            for all names that start so";
-                self.problem(source, item, format!("{error}; {form}"));
-                None
-            }
-        }
+        let form = "expected an interface name of 1 to 15 letters, digits, _ - . or @, with + at its end for all names \
+                    that start so";
+        self.taken(source, item, item.parse().map_err(|error| format!("{error}; {form}")))
     }
 
     pub fn address_item(&mut self, source: &Source, item: &str) -> Option<IpAddr> {
-        let address = item.parse().ok();
-        if address.is_none() {
-            self.problem(source, item, "is not an IP address; expected one such as 10.0.0.1 or 2001:db8::1");
-        }
-        address
+        let complaint = "is not an IP address; expected one such as 10.0.0.1 or 2001:db8::1";
+        self.taken(source, item, item.parse().map_err(|_| complaint))
     }
 }
 
-/// The most items of a setting's list. Ports, networks and interfaces become few sets of nf_tables; an owner, a server or a
-/// machine's interface has rules of its own, which are compared pair by pair.
+/// Users and groups: numbers as they are, names looked up once, here, so that no rule ever holds a name.
+pub(crate) struct Names<'a> {
+    pub(crate) host: &'a dyn Host,
+    /// On a node, the user database is not the pod's.
+    pub(crate) numbers_only: bool,
+}
+
+impl Names<'_> {
+    pub(crate) fn user(&self, reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Uid> {
+        self.number(reader, source, item, "user", |name| self.host.user(name))
+    }
+
+    pub(crate) fn group(&self, reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Gid> {
+        self.number(reader, source, item, "group", |name| self.host.group(name))
+    }
+
+    fn number<T: FromStr>(
+        &self,
+        reader: &mut SettingReader<'_>,
+        source: &Source,
+        item: &str,
+        noun: &str,
+        look_up: impl Fn(&str) -> io::Result<Option<T>>,
+    ) -> Option<T> {
+        let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
+        let found = match item.parse() {
+            Ok(number) => Ok(number),
+            Err(_) if self.numbers_only => Err(format!(
+                "is not a {noun} number; names of the node may differ from those of the pod: give the number"
+            )),
+            Err(_) => match look_up(item) {
+                Ok(Some(number)) => Ok(number),
+                Ok(None) => Err(format!("is not a known {noun}; {form}")),
+                Err(error) => Err(format!("can't be looked up: {error}; {form}")),
+            },
+        };
+        reader.taken(source, item, found)
+    }
+}
+
+/// The most items of a list. Ports and networks become few sets; an owner, a server or a machine's interface has separate rules.
 fn max_items(setting: Setting) -> usize {
     let row = setting.row();
     let has_own_rules = |feature: &Feature| {
