@@ -33,7 +33,6 @@ pub mod patch;
 pub mod path;
 pub mod pipeline;
 mod quantity;
-mod re2;
 mod reader;
 pub mod review;
 pub mod sidecar;

@@ -200,39 +200,23 @@ impl GoStructure {
 /// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one. No field has this name.
 pub(super) const STRUCT: &str = "\0";
 
-/// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
-const NAMES: [(&str, &str); 31] = [
+/// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1); those of rare
+/// volumes and security contexts are left out, as no template names them.
+const NAMES: [(&str, &str); 14] = [
     ("apiVersion", "APIVersion"),
-    ("awsElasticBlockStore", "AWSElasticBlockStore"),
-    ("cephfs", "CephFS"),
-    ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
-    ("chapAuthSession", "SessionCHAPAuth"),
     ("csi", "CSI"),
     ("dnsConfig", "DNSConfig"),
     ("dnsPolicy", "DNSPolicy"),
-    ("fc", "FC"),
     ("fsGroup", "FSGroup"),
-    ("fsGroupChangePolicy", "FSGroupChangePolicy"),
-    ("fsType", "FSType"),
-    ("gcePersistentDisk", "GCEPersistentDisk"),
-    ("gmsaCredentialSpec", "GMSACredentialSpec"),
-    ("gmsaCredentialSpecName", "GMSACredentialSpecName"),
     ("grpc", "GRPC"),
     ("httpGet", "HTTPGet"),
     ("httpHeaders", "HTTPHeaders"),
     ("ip", "IP"),
-    ("iscsi", "ISCSI"),
     ("nfs", "NFS"),
     ("os", "OS"),
-    ("pdName", "PDName"),
-    ("rbd", "RBD"),
-    ("seLinuxOptions", "SELinuxOptions"),
-    ("serviceAccount", "DeprecatedServiceAccount"),
-    ("storageos", "StorageOS"),
     ("tcpSocket", "TCPSocket"),
     ("tty", "TTY"),
     ("uid", "UID"),
-    ("wwids", "WWIDs"),
 ];
 
 fn go_name(name: &str) -> String {

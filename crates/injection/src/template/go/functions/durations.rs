@@ -1,16 +1,8 @@
 //! Spans of time, which need no clock, and the methods that values have in Go, most of them of spans of time.
 
-use super::{functions, text};
 use gtmpl_ng::{FuncError, Value};
 use mesh::sources::duration::nanoseconds;
 use std::time::Duration;
-
-functions! {
-    "duration" reads 1..=1, |args| {
-        let seconds: i64 = text(&args[0]).parse().unwrap_or(0);
-        Ok(written(seconds.saturating_mul(1_000_000_000)).into())
-    };
-}
 
 /// As Go writes a duration.
 pub(super) fn written(nanos: i64) -> String {

@@ -1,14 +1,12 @@
-//! Functions of numbers: whole ones, as sprig's, that don't overflow in silence, and decimal ones.
+//! Functions of numbers: whole ones, as sprig's, that don't overflow in silence, and how decimal ones are rounded.
 
 use super::{ANY, FunctionResult, functions, text, whole};
 use gtmpl_ng::Value;
 
 functions! {
-    "int" reads 1..=1, |args| Ok(whole(&args[0]).into());
-    "int64" reads 1..=1, |args| Ok(whole(&args[0]).into());
+    "int" | "int64" reads 1..=1, |args| Ok(whole(&args[0]).into());
     "atoi" reads 1..=1, |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
     "float64" reads 1..=1, |args| Ok(float(&args[0]).into());
-    "toDecimal" reads 1..=1, |args| Ok(i64::from_str_radix(&text(&args[0]), 8).unwrap_or(0).into());
     "add" reads 0..=ANY, |args| folded(args, i64::checked_add);
     "add1" reads 1..=1, |args| folded(&[args[0].clone(), 1.into()], i64::checked_add);
     "sub" reads 2..=2, |args| folded(args, i64::checked_sub);
@@ -17,13 +15,6 @@ functions! {
     "mod" reads 2..=2, |args| folded(args, i64::checked_rem);
     "max" | "biggest" reads 1..=ANY, |args| folded(args, |one, other| Some(one.max(other)));
     "min" reads 1..=ANY, |args| folded(args, |one, other| Some(one.min(other)));
-    "addf" reads 0..=ANY, |args| decimals(args, |one, other| decimal(one + other));
-    "add1f" reads 1..=1, |args| decimals(&[args[0].clone(), 1.into()], |one, other| decimal(one + other));
-    "subf" reads 1..=ANY, |args| decimals(args, |one, other| decimal(one - other));
-    "mulf" reads 1..=ANY, |args| decimals(args, |one, other| decimal(one * other));
-    "divf" reads 1..=ANY, |args| decimals(args, |one, other| one / other);
-    "maxf" reads 1..=ANY, |args| Ok(args.iter().map(float).fold(f64::NEG_INFINITY, f64::max).into());
-    "minf" reads 1..=ANY, |args| Ok(args.iter().map(float).fold(f64::INFINITY, f64::min).into());
     "ceil" reads 1..=1, |args| Ok(float(&args[0]).ceil().into());
     "floor" reads 1..=1, |args| Ok(float(&args[0]).floor().into());
     "round" reads 2..=3, |args| {
@@ -34,26 +25,6 @@ functions! {
         let rounded = if up { scaled.ceil() } else { scaled.floor() };
         Ok((rounded / 10_f64.powi(places)).into())
     };
-}
-
-fn decimals(args: &[Value], step: fn(f64, f64) -> f64) -> FunctionResult {
-    let mut numbers = args.iter().map(float);
-    let first = numbers.next().unwrap_or(0.0);
-    let outcome = numbers.fold(first, step);
-    let is_number = outcome.is_finite();
-    is_number
-        .then(|| outcome.into())
-        .ok_or_else(|| "divides by zero or leaves the range of numbers".to_owned())
-}
-
-/// As decimal numbers have it, so that 0.1 and 0.2 are 0.3: to 15 digits, which is what a float surely holds. Whole numbers are
-/// exact up to 2^53.
-fn decimal(number: f64) -> f64 {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() <= EXACT {
-        return number;
-    }
-    format!("{number:.14e}").parse().unwrap_or(number)
 }
 
 fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> FunctionResult {

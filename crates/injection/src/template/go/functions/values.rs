@@ -15,9 +15,6 @@ functions! {
     "fail" passes 1..=1, |args| Err(refuse(&text(&args[0])));
     "kindOf" passes 1..=1, |args| Ok(kind_of(&args[0]).into());
     "kindIs" passes 2..=2, |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
-    "typeOf" passes 1..=1, |args| Ok(type_of(&args[0]).into());
-    "typeIsLike" passes 2..=2, |args| Ok((text(&args[0]) == type_of(&args[1])).into());
-    "typeIs" passes 2..=2, |args| Ok((text(&args[0]) == type_of(&args[1])).into());
     "deepEqual" reads 2..=2, |args| Ok((args[0] == args[1]).into());
     "eq" reads 2..=ANY, |args| equal(args).map(Value::from);
     "ne" reads 2..=2, |args| equal(args).map(|is| (!is).into());
@@ -203,15 +200,5 @@ fn kind_of(value: &Value) -> &'static str {
             NumberKind::Float(_) => "float64",
             NumberKind::Signed(_) | NumberKind::Unsigned(_) => "int",
         },
-    }
-}
-
-/// As Go's `%T` writes it.
-fn type_of(value: &Value) -> &'static str {
-    match kind_of(value) {
-        "invalid" => "<nil>",
-        "map" => "map[string]interface {}",
-        "slice" => "[]interface {}",
-        other => other,
     }
 }
