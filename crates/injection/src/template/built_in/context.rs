@@ -8,6 +8,7 @@ use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 
 /// Parts that a template writes beside the shared ones.
+#[derive(Default)]
 pub(super) struct TemplateParts {
     pub(super) labels: Map<String, Value>,
     pub(super) annotations: Map<String, Value>,
@@ -40,6 +41,12 @@ impl<'a> RenderContext<'a> {
         let (sidecar, values) = (self.input.sidecar, self.input.values);
         let mut proxy = without_unset(proxy);
         proxy["name"] = self.container.into();
+        if let Some(policy) = &sidecar.pull_policy {
+            proxy["imagePullPolicy"] = policy.as_str().into();
+        }
+        if !is_empty(&sidecar.resources) {
+            proxy["resources"] = sidecar.resources.clone();
+        }
         let mut starting: Vec<Value> = self.init_container().into_iter().collect();
         let mut running = Vec::new();
         if sidecar.native {
@@ -129,10 +136,6 @@ impl<'a> RenderContext<'a> {
             "runAsUser": user,
             "seccompProfile": (!is_empty(profile)).then_some(profile),
         }))
-    }
-
-    pub(super) fn resources(&self) -> Option<&'a Value> {
-        Some(&self.input.sidecar.resources).filter(|resources| !is_empty(resources))
     }
 
     /// The variables that ProxyConfig gives the proxy, in the order of their names.

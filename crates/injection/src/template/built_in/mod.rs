@@ -1,12 +1,9 @@
-//! The built-in templates: Istio's proxy, Envoy alone and linkerd's proxy, as functions from a sidecar to a patch of its pod.
-//!
-//! Each of them writes the container of its proxy and what that needs. The init container, the placement of the proxy and the
-//! annotations that all of them share are in `context`.
+//! The built-in templates: Istio's proxy, Envoy alone and linkerd's proxy, as functions from a sidecar to a patch of its pod. What
+//! they share is in `context`.
 
 mod context;
-mod envoy;
-mod linkerd;
 mod sidecar;
+mod text;
 
 use super::TemplateContext;
 use crate::sidecar::OtherProxy;
@@ -40,8 +37,8 @@ impl BuiltIn {
     pub(super) fn other_proxy(self) -> Option<&'static OtherProxy> {
         match self {
             Self::Sidecar => None,
-            Self::Envoy => Some(&envoy::PROXY),
-            Self::Linkerd => Some(&linkerd::PROXY),
+            Self::Envoy => Some(&text::ENVOY),
+            Self::Linkerd => Some(&text::LINKERD),
         }
     }
 
@@ -57,8 +54,7 @@ impl BuiltIn {
         let mut context = RenderContext::of(self.name(), self.container(), input);
         let parts = match self {
             Self::Sidecar => sidecar::parts(&mut context),
-            Self::Envoy => envoy::parts(&mut context),
-            Self::Linkerd => linkerd::parts(&mut context),
+            Self::Envoy | Self::Linkerd => text::parts(self, &mut context),
         };
         Problems::check(std::mem::take(&mut context.problems)).map(|()| context.patch(parts))
     }

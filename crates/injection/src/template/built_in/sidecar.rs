@@ -22,7 +22,6 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
     let dumps_core = dumps_core.as_deref() == Some("true");
     let proxy = json!({
         "image": set(&sidecar.proxy_image),
-        "imagePullPolicy": sidecar.pull_policy,
         "args": arguments(context),
         "ports": [{"name": "http-envoy-prom", "containerPort": 15090, "protocol": "TCP"}],
         "lifecycle": lifecycle(context),
@@ -33,7 +32,6 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
             probe(readiness.initial_delay, readiness.period, readiness.failures)
         }),
         "securityContext": context.security_context_of_envoy(values.proxy.privileged, !dumps_core),
-        "resources": context.resources(),
         "volumeMounts": mounts(context, bootstrap.is_some()),
     });
     TemplateParts {

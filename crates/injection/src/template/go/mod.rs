@@ -184,6 +184,12 @@ pub(crate) fn filled(
     rendered(name, &parsed(name, text, further)?, plain(data))
 }
 
+/// The document that a text makes of data.
+pub(crate) fn made(name: &str, parsed: &gtmpl_ng::Template, data: &Value) -> Result<Value, Problems> {
+    functions::begin(BTreeMap::new(), Cancellation::default());
+    patch(name, &rendered(name, parsed, plain(data))?, &mut Vec::new())
+}
+
 fn malformed(error: &ParseError) -> String {
     let ParseError::WithContext(place, text) = error else { return format!("is not a template: {error}") };
     let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, last)| last);
