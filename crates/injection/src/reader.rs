@@ -3,7 +3,7 @@
 //! A configuration, a custom resource and a pod are read by it, so that a wrong value is reported in one form: document,
 //! path, value, what is expected.
 
-use crate::quantity;
+use crate::syntax::count;
 use mesh::settings::nearest;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
@@ -63,7 +63,6 @@ impl<'a> DocumentReader<'a> {
         value.as_object()
     }
 
-    /// A list; empty where it is absent.
     pub(crate) fn list(&mut self, path: &str) -> &'a [Value] {
         match self.at(path) {
             Some(Value::Array(items)) => items,
@@ -109,7 +108,6 @@ impl<'a> DocumentReader<'a> {
         found.map(|(_, meaning)| *meaning)
     }
 
-    /// A boolean; false where it is absent.
     pub(crate) fn flag(&mut self, path: &str) -> bool {
         match self.at(path) {
             Some(Value::Bool(is)) => *is,
@@ -134,7 +132,7 @@ impl<'a> DocumentReader<'a> {
 
     /// A count, which the API holds in 32 bits with a sign.
     pub(crate) fn number(&mut self, path: &str) -> u32 {
-        self.parsed(path, "a number from 0 to 2147483647", quantity::count).unwrap_or(0)
+        self.parsed(path, "a number from 0 to 2147483647", count).unwrap_or(0)
     }
 
     pub(crate) fn port(&mut self, path: &str, default: u16) -> u16 {

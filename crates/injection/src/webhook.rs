@@ -1,11 +1,10 @@
 //! Webhooks of the API server that are called for a pod, by labels of the namespace and of the pod, and the decisions of the
 //! injectors behind them. At most one of Istio's is called.
 
-use crate::admission::Namespace;
+use crate::admission::{Namespace, texts};
 use crate::chart::ChartTemplate;
 use crate::configuration::selector;
 use crate::decision::{Decision, InjectionRules, LabelRequirement, LabelSelector, Operator, decide};
-use crate::namespaces::texts;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -58,7 +57,6 @@ pub enum Bearer {
 pub struct Miss<'a> {
     pub bearer: Bearer,
     pub requirement: &'a LabelRequirement,
-    /// The label's value; `None` where it is absent.
     pub found: Option<&'a str>,
 }
 
@@ -213,7 +211,6 @@ impl InjectorIdentity {
         names.into_iter().filter(|name| !name.is_empty())
     }
 
-    /// The name of the ConfigMap with Istio's MeshConfig.
     pub fn mesh_map(&self) -> String {
         self.with_revision("istio")
     }
@@ -223,7 +220,6 @@ impl InjectorIdentity {
     }
 }
 
-/// The end of the names of Istio's webhooks.
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
 /// The webhooks of a configuration that inject: those that are called for new pods, at Istio's path.

@@ -2,8 +2,8 @@
 //! in vain, are not trusted, or inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
+use super::inventory::ClusterObject;
 use super::inventory::{DescribedPod, Inventory};
-use super::object::ClusterObject;
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::decision::{InjectionRules, Operator};
 use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient, overlap};
@@ -18,11 +18,9 @@ pub(super) struct Injectors<'a> {
 }
 
 pub(super) struct InjectorWebhook<'a> {
-    /// The MutatingWebhookConfiguration.
     pub(super) configuration: &'a ClusterObject,
     pub(super) webhook: Webhook,
     pub(super) client: WebhookClient,
-    /// Index into the injectors' rules.
     rules: usize,
 }
 

@@ -1,15 +1,13 @@
 //! A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes), as far as injectors write such fields,
 //! and without its additions to every container.
 
-use crate::mount_path::{MOUNT_PATH, clean};
+use crate::merge::{MOUNT_PATH, clean};
 use crate::pipeline::pod::PROBES;
 use serde_json::{Map, Value, json};
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Of files in volumes.
 const MODE: u32 = 0o644;
 
-/// The metadata that injection touches, and the spec with its defaults.
 pub(super) fn pod(pod: &Value) -> Value {
     let mut spec = pod["spec"].clone();
     for list in ["containers", "initContainers"] {
@@ -81,7 +79,6 @@ fn container(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !matches!(value, Value::Null) && *value != json!([]) && *value != json!({}));
 }
 
-/// Limits are the default of requests.
 fn resources(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(limits)) = fields.get("limits").cloned() {
         fill(fields, "requests", json!({}));

@@ -23,7 +23,6 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 pub struct PodComparison {
-    /// `shop/web-1`.
     pub pod: String,
     pub verdict: ComparisonVerdict,
 }
@@ -40,14 +39,10 @@ pub enum ComparisonVerdict {
 
 impl ComparisonVerdict {
     pub fn is_change(&self) -> bool {
-        match self {
-            Self::NotInjected | Self::Same => false,
-            Self::Differs(_) | Self::Skipped(_) | Self::Refused(_) => true,
-        }
+        !matches!(self, Self::NotInjected | Self::Same)
     }
 }
 
-/// `variables` are those of the webhook's path.
 pub fn compare(
     pod: &Value,
     namespaces: &Namespaces,
@@ -86,7 +81,6 @@ pub fn compare(
 #[derive(Clone, Debug)]
 pub struct TriedTemplate {
     pub template: String,
-    /// Its refusals of pods, each once.
     pub problems: Vec<InputProblem>,
 }
 

@@ -27,7 +27,6 @@ pub enum ChangeStep {
 }
 
 impl ChangeStep {
-    /// Kind and name of its object.
     pub fn about(&self) -> (&str, &str) {
         match self {
             Self::Create(object) | Self::Apply { object, .. } => {

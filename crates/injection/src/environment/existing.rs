@@ -14,7 +14,6 @@ pub const ENVOY_FILTER: &str = "EnvoyFilter";
 
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
-/// Field manager of our writes.
 pub const MANAGER: &str = "sidecar-injector-environment";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
@@ -66,7 +65,6 @@ enum ObjectOwnership {
 }
 
 impl Existing {
-    /// `None` for an object of another kind.
     pub fn of(mut object: Value) -> Option<Self> {
         let is_istio =
             object["apiVersion"].as_str().is_some_and(|version| version.starts_with("networking.istio.io/"));
@@ -104,10 +102,7 @@ impl Existing {
 
     /// True for objects that may be changed and deleted.
     pub fn is_ours(&self) -> bool {
-        match self.claim {
-            ObjectOwnership::Owned | ObjectOwnership::Orphaned => true,
-            ObjectOwnership::Foreign => false,
-        }
+        self.claim != ObjectOwnership::Foreign
     }
 
     /// The UID of the VirtualEnvironment that controls it; `None` where none does.

@@ -1,6 +1,7 @@
 //! A VirtualEnvironment, parsed once, all problems at once.
 
 use super::syntax;
+use crate::chart::ChartTemplate;
 use crate::reader::DocumentReader;
 use mesh::{InputProblem, Problems};
 use regex_syntax::ast::{ErrorKind, parse::Parser};
@@ -25,7 +26,17 @@ pub struct VirtualEnvironment {
     pub spec: Result<EnvironmentSpec, Problems>,
 }
 
-/// A spec without problems.
+/// The CustomResourceDefinition of VirtualEnvironment, which is the chart's: the same name, group, version and spec as upstream's,
+/// so that objects written for upstream are accepted. Its status is a subresource, so writing it changes no generation. Defaults
+/// stand in descriptions alone: a default of the schema would be written into every object, and could not be changed any more.
+pub fn definition() -> Value {
+    let mut found =
+        ChartTemplate::Crd.objects("", |values| values["operator"]["enabled"] = true.into()).remove(0);
+    // It is for `helm uninstall`.
+    found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
+    found
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     /// The header by which a request names its environment: a token of HTTP.
@@ -49,9 +60,7 @@ pub struct Alias {
     pub pattern: Option<AliasPattern>,
 }
 
-/// The header where none is named.
 pub(super) const HEADER: &str = "X-Virtual-Env";
-/// The label where none is named.
 pub(super) const LABEL: &str = "virtual-env";
 pub(super) const SPLITTER: char = '.';
 /// Default placeholder of the environment in an alias' pattern.
@@ -61,7 +70,6 @@ pub(super) const PLACEHOLDER: &str = "(@)";
 const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
 
 impl VirtualEnvironment {
-    /// `namespace` is its namespace if it names none itself.
     pub fn read(object: &Value, namespace: &str) -> Self {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str);
         let name = text("/metadata/name").unwrap_or_default().to_owned();
@@ -171,7 +179,6 @@ fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
     }
 }
 
-/// Parts of the expression between the places of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasPattern(Vec<String>);
 

@@ -22,7 +22,6 @@ pub const ISTIO: &str = "v1beta1";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub environments: BTreeSet<String>,
-    /// Sorted by name.
     pub services: Vec<Planned>,
     /// The EnvoyFilter that makes sidecars add the header, if it is enabled.
     pub filter: Option<Value>,
@@ -76,10 +75,7 @@ impl fmt::Display for UnroutedReason {
 impl UnroutedReason {
     /// True where its author probably expected routes: worth a warning in a manifest, not in a namespace of a cluster.
     pub fn is_suspicious(self) -> bool {
-        match self {
-            Self::ApiServer | Self::OneWay => false,
-            Self::NoSelector | Self::NoWorkload | Self::NoEnvironment | Self::NoHttpPort => true,
-        }
+        !matches!(self, Self::ApiServer | Self::OneWay)
     }
 }
 
@@ -254,7 +250,6 @@ impl PlanContext<'_> {
     }
 }
 
-/// Problems of environments that would share a subset.
 fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputProblem> {
     let mut by_subset: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for value in own {
@@ -281,7 +276,6 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// `all` are the environments of the namespace, `own` those of the Service.
     fn of(spec: &EnvironmentSpec, all: &BTreeSet<String>, own: &BTreeSet<&str>) -> Self {
         // A subset without pods would answer 503.
         let default = spec.default_subset.as_deref().filter(|default| own.contains(default)).map(subset);

@@ -70,7 +70,6 @@ impl Deref for Installation {
     }
 }
 
-/// The default namespace.
 pub const NAMESPACE: &str = "sidecar-injector";
 
 /// The beginning of a revision that would make the name of another installation's object: the operator's, or a tag's.
@@ -84,7 +83,6 @@ fn is_of_every_cluster(namespace: &str) -> bool {
     namespace == "default" || SYSTEM_NAMESPACES.contains(&namespace)
 }
 
-/// The revision, and the tag, of those that name none.
 pub(super) const DEFAULT: &str = "default";
 
 impl Installation {
@@ -138,7 +136,6 @@ impl Installation {
         Ok(Self { environment_labels: labels.ok().flatten().unwrap_or_default(), options })
     }
 
-    /// `values` are the chart's, under `injector`.
     pub(super) fn set(&self, values: &mut Value) {
         values["image"] = json!(self.image);
         values["proxyImage"] = json!(self.proxy_image);
@@ -156,12 +153,10 @@ impl Installation {
         values["priorityClassName"] = json!(self.priority_class);
     }
 
-    /// The name of the Deployment, the Service and other objects of a revision.
     pub fn name(&self) -> String {
         self.with_revision("sidecar-injector")
     }
 
-    /// The Secret that holds the authority.
     pub fn secret(&self) -> String {
         self.with_revision("sidecar-injector-ca")
     }

@@ -8,7 +8,7 @@ mod installation;
 pub use installation::{InstallOptions, Installation, MAX_REVISION, NAMESPACE, label};
 
 use crate::chart::ChartTemplate;
-use crate::environment::crd;
+use crate::environment::resource;
 use serde_json::{Value, json};
 
 /// The configuration of the environment's tag. The API server calls configurations in the order of their names
@@ -18,7 +18,6 @@ pub const ENVIRONMENT_TAG: &str = "sidecar-injector.environment-tag";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestFile {
-    /// Without an ending.
     pub name: &'static str,
     pub objects: Vec<Value>,
 }
@@ -40,7 +39,7 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
         ManifestFile { name: "server", objects: server },
     ]);
     if target.operator {
-        let all = std::iter::once(crd::definition()).chain(objects(ChartTemplate::Operator)).collect();
+        let all = std::iter::once(resource::definition()).chain(objects(ChartTemplate::Operator)).collect();
         files.push(ManifestFile { name: "operator", objects: all });
     }
     files.push(ManifestFile { name: "webhooks", objects: objects(ChartTemplate::Webhooks) });

@@ -4,8 +4,7 @@
 //! refused, unknown ones are left out, with a warning. Of messages within it, only null fields and the spelling of the
 //! fields' names are changed.
 
-use super::defaults::without_nulls;
-use super::mesh::{camel, written_twice};
+use super::mesh::{camel, without_nulls, written_twice};
 use crate::reader::{noun, scalar};
 use mesh::InputProblem;
 use mesh::settings::nearest;
@@ -18,7 +17,6 @@ enum ProxyFieldKind {
     Bool,
     /// A whole number of 32 bits, from 0.
     Whole,
-    /// A port from 1.
     Port,
     /// As Go writes it.
     Duration,
@@ -28,9 +26,7 @@ enum ProxyFieldKind {
     Texts,
     NamedTexts,
     Message,
-    /// A host, or an address, and a port.
     Address,
-    /// The same, or nothing.
     AddressOrNone,
 }
 
@@ -103,7 +99,6 @@ pub(crate) struct Parsed {
     pub(crate) warnings: Vec<String>,
 }
 
-/// `name` says whose it is.
 pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     let mut read = Parsed::default();
     let Value::Object(map) = camel(written) else {
@@ -162,11 +157,9 @@ fn unknown(name: &str, key: &str) -> String {
     format!("{name}: {key} is not a field of a ProxyConfig and has no effect{near}")
 }
 
-/// Path within the field, item, problem.
 type ProxyFieldFault = (String, Option<String>, String);
 
 impl ProxyFieldKind {
-    /// The field's value in its usual form.
     fn read(self, value: &Value) -> Result<Value, ProxyFieldFault> {
         let item = scalar(value).filter(|item| !item.is_empty());
         let fault = |expected: &str| {

@@ -56,7 +56,6 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     }
 }
 
-/// A document of YAML written again, between the marks and comments around it.
 fn again(document: &str, new: &Value) -> String {
     let body = document.trim_start_matches(BYTE_ORDER_MARK);
     let mut before = document[..document.len() - body.len()].to_owned();
@@ -139,7 +138,6 @@ fn by_objects(text: &str) -> Option<Vec<&str>> {
     Some(starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect())
 }
 
-/// `None` if the text is not a JSON object.
 fn rewritten(text: &str, new: &Value) -> Option<String> {
     let begin = text.trim_start_matches(|c: char| c == BYTE_ORDER_MARK || c.is_ascii_whitespace());
     let body = begin.trim_end();

@@ -34,7 +34,6 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// Returns warnings.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
     if validation.sidecar.mode == Mode::None {
         return Ok(Vec::new());

@@ -81,7 +81,6 @@ impl Scrape {
         found
     }
 
-    /// Replaces all such annotations of the pod.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         for (name, value) in [("scrape", self.scrape), ("path", self.path), ("port", self.port)] {
@@ -111,7 +110,6 @@ impl Scrape {
     }
 }
 
-/// `8080:/metrics,9100`: several ports, each with a path.
 fn targets(text: &str) -> Result<Vec<ScrapeTarget>, &str> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let target = |item| {

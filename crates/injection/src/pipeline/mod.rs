@@ -2,7 +2,6 @@
 
 mod guard;
 mod metrics;
-mod order;
 mod overlay;
 pub(crate) mod pod;
 mod probes;
@@ -80,7 +79,6 @@ pub fn inject(
 /// All that is known before anything is changed.
 struct PreparedInjection<'a> {
     submitted: CheckedPod,
-    /// Of an earlier injection.
     status: Option<InjectionStatus>,
     /// The pod as it was before an earlier injection.
     original: CheckedPod,
@@ -171,7 +169,7 @@ impl<'a> PreparedInjection<'a> {
         if let Some(status) = &status {
             record::keep_order(&submitted, status, &original, &mut pod);
         }
-        order::arrange(&mut pod, sidecar.hold);
+        record::arrange(&mut pod, sidecar.hold);
         admission.cancellation.check()?;
         let validation =
             Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, strictness };
@@ -209,7 +207,6 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
     ))
 }
 
-/// Returns a warning.
 fn set_proxy_variables(
     pod: &mut CheckedPod,
     admission: &AdmissionContext,

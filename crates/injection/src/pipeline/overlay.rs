@@ -5,7 +5,7 @@
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
-use crate::cancellation::Cancellation;
+use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
 use crate::sidecar::PROXY;
 use mesh::{InputProblem, Problems};
@@ -15,15 +15,12 @@ use std::collections::BTreeMap;
 /// The image that leaves the choice of the image to the templates.
 const AUTO: &str = "auto";
 
-/// A template's patch, with the template's name.
 pub(super) type Patch<'a> = (&'a str, Value);
 
 #[derive(Clone, Debug)]
 pub(super) struct Overlaid {
     pub(super) pod: CheckedPod,
-    /// The patches by themselves.
     pub(super) overlay: CheckedPod,
-    /// The user's own parts of the overlay.
     pub(super) overrides: Overrides,
     pub(super) warnings: Vec<String>,
 }

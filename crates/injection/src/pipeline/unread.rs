@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 
 /// The only item of a list that was not read.
 const MARK: &str = "sidecar-injector/unread";
-/// The field of a container whose list may be left out.
 const FIELD: &str = "env";
 
 pub(crate) fn mark() -> Value {
@@ -33,7 +32,6 @@ pub(crate) fn may_be(container: &str) -> bool {
     ![PROXY, INIT, VALIDATION].contains(&container)
 }
 
-/// True for a pod that was read in part.
 pub(crate) fn is_in(pod: &Value) -> bool {
     containers(pod).any(|(_, variables)| is_mark(variables))
 }

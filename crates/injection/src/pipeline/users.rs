@@ -4,7 +4,6 @@ use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::{INIT, Identity, InitMode, OPENSHIFT_USERS, PROXY, Sidecar, VALIDATION};
 use serde_json::{Map, Value};
 
-/// The fields of a security context that say as whom a container runs.
 pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing

@@ -2,9 +2,9 @@
 //!
 //! Levels of log lines are held against the programs that read them, which would end at each start.
 
-use crate::mesh_config::list::{excess, listed};
-use crate::namespaces::strings;
-use crate::quantity;
+use crate::admission::strings;
+use crate::mesh_config::{excess, listed};
+use crate::syntax::{count, quantity};
 use mesh::pod::{self, Pod, annotated};
 use mesh::settings::ANNOTATIONS;
 use mesh::settings::levels::ScopeLevel;
@@ -39,7 +39,6 @@ impl<'a> Annotations<'a> {
         self.problems.push(InputProblem::with_item(name, item, text));
     }
 
-    /// `expected` is the text of the problem.
     pub(super) fn read<T>(
         &mut self,
         name: &str,
@@ -57,7 +56,7 @@ impl<'a> Annotations<'a> {
     /// A number of seconds or failures; Istio takes no sign and no space.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
         self.read(name, "is not a number; expected one from 0 to 2147483647, without a sign", |text| {
-            quantity::count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+            count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
         })
     }
 
@@ -67,7 +66,7 @@ impl<'a> Annotations<'a> {
 
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
-        match quantity::read(value) {
+        match quantity(value) {
             Ok(amount) => Some((value, amount)),
             Err(text) => {
                 self.problem(name, value, text);

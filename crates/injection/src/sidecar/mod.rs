@@ -13,8 +13,8 @@ pub(crate) use mesh::pod::{INIT, VALIDATION};
 pub use mesh::settings::mapping::PROXY;
 pub use traffic::{InitMode, Mode, OtherProxy, Traffic};
 
+use crate::admission::strings;
 use crate::mesh_config::ProxyReadinessProbe;
-use crate::namespaces::strings;
 use mesh::Setting;
 use mesh::settings::SettingRow;
 use mesh::settings::mapping::TABLE;
@@ -29,7 +29,6 @@ pub struct Sidecar {
     pub traffic: Traffic,
     /// Settings by the pod's annotations `sidecar-init/`, which win over `traffic`.
     pub own_settings: BTreeMap<Setting, String>,
-    /// Flags of the init container that take no value.
     pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
@@ -38,7 +37,6 @@ pub struct Sidecar {
     pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
-    /// `proxyMetadata` of the ProxyConfig: variables of the proxy.
     pub proxy_metadata: BTreeMap<String, String>,
     /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
     pub proxy_uid: i64,
@@ -59,11 +57,8 @@ pub struct Sidecar {
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
-    /// `imagePullPolicy` of the values.
-    pub pull_policy: Option<String>,
     /// `resources` of the proxy, by annotations or by values; null where there are none.
     pub resources: Value,
-    /// `resources` of the init container; null where there are none.
     pub init_resources: Value,
     /// For `--log_output_level`; where it is empty, programs keep their own default.
     pub log_level: String,

@@ -15,7 +15,6 @@ use serde_json::Value;
 pub enum BuiltIn {
     /// Istio's proxy: its agent, which starts Envoy, as istiod expects it.
     Sidecar,
-    /// Envoy alone, with a configuration from a ConfigMap.
     Envoy,
     /// linkerd's proxy, as its control plane expects it.
     Linkerd,
@@ -33,7 +32,6 @@ impl BuiltIn {
         }
     }
 
-    /// `None` for Istio's.
     pub(super) fn other_proxy(self) -> Option<&'static OtherProxy> {
         match self {
             Self::Sidecar => None,

@@ -3,9 +3,10 @@
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
 use crate::configuration::selector::is_empty;
+use crate::merge::{MOUNT_PATH, identity};
 use crate::mesh_config::{InboundPolicy, MeshConfig};
-use crate::mount_path::{MOUNT_PATH, identity};
-use crate::template::{TemplateContext, opentelemetry};
+use crate::template::context::TemplateContext;
+use crate::template::opentelemetry;
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;

@@ -3,17 +3,15 @@
 
 use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
-use crate::template::TemplateContext;
+use crate::template::context::TemplateContext;
 use gtmpl_ng::{Func, FuncError, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 
-/// A value of JSON as it is.
 pub(crate) fn plain(value: &Json) -> Value {
     with(value, &str::to_owned)
 }
 
-/// The same with each text changed.
 fn with(value: &Json, text: &dyn Fn(&str) -> String) -> Value {
     match value {
         Json::Null => Value::Nil,
@@ -71,7 +69,6 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// A structure with unset fields that templates read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GoStructure {
     Metadata,
@@ -120,7 +117,6 @@ impl GoStructure {
         Self::MeshConfig,
     ];
 
-    /// The structure in a field of JSON, itself or in a list.
     fn of(self, field: &str) -> Self {
         match (self, field) {
             (Self::Spec, "containers" | "initContainers") => Self::Container,

@@ -19,8 +19,8 @@ pub(crate) use functions::codings::as_go_writes;
 pub use functions::names as functions;
 pub(crate) use functions::refused;
 
-use super::TemplateContext;
-use crate::cancellation::Cancellation;
+use super::context::TemplateContext;
+use crate::admission::Cancellation;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Func, Limits, ParseError};
 use mesh::{InputProblem, Problems};
@@ -263,7 +263,6 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-/// As a JSON pointer.
 fn difference(one: &Value, other: &Value) -> Option<String> {
     json_patch::diff(one, other).first().map(|operation| operation.path().to_string())
 }

@@ -7,7 +7,7 @@
 //! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
 //! given what stand-ins mean, and stand-ins take the places of the characters in their results.
 
-use crate::template::TemplateContext;
+use crate::template::context::TemplateContext;
 use gtmpl_ng::Value;
 use serde_json::Value as Json;
 

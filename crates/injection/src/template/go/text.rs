@@ -12,7 +12,6 @@ pub(super) const MEMBER: &str = "sidecarMember";
 /// The function that fails with the text that it is given.
 pub(super) const UNUSABLE: &str = "sidecarUnusable";
 
-/// Words of the language that are no functions.
 const KEYWORDS: [&str; 14] = [
     "block", "break", "continue", "define", "else", "end", "false", "if", "nil", "range", "template", "true",
     "with", "_",

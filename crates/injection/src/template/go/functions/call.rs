@@ -1,7 +1,7 @@
 //! Calls of functions by a template: the number of values, the stand-ins that they see, and the work that all calls of a rendering
 //! may take together.
 
-use crate::cancellation::Cancellation;
+use crate::admission::Cancellation;
 use crate::template::go::{data, standin};
 use gtmpl_ng::{Func, FuncError, Value};
 use std::cell::RefCell;
@@ -28,9 +28,7 @@ pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 /// The state that all calls of a rendering share.
 #[derive(Default)]
 pub(super) struct Rendering {
-    /// The rest of [`WORK`].
     left: u64,
-    /// Variables for `env`.
     pub(super) variables: BTreeMap<String, String>,
     cancellation: Cancellation,
     remarks: Vec<String>,

@@ -4,7 +4,6 @@ use gtmpl_ng::{FuncError, Value};
 use mesh::sources::duration::nanoseconds;
 use std::time::Duration;
 
-/// As Go writes a duration.
 pub(super) fn written(nanos: i64) -> String {
     const MINUTE: u64 = 60_000_000_000;
     let sign = if nanos < 0 { "-" } else { "" };

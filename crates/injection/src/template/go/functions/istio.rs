@@ -7,8 +7,9 @@ use super::{
     Fields, FunctionResult, RENDERING, durations, field, functions, is_nothing, list, printed, text,
 };
 use crate::mesh_config::MeshConfig;
+use crate::template::context::with_network;
 use crate::template::go::{data, standin};
-use crate::template::{multus, opentelemetry};
+use crate::template::opentelemetry;
 use gtmpl_ng::Value;
 use mesh::sources::duration::nanoseconds;
 
@@ -17,7 +18,7 @@ functions! {
     "annotation" passes 3..=3, annotation;
     "env" passes 2..=2, |args| Ok(env(&text(&args[0]), &args[1]));
     "directory" reads 1..=1, |args| Ok(directory(&text(&args[0])).into());
-    "appendMultusNetwork" reads 2..=2, |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
+    "appendMultusNetwork" reads 2..=2, |args| Ok(with_network(text(&args[0]), &text(&args[1])).into());
     "kubevirtInterfaces" passes 1..=1, |args| Ok(text(&args[0]).into());
     "excludeInterfaces" passes 1..=1, |args| Ok(text(&args[0]).into());
     "excludeInboundPort" reads 2..=2, |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());

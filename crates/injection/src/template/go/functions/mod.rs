@@ -6,7 +6,6 @@ pub(super) mod codings;
 mod collections;
 pub(super) mod durations;
 mod istio;
-mod numbers;
 mod texts;
 mod values;
 
@@ -19,9 +18,8 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, printed, text, whole};
 
-/// All functions beside the engine's own, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
-    let kinds = [codings::ALL, collections::ALL, istio::ALL, numbers::ALL, texts::ALL, values::ALL];
+    let kinds = [codings::ALL, collections::ALL, istio::ALL, texts::ALL, values::ALL];
     let each = kinds.into_iter().flatten();
     each.flat_map(|(names, function)| names.iter().map(|name| (*name, *function)))
 }

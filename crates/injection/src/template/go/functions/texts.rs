@@ -131,7 +131,6 @@ fn parts(between: &str, text: &str) -> Vec<String> {
     }
 }
 
-/// Sprig's map of parts: `_0`, `_1`.
 fn numbered(parts: &[String]) -> Value {
     Value::Map(
         parts.iter().enumerate().map(|(index, part)| (format!("_{index}"), part.as_str().into())).collect(),

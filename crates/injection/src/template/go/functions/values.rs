@@ -1,5 +1,5 @@
 //! Values of templates as functions take them, and functions that choose between values, ask what they are, and compare them; among
-//! these those of Go's own that look at what texts say.
+//! these those of Go's own that look at what texts say; arithmetic of whole numbers, which don't overflow in silence.
 
 use super::{ANY, FunctionResult, functions};
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
@@ -29,6 +29,27 @@ functions! {
     "print" passes 0..=ANY, |args| go(funcs::print, args);
     "printf" passes 1..=ANY, |args| go(funcs::printf, args);
     "index" passes 1..=ANY, index;
+    "int" | "int64" reads 1..=1, |args| Ok(whole(&args[0]).into());
+    "atoi" reads 1..=1, |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
+    "float64" reads 1..=1, |args| Ok(float(&args[0]).into());
+    "add" reads 0..=ANY, |args| folded(args, i64::checked_add);
+    "add1" reads 1..=1, |args| folded(&[args[0].clone(), 1.into()], i64::checked_add);
+    "sub" reads 2..=2, |args| folded(args, i64::checked_sub);
+    "mul" reads 1..=ANY, |args| folded(args, i64::checked_mul);
+    "div" reads 2..=2, |args| folded(args, i64::checked_div);
+    "mod" reads 2..=2, |args| folded(args, i64::checked_rem);
+    "max" | "biggest" reads 1..=ANY, |args| folded(args, |one, other| Some(one.max(other)));
+    "min" reads 1..=ANY, |args| folded(args, |one, other| Some(one.min(other)));
+    "ceil" reads 1..=1, |args| Ok(float(&args[0]).ceil().into());
+    "floor" reads 1..=1, |args| Ok(float(&args[0]).floor().into());
+    "round" reads 2..=3, |args| {
+        let places = i32::try_from(whole(&args[1]).clamp(-300, 300)).unwrap_or(0);
+        let scaled = float(&args[0]) * 10_f64.powi(places);
+        // Where it rounds up; a negative number has no part that reaches it.
+        let up = scaled.fract() >= args.get(2).map_or(0.5, float);
+        let rounded = if up { scaled.ceil() } else { scaled.floor() };
+        Ok((rounded / 10_f64.powi(places)).into())
+    };
 }
 
 pub(super) fn text(value: &Value) -> String {
@@ -48,7 +69,6 @@ pub(super) fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::NoValue | Value::Nil)
 }
 
-/// As sprig defines it.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::NoValue | Value::Nil => true,
@@ -200,5 +220,19 @@ fn kind_of(value: &Value) -> &'static str {
             NumberKind::Float(_) => "float64",
             NumberKind::Signed(_) | NumberKind::Unsigned(_) => "int",
         },
+    }
+}
+
+fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> FunctionResult {
+    let mut numbers = args.iter().map(whole);
+    let first = numbers.next().unwrap_or(0);
+    let outcome = numbers.try_fold(first, step);
+    outcome.map(Value::from).ok_or_else(|| "divides by zero or leaves the range of whole numbers".to_owned())
+}
+
+fn float(value: &Value) -> f64 {
+    match value {
+        Value::Bool(is) => f64::from(u8::from(*is)),
+        other => text(other).trim().parse().unwrap_or(0.0),
     }
 }
