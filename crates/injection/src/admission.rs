@@ -17,8 +17,7 @@ pub struct Namespace {
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
     pub namespace: Namespace,
-    /// The workload, where it is not to be read from the pod: the object of a manifest that holds its template. Templates
-    /// always see it filled in.
+    /// The workload, where it is not to be read from the pod; templates always see it filled in.
     pub workload: Option<Workload>,
     pub variables: Vec<(String, String)>,
     /// For kubelets with native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
@@ -36,10 +35,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload by the pod's owner references: its controller, or the object that owns that one by the naming rules of
-    /// Kubernetes' own controllers. A pod whose name was not generated is its own workload.
-    ///
-    /// The rules are those of Istio's `kube.GetDeployMetaFromPod`.
+    /// The workload by the pod's owner references and the naming rules of Kubernetes' controllers, as Istio's
+    /// `kube.GetDeployMetaFromPod` has it. A pod whose name was not generated is its own workload.
     pub fn of(pod: &Value, namespace: &str) -> Self {
         let meta = &pod["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -123,8 +120,7 @@ impl Namespaces {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
-    /// Takes the namespaces of a manifest's document, alone or in a list. Of two of one name the last counts, as it does where they
-    /// are applied.
+    /// Takes the namespaces of a manifest's document, alone or in a list. Of two of one name the last counts.
     pub fn describe(&mut self, document: &Value) {
         let items = document.get("items").and_then(Value::as_array).into_iter().flatten();
         for object in std::iter::once(document).chain(items) {
@@ -159,9 +155,9 @@ impl Namespaces {
     }
 }
 
-/// Variables of the proxy that the path of a webhook's request sets, in its order. Behind `/inject`, `cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are
-/// taken in upper case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need
-/// be, with the same names.
+/// Variables of the proxy that the path of a webhook's request sets, in its order. Behind `/inject`,
+/// `cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are taken in upper
+/// case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need be, with the same names.
 pub fn path_variables(path: &str) -> Vec<(String, String)> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let given = path.strip_prefix("/inject").unwrap_or(path);
@@ -204,8 +200,7 @@ impl Cancellation {
     }
 }
 
-/// The labels or annotations of an object. A null is the empty string, as it is for the API server; what is not a string
-/// is left out.
+/// The labels or annotations of an object that are strings; a null is the empty one, as it is for the API server.
 pub(crate) fn strings<'a>(
     object: &'a Value,
     field: &str,

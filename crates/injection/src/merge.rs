@@ -1,9 +1,7 @@
-//! Strategic merge, as Kubernetes does it: objects merge field by field, and some lists item by item, by the key that the
-//! API's types give them.
-//!
-//! Two documents go in, one comes out, which has the order that `kubectl patch --type=strategic` gives it. The facts are
-//! those of `k8s.io/apimachinery/pkg/util/strategicpatch`; the tests ask `kubectl` for the same. Of directives, `$patch` is known: the
-//! others are what programs write that compare two versions of an object, and are refused.
+//! Strategic merge, as Kubernetes does it (`k8s.io/apimachinery/pkg/util/strategicpatch`): objects merge field by field, and some
+//! lists item by item, by the key that the API's types give them. The order is that of `kubectl patch --type=strategic`, which the
+//! tests ask for the same. Of directives, `$patch` is known: the others are what programs write that compare two versions of an
+//! object.
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;

@@ -47,6 +47,9 @@ impl PatchBuilder {
 
     /// The fewest additions and removals, by the longest common subsequence.
     fn list(&mut self, before: &[Value], after: &[Value]) {
+        if before == after {
+            return;
+        }
         let is_same = |(old, new): &(&Value, &Value)| identity(old) == identity(new);
         let head = before.iter().zip(after).take_while(is_same).count();
         let ends = before[head..].iter().rev().zip(after[head..].iter().rev());

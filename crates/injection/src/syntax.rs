@@ -32,8 +32,7 @@ pub(super) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2). No quote, no backslash and no line break is part of one,
-/// so it can stand in a script's string.
+/// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2), which can stand in a script's string.
 pub(super) fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
@@ -41,25 +40,10 @@ pub(super) fn is_token(text: &str) -> bool {
 
 pub(super) const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
 
-/// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`). An exponent is a unit too, and read apart.
-const UNITS: [(&str, f64); 16] = [
-    ("", 1.0),
-    ("n", 1e-9),
-    ("u", 1e-6),
-    ("m", 1e-3),
-    ("k", 1e3),
-    ("M", 1e6),
-    ("G", 1e9),
-    ("T", 1e12),
-    ("P", 1e15),
-    ("E", 1e18),
-    ("Ki", 1024.0),
-    ("Mi", 1_048_576.0),
-    ("Gi", 1_073_741_824.0),
-    ("Ti", 1_099_511_627_776.0),
-    ("Pi", 1_125_899_906_842_624.0),
-    ("Ei", 1_152_921_504_606_846_976.0),
-];
+/// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`), each a thousand of the one before.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// Each 1024 of the one before, of which the first is too.
+const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// An amount of a resource, such as `100m`, `1.5Gi` and `1e3`, in its unit without a prefix.
 pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
@@ -72,7 +56,10 @@ pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     let end = bare.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(bare.len());
     let (number, unit) = bare.split_at(end);
     let is_number = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
-    let factor = UNITS.iter().find(|(known, _)| *known == unit).map(|(_, factor)| *factor);
+    let place = |units: &[&str]| units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at);
+    let decimal = place(&DECIMAL).map(|at| 1000_f64.powi(at - 3));
+    let factor = decimal.or(place(&BINARY).map(|at| 1024_f64.powi(at + 1)));
+    // An exponent is a unit too.
     let factor = factor.or_else(|| is_exponent(unit).then(|| format!("1{unit}").parse().ok()).flatten());
     let Some(factor) = factor.filter(|_| is_number) else { return Err(FORM) };
     if negative && number.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {

@@ -134,8 +134,7 @@ impl<'a> Inventory<'a> {
     }
 }
 
-/// The workload of a pod: what its controller belongs to. Not every test or dump has the prefix of a generated name, by which
-/// injectors recognize such pods.
+/// The workload of a pod. Not every dump has the prefix of a generated name, by which injectors recognize such pods.
 fn of_pod(object: &ClusterObject, own: &ObjectName) -> ObjectName {
     let pod = serde_json::json!({ "metadata": {
         "name": own.name,
@@ -208,8 +207,7 @@ const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
     NeededResource { name, is_namespaced }
 }
 
-/// All kinds that findings are based on, beside the ConfigMaps of [`super::config_maps`]. ReplicaSets are left out: the names
-/// of pods show the Deployment that owns theirs.
+/// All kinds that findings are based on, beside ConfigMaps. Names of pods show the Deployment behind a ReplicaSet.
 pub const RESOURCES: &[NeededResource] = &[
     needed("namespaces", false),
     needed("mutatingwebhookconfigurations.admissionregistration.k8s.io", false),

@@ -118,8 +118,7 @@ impl Configuration {
     fn unknown_names(&self, name: &str, is_template: &dyn Fn(&String) -> bool) -> Vec<InputProblem> {
         let unknown =
             self.default_templates.iter().filter(|one| !is_template(one) && !self.aliases.contains_key(*one));
-        let all = self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ");
-        let text = format!("is neither a template nor an alias; there are {all}");
+        let text = format!("is neither a template nor an alias; there are {}", self.known_names());
         let of = format!("{name}: defaultTemplates");
         let mut problems: Vec<InputProblem> =
             unknown.map(|one| InputProblem::with_item(&of, one, &*text)).collect();

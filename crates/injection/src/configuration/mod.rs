@@ -83,7 +83,8 @@ impl Configuration {
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Reads the valid parts, and reports every problem in all three. Where there is one, the result serves only to find further ones.
+    /// Reads the valid parts, and reports every problem in all three. Where there is one, the result serves only to find further
+    /// ones.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {
@@ -106,6 +107,10 @@ impl Configuration {
         problems.extend(of_values.into_iter().chain(of_mesh));
         read.warnings.extend(notes);
         (Self { values, mesh, ..read }, problems)
+    }
+
+    pub(crate) fn known_names(&self) -> String {
+        self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ")
     }
 
     /// The templates of a pod that names none, with aliases resolved.

@@ -1,8 +1,6 @@
-//! Objects of our kinds, as they are in the cluster, and their ownership.
-//!
-//! An object is ours if a VirtualEnvironment controls it. Owners get lost, though: the garbage collector takes away the references
-//! to those that are gone, and `kubectl delete --cascade=orphan` all of them. An object without owners is ours by our label, as
-//! long as the fields that decide about traffic were last written by us (`managedFields`).
+//! Objects of our kinds, as they are in the cluster, and their ownership. An object is ours if a VirtualEnvironment controls it.
+//! As owners get lost (`kubectl delete --cascade=orphan`), one without owners is ours by our label, as long as the fields that
+//! decide about traffic were last written by us (`managedFields`).
 
 use super::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
 use serde_json::{Value, json};
@@ -31,9 +29,8 @@ pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
     metadata
 }
 
-/// All VirtualEnvironments of a namespace as owners, of which the first acts and controls. The garbage collector deletes what
-/// has no owner any more, so that nothing goes as long as one of them is there. `blockOwnerDeletion` is not set: that takes a
-/// further permission, and nothing has to wait for routes.
+/// All VirtualEnvironments of a namespace as owners, of which the first controls: the garbage collector deletes what has no owner.
+/// `blockOwnerDeletion` is not set: that takes a further permission, and nothing has to wait for routes.
 pub(super) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let all = ranked.iter().enumerate();
     all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()

@@ -125,8 +125,7 @@ impl ServicePort {
     }
 }
 
-/// By `appProtocol` where there is one, else by the prefix of the name (Istio, "Protocol Selection"). Traffic that the application
-/// encrypts has no header to route by.
+/// By `appProtocol`, else by the prefix of the name (Istio, "Protocol Selection"). Encrypted traffic has no header to route by.
 fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     const HTTP: [&str; 7] =
         ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];

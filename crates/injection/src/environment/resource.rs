@@ -26,9 +26,8 @@ pub struct VirtualEnvironment {
     pub spec: Result<EnvironmentSpec, Problems>,
 }
 
-/// The CustomResourceDefinition of VirtualEnvironment, which is the chart's: the same name, group, version and spec as upstream's,
-/// so that objects written for upstream are accepted. Its status is a subresource, so writing it changes no generation. Defaults
-/// stand in descriptions alone: a default of the schema would be written into every object, and could not be changed any more.
+/// The chart's CustomResourceDefinition, with upstream's name, group, version and spec, so that objects written for upstream are
+/// accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
 pub fn definition() -> Value {
     let mut found =
         ChartTemplate::Crd.objects("", |values| values["operator"]["enabled"] = true.into()).remove(0);
@@ -110,9 +109,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
         ));
     }
     let mut reader = DocumentReader::of(title, object);
-    reader.mapping("spec");
     reader.only("spec", &["envHeader", "envLabel"]);
-    reader.mapping("spec.envHeader");
     reader.only("spec.envHeader", &["name", "autoInject", "aliases"]);
     let header = reader.string("spec.envHeader.name").unwrap_or(HEADER).to_owned();
     check_header(&mut reader, "spec.envHeader.name", &header);
@@ -120,7 +117,6 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     let aliases = 0..reader.list("spec.envHeader.aliases").len();
     let aliases = aliases.map(|at| alias(&mut reader, &format!("spec.envHeader.aliases[{at}]"))).collect();
 
-    reader.mapping("spec.envLabel");
     reader.only("spec.envLabel", &["name", "splitter", "defaultSubset"]);
     let label = reader.string("spec.envLabel.name").unwrap_or(LABEL).to_owned();
     if !syntax::is_label_key(&label) {
@@ -147,7 +143,6 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
 }
 
 fn alias(reader: &mut DocumentReader<'_>, path: &str) -> Alias {
-    reader.mapping(path);
     reader.only(path, &["name", "pattern", "placeholder"]);
     let name = format!("{path}.name");
     let header = reader.string(&name);

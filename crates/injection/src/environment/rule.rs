@@ -64,8 +64,7 @@ impl HttpRouteRule {
     }
 }
 
-/// Puts fields over those of a rule. Objects on both sides are conditions on headers: each is one of several kinds, so it is
-/// replaced whole.
+/// Puts fields over those of a rule; conditions on headers, which are objects on both sides, are replaced whole.
 fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
     let mut merged = base.clone();
     for (key, value) in fields.as_object().into_iter().flatten() {

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 
-/// The labels of which the first that a pod has is its environment, from a list with commas. `name` is that of the flag or
-/// variable, for problems.
+/// The labels of which the first that a pod has is its environment, from a list with commas; `name` is its flag or variable.
 ///
 /// # Errors
 /// When none is named, and for each one that is not a key of a label.

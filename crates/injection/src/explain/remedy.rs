@@ -1,5 +1,5 @@
-//! Remedies for pods that are not injected: labels to set or to take away, for the webhooks that miss the least. And violations of a
-//! Pod Security Standard by an injection, container by container: those of the application itself are its author's to know;
+//! Remedies for pods that are not injected: labels to set or to take away, for the webhooks that miss the least. And violations of
+//! a Pod Security Standard by an injection, container by container: those of the application itself are its author's to know;
 //! exemptions of a namespace are known to the API server alone.
 
 use crate::admission::Namespace;

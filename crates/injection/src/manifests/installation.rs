@@ -179,8 +179,7 @@ pub fn label(text: &str, most: usize) -> Result<(), String> {
     if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
-/// Images have to be complete, and pinned. Under a tag that moves, pods of one Deployment would run different programs, and a
-/// proxy could be newer than its control plane.
+/// Images have to be complete, and pinned: under a tag that moves, pods of one Deployment would run different programs.
 fn images(options: &InstallOptions) -> Vec<InputProblem> {
     let injector = "registry.example/sidecar-injector:0.1.0";
     let proxy = "istio/proxyv2:1.31.0, the version of the control plane";

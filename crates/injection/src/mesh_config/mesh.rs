@@ -1,6 +1,6 @@
-//! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it; and Istio's defaults, which `defaults.yaml` holds: its
-//! MeshConfig and the values of its chart, as far as templates ask for them. They differ in one thing: functions of Istio's agent,
-//! rewritten probes and merged metrics, are off until a text asks for them.
+//! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it; and Istio's defaults, which `defaults.yaml`
+//! holds: its MeshConfig and the values of its chart, as far as templates ask for them. They differ in one thing: functions of
+//! Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
 
 use super::proxy_config;
 use crate::reader::DocumentReader;
@@ -101,8 +101,7 @@ impl MeshConfig {
     }
 }
 
-/// The fields of a message by their names in JSON. Protocol Buffers takes both `proxy_listen_port` and
-/// `proxyListenPort` there; deeper down keys may be names of the user's.
+/// The fields of a message by their names in JSON, for which Protocol Buffers takes two spellings; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
     let renamed = map.iter().map(|(key, value)| (camel_case(key), value.clone()));
@@ -131,8 +130,8 @@ fn camel_case(key: &str) -> String {
     })
 }
 
-/// Mappings that are not merged with their default: they replace it.
-const WHOLE: [&str; 1] = ["resources"];
+/// Mappings of this name are not merged with their default: they replace it.
+const WHOLE: &str = "resources";
 
 /// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
 const NAMED: &str = "extensionProviders";
@@ -150,9 +149,8 @@ pub(crate) fn default_mesh() -> &'static Value {
     &DEFAULTS[1]
 }
 
-/// Given values merged over the defaults, and the paths of values that are not a mapping though their defaults are. A null
-/// counts as an absent key, so that the default applies. A key of `WHOLE` has no default once it is given, so that its null
-/// leaves it unset.
+/// Given values merged over the defaults, and the paths of values that are not a mapping though their defaults are. A null counts
+/// as an absent key; that of `WHOLE` leaves it unset.
 pub(crate) fn over_defaults(given: &Value, defaults: &Value) -> (Value, Vec<String>) {
     let mut wrong = Vec::new();
     let merged = merged(given, defaults.clone(), "", &mut wrong);
@@ -170,7 +168,7 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
         return Value::Object(under);
     };
     for (key, value) in given {
-        let is_whole = WHOLE.contains(&key.as_str());
+        let is_whole = key == WHOLE;
         if value.is_null() {
             if is_whole {
                 under.remove(key);

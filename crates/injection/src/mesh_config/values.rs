@@ -257,8 +257,7 @@ fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     }
 }
 
-/// The most items of a list in an annotation, such as ports: far more than an application listens at, and few enough
-/// for each to become a rule. The API server limits annotations (to 256 KiB) only after it has called webhooks.
+/// The most items of a list in an annotation. The API server limits annotations only after it has called webhooks.
 const MAX_ITEMS: usize = 16_384;
 
 pub(crate) fn excess(text: &str) -> Option<String> {

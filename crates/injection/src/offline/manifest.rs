@@ -103,10 +103,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Injects the pods of a manifest whatever the policy: who asks for a manifest's injection wants it. `name` is that of the file,
-/// for problems.
-///
-/// A document that is not injected keeps its text, byte for byte.
+/// Injects the pods of a manifest whatever the policy; a document that is not injected keeps its text. `name` is that of the file.
 ///
 /// # Errors
 /// Every problem of every object.

@@ -18,8 +18,7 @@ const DEFAULT_AGENT_PORT: u16 = 15020;
 /// The path of an application's metrics where only a port is given.
 const DEFAULT_PATH: &str = "/metrics";
 
-/// The variable by which the proxy serves the merged metrics over mutual TLS, and the annotation by which Prometheus finds
-/// them.
+/// The variable of the merged metrics over mutual TLS, and the annotation by which Prometheus finds them.
 const SECURE_VARIABLE: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";
 const SECURE_PORT: &str = "prometheus.istio.io/secure-port";
 

@@ -1,7 +1,6 @@
-//! Patches of templates put onto a pod, and the user's settings of the same containers put onto that.
-//!
-//! Some fields exclude each other: the old one gives way to the one that is merged over it. A strategic merge knows nothing of
-//! them, and would leave a variable with both a value and a source, which the API server refuses.
+//! Patches of templates put onto a pod, and the user's settings of the same containers put onto that. Some fields exclude each
+//! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable with both a value
+//! and a source.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
@@ -92,8 +91,7 @@ fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Pr
     Ok(merged)
 }
 
-/// The pod with the user's proxy in the list where the templates have theirs: users say what they want of the proxy without
-/// knowing how it will be started.
+/// The pod with the user's proxy in the list where the templates have theirs: users need not know how it will be started.
 fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {

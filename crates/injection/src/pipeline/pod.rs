@@ -1,7 +1,5 @@
-//! A pod as one JSON value, with typed access to the parts that injection changes.
-//!
-//! The value is checked when it is read and after each patch: these parts either have the form that Kubernetes expects of
-//! them, or every place where they have not is a problem. All the rest is kept as it was written.
+//! A pod as one JSON value, with typed access to the parts that injection changes. Their form is checked when it is read and after
+//! each patch; all the rest is kept as it was written.
 
 use crate::admission::strings;
 use crate::reader::{DocumentReader, noun};
@@ -281,17 +279,16 @@ impl CheckedPod {
 }
 
 fn check(reader: &mut DocumentReader<'_>) {
-    const STRING: &str = "a string, so write it in quotes";
     for field in ["name", "generateName", "namespace"].map(|field| format!("metadata.{field}")) {
         if let Some(other) = reader.at(&field).filter(|value| !value.is_string()) {
-            reader.refuse(&field, other, STRING);
+            reader.refuse_as_string(&field, other);
         }
     }
     reader.mapping("metadata");
     for field in ["metadata.labels", "metadata.annotations"] {
         for (name, value) in reader.mapping(field).into_iter().flatten() {
             if !value.is_string() && !value.is_null() {
-                reader.refuse(&format!("{field}.{name}"), value, STRING);
+                reader.refuse_as_string(&format!("{field}.{name}"), value);
             }
         }
     }

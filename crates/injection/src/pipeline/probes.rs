@@ -43,9 +43,8 @@ fn captured(pod: &CheckedPod) -> impl Fn(u16) -> bool + use<> {
     move |port| ports.contains(&port) == includes
 }
 
-/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay: the agent does
-/// not run yet, and the proxy would wait for them. So do those of ports that are not captured, and those that name a port which
-/// their container does not have. Returns warnings about the latter.
+/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay, and those of
+/// ports that are not captured, or that their container does not have. Returns warnings about the latter.
 pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     let (mut originals, mut warnings) = (BTreeMap::new(), Vec::new());
     let is_captured = captured(pod);

@@ -1,8 +1,6 @@
-//! An earlier injection: its record in two annotations of an injected pod, of Istio's form, and how it is undone.
-//!
-//! A pod can be injected twice, and its mesh's setup may have changed between. So what was injected is taken out by its
-//! names, what the user had written of it comes back, and the new injection starts from there. Injecting twice is then the
-//! same as injecting once.
+//! An earlier injection: its record in two annotations of an injected pod, of Istio's form, and how it is undone. The mesh's setup
+//! may have changed between, so what was injected is taken out by its names, and what the user had written of it comes back:
+//! injecting twice is the same as injecting once. And the order of containers, in which they start.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::{metrics, probes};
@@ -72,8 +70,7 @@ impl InjectionStatus {
     }
 }
 
-/// The user's own parts of injected items, as he wrote them. Istio keeps containers here; volumes and secrets are ours, and Istio
-/// passes over them.
+/// The user's own parts of injected items, as he wrote them. Istio keeps containers here, and passes over our volumes and secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Overrides([Vec<Value>; PodSpecList::ALL.len()]);
 
@@ -186,10 +183,9 @@ pub(super) fn keep_order(
 /// The init container of older templates that lets the proxy dump its core.
 const CORE_DUMP: &str = "enable-core-dump";
 
-/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they wait for it. The
-/// validation of a plugin's rules comes before all others; a container that sets rules comes after them, so that they are not
-/// captured before the proxy runs. Where the proxy starts among them, both come before it, and it before the rest. `hold` counts for
-/// every kind of proxy: a template may have it among the containers though it would be a native sidecar.
+/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they wait for it.
+/// The validation of a plugin's rules comes before all others; a container that sets rules comes after them, so that they are not
+/// captured before the proxy runs. Where the proxy starts among them, both come before it, and it before the rest.
 pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
     let containers = pod.items_mut(PodSpecList::Containers);
     if hold {

@@ -147,9 +147,7 @@ impl Cluster for UnknownCluster {
     }
 }
 
-/// True for kubelets that can run native sidecars, unless it is disabled; `None` if the version can't be parsed.
-///
-/// Distributions add to versions: `v1.33.1-gke.1`, `v1.33.2+k3s1`, `v1.33+`.
+/// True for kubelets with native sidecars; `None` if the version, such as `v1.33.1-gke.1` or `v1.33+`, can't be parsed.
 pub fn runs_native_sidecars(version: &str) -> Option<bool> {
     let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
     let major: u32 = parts.next()?.parse().ok()?;

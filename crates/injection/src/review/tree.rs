@@ -151,11 +151,6 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
         Ok(text.into())
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
-        self.take(|left| left.value(&text))?;
-        Ok(text.into())
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         self.take(|left| left.value(""))?;
         let (mut items, inner) = (Vec::new(), self.at(self.part.item()));

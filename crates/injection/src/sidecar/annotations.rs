@@ -128,8 +128,7 @@ fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
 
-/// Checks the settings as a whole, as the init container and the plugin do: valid annotations may contradict each other. Returns
-/// warnings.
+/// Checks the settings as a whole: valid annotations may contradict each other. Returns warnings.
 pub(super) fn check_whole(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<InputProblem>> {
     let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
@@ -148,8 +147,7 @@ pub(super) fn of_agent(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyLogLevel`. The agent gives Envoy the last level without a component, and those of components; of several colons
-/// it warns.
+/// `--proxyLogLevel`. The agent gives Envoy the last level without a component, and those of components.
 pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     let whole = text.split(',').rfind(|item| !item.contains(':')).filter(|item| !item.is_empty());
     let components = text.split(',').filter(|item| item.matches(':').count() == 1);
@@ -172,9 +170,8 @@ fn has_level(item: &str) -> bool {
     item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
 }
 
-/// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list, each item with its name. They become part
-/// of a patch, so that nothing in them may direct its merging; all else of them is Kubernetes' to check. `needs` are
-/// the texts without which an item means nothing.
+/// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list. They become part of a patch, so that
+/// nothing in them may direct its merging. `needs` are the texts without which an item means nothing.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
     let expected =

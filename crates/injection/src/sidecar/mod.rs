@@ -41,11 +41,9 @@ pub struct Sidecar {
     /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
     pub proxy_uid: i64,
     pub proxy_gid: i64,
-    /// The proxy's user and group: root where the mode or low ports need it, with the security context that the pod gives the
-    /// container istio-proxy.
+    /// The proxy's user and group: root where the mode or low ports need it, else those of the pod's container istio-proxy.
     pub proxy_identity: Identity,
-    /// The status port that templates see, by the annotation or the values; `None` where it is turned off. The application's
-    /// probes and Prometheus go to the mesh's instead, unless the annotation says otherwise.
+    /// The status port that templates see, by the annotation or the values; `None` where it is turned off.
     pub status_port: Option<u16>,
     /// The proxy's readiness probe; there is one only where there is a status port.
     pub readiness: ProxyReadinessProbe,
@@ -73,8 +71,7 @@ pub struct Sidecar {
     pub mesh_id: String,
     /// The proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
     pub binds_low_ports: bool,
-    /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and where the proxy mounts volumes besides its
-    /// own (`sidecar.istio.io/userVolumeMount`).
+    /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and its further mounts (`userVolumeMount`).
     pub user_volumes: Vec<Value>,
     pub user_mounts: Vec<Value>,
     /// Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
@@ -104,8 +101,8 @@ impl Sidecar {
         self.has_agent = false;
     }
 
-    /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
-    /// annotations win: they are written where Istio writes the flag, or after its flags.
+    /// The arguments of the init container, from `istio-iptables` on; those by the pod's own annotations win. Empty where there is
+    /// none.
     pub fn arguments(&self) -> Vec<String> {
         if self.init == InitMode::Nothing {
             return Vec::new();

@@ -268,8 +268,7 @@ fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &A
     }
 }
 
-/// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too. A probe setting
-/// that is not a boolean has no effect, as with Istio.
+/// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too.
 fn check_agent(annotations: &mut Annotations<'_>) {
     annotations.boolean(known::MERGE_METRICS);
     if let Some(text) = annotations.get(known::REWRITE_PROBES)

@@ -15,7 +15,8 @@ pub struct TemplateContext<'a> {
     pub mesh: &'a MeshConfig,
 }
 
-/// The networks that a pod asks of Multus, in its JSON or its short form (`k8s.v1.cni.cncf.io/networks`), with one more, `NAME` or `NAMESPACE/NAME`. A broken list stays as it is.
+/// The networks that a pod asks of Multus, in its JSON or its short form (`k8s.v1.cni.cncf.io/networks`), with one more, `NAME` or
+/// `NAMESPACE/NAME`. A broken list stays as it is.
 pub(super) fn with_network(networks: String, network: &str) -> String {
     if networks.trim().is_empty() {
         return network.to_owned();

@@ -180,8 +180,7 @@ impl GoStructure {
         }
     }
 
-    /// Sorts fields as Go orders them where templates print the structure as JSON: of a port, and of a ProxyConfig. Others come
-    /// after these.
+    /// Sorts fields as Go orders them where templates print the structure as JSON; others come after these.
     fn sort(self, named: &mut [(String, &Value)]) {
         const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
         let place = |name: &str| match self {

@@ -220,9 +220,8 @@ fn shortened(message: &str) -> String {
 /// The text that Go prints of nothing.
 const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 
-/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as
-/// for Istio: its templates write a volume's `name` and then what the pod's annotation says of the volume, `name` included.
-/// `warnings` gets those keys.
+/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as for
+/// Istio, whose templates write a volume's `name` and then what the pod says of the volume. `warnings` gets those keys.
 fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
     let lacking: Vec<InputProblem> = text
         .lines()

@@ -60,8 +60,7 @@ fn divided(action: &str) -> Option<(&str, &str)> {
     Some((&action[..end], &action[end + 2..]))
 }
 
-/// The pieces of an action and where they begin: words (paths, functions, keywords and numbers), literals with their quotes, comments,
-/// and all else one character at a time.
+/// The pieces of an action and where they begin: words, literals with their quotes, comments, and all else one character at a time.
 fn pieces(action: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     iter::from_fn(move || {

@@ -18,8 +18,7 @@ pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 /// The most values that a function takes where there is no limit.
 pub(super) const ANY: usize = usize::MAX;
 
-/// The most that one rendering may hand to functions, in bytes of texts and items of lists: 64 Mi. Far more than templates do,
-/// and a second's work at most.
+/// The most that one rendering may hand to functions, in bytes of texts and items of lists: a second's work at most.
 const WORK: u64 = 64 << 20;
 
 /// The longest text that a function may make, in bytes.

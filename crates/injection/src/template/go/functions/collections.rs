@@ -1,5 +1,5 @@
-//! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module `text`
-//! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
+//! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module
+//! `text` rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
 
 use super::texts::texts;
 use super::values::{go, union};

@@ -58,8 +58,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     items.iter().filter(|item| !is_nothing(item)).map(text).collect()
 }
 
-/// Fails before a text is made that is longer than the engine accepts: it measures a result only once that is in memory.
-/// `None` is a length that no number holds.
+/// Fails before a text is made that is longer than the engine accepts; `None` is a length that no number holds.
 fn check_length(bytes: Option<usize>) -> Result<(), String> {
     if bytes.is_none_or(|bytes| bytes > MAX_OUTPUT) {
         return Err(format!("would make more than {MAX_OUTPUT} bytes"));
@@ -73,8 +72,7 @@ fn repeat(args: &[Value]) -> FunctionResult {
     Ok(what.repeat(count).into())
 }
 
-/// Puts as many spaces before each line of a text as it is told, within what a manifest could want. Before the first one only for
-/// `nindent`: `indent` is Istio's, which leaves that as it is.
+/// Puts spaces before each line of a text. Before the first one only for `nindent`: `indent` is Istio's.
 pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     let (spaces, text) = (whole(&args[0]), text(&args[1]));
     let count = usize::try_from(spaces).ok().filter(|spaces| *spaces <= 256);

@@ -97,8 +97,7 @@ fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// A number as Go's source has it, which YAML 1.1 shares: hexadecimal, octal and binary ones too, those with `_` between digits, and
-/// one with nothing but zeros after its point.
+/// A number as Go's source has it, which YAML 1.1 shares; one with nothing but zeros after its point, too.
 fn of_literal(text: &str) -> Option<i64> {
     let has_no_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b == b'0');
     let text = text.split_once('.').filter(|(_, part)| has_no_part(part)).map_or(text, |(whole, _)| whole);
@@ -182,8 +181,7 @@ pub(super) fn go(function: Func, args: &[Value]) -> FunctionResult {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 
-/// A key that a map of texts lacks is an empty text, as in Go. Maps have no types here, so one that holds nothing but texts
-/// counts as such.
+/// A key that a map of texts lacks is an empty text, as in Go. A map that holds nothing but texts counts as such.
 fn index(args: &[Value]) -> FunctionResult {
     let mut found = &args[0];
     for (at, key) in args.iter().enumerate().skip(1) {
