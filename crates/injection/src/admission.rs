@@ -1,8 +1,10 @@
 //! The context of a pod's admission: its namespace, the workload that it belongs to, and what the request says.
 
-use crate::cancellation::Cancellation;
+use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
@@ -15,10 +17,8 @@ pub struct Namespace {
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
     pub namespace: Namespace,
-    /// The workload, where it is not to be read from the pod: the object of a manifest that holds its template. Templates
-    /// always see it filled in.
+    /// The workload, where it is not to be read from the pod; templates always see it filled in.
     pub workload: Option<Workload>,
-    /// Variables that the path of the request sets, in its order.
     pub variables: Vec<(String, String)>,
     /// For kubelets with native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
     pub native_sidecars: bool,
@@ -35,10 +35,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload by the pod's owner references: its controller, or the object that owns that one by the naming rules of
-    /// Kubernetes' own controllers. A pod whose name was not generated is its own workload.
-    ///
-    /// The rules are those of Istio's `kube.GetDeployMetaFromPod`.
+    /// The workload by the pod's owner references and the naming rules of Kubernetes' controllers, as Istio's
+    /// `kube.GetDeployMetaFromPod` has it. A pod whose name was not generated is its own workload.
     pub fn of(pod: &Value, namespace: &str) -> Self {
         let meta = &pod["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -59,7 +57,6 @@ impl Workload {
         found.behind(&meta["labels"])
     }
 
-    /// The owner of a controller, by the controller's name and labels.
     fn behind(mut self, labels: &Value) -> Self {
         let label = |name: &str| labels[name].as_str().filter(|value| !value.is_empty());
         let without = |hash: Option<&str>| {
@@ -104,6 +101,122 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
     owners.iter().find(|owner| owner["controller"] == true)
 }
 
+/// Namespaces without a cluster: settings of flags for all of them, over those of manifests for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces {
+    default: String,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: BTreeMap<String, String>,
+    described: BTreeMap<String, Namespace>,
+}
+
+impl Namespaces {
+    /// `default` is that of objects that name none; all have the labels, if any are given, and the annotations.
+    pub fn new(
+        default: &str,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: BTreeMap<String, String>,
+    ) -> Self {
+        Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
+    }
+
+    /// Takes the namespaces of a manifest's document, alone or in a list. Of two of one name the last counts.
+    pub fn describe(&mut self, document: &Value) {
+        let items = document.get("items").and_then(Value::as_array).into_iter().flatten();
+        for object in std::iter::once(document).chain(items) {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            // Other groups have a kind of this name too, such as that of Azure Service Bus.
+            let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
+            if is_core
+                && object["kind"] == "Namespace"
+                && let Some(name) = name
+            {
+                let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
+                let known = Namespace { name: name.to_owned(), labels, annotations };
+                self.described.insert(name.to_owned(), known);
+            }
+        }
+    }
+
+    /// An empty `name` is the default namespace.
+    pub fn of(&self, name: &str) -> Namespace {
+        let name = if name.is_empty() { &self.default } else { name };
+        let mut found = self.described.get(name).cloned().unwrap_or_default();
+        found.name = name.to_owned();
+        found.labels.extend(self.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        // The API server gives every namespace this one.
+        found.labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
+        found.annotations.extend(self.annotations.clone());
+        found
+    }
+
+    pub fn knows_labels_of(&self, name: &str) -> bool {
+        self.labels.is_some() || self.described.contains_key(name)
+    }
+}
+
+/// Variables of the proxy that the path of a webhook's request sets, in its order. Behind `/inject`,
+/// `cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are taken in upper
+/// case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need be, with the same names.
+pub fn path_variables(path: &str) -> Vec<(String, String)> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let given = path.strip_prefix("/inject").unwrap_or(path);
+    let given = given.strip_prefix('/').unwrap_or(given);
+    if given.starts_with(":ENV:") {
+        let pairs = given.split(":ENV:").filter_map(|pair| pair.split_once('='));
+        let pairs = pairs.filter(|(name, _)| !name.is_empty());
+        return pairs.map(|(name, value)| (variable(name), value.to_owned())).collect();
+    }
+    let words: Vec<&str> = given.split('/').collect();
+    let pairs = words.chunks_exact(2).map(|pair| (variable(pair[0]), pair[1].replace("--slash--", "/")));
+    pairs.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+fn variable(name: &str) -> String {
+    match name {
+        "cluster" => "ISTIO_META_CLUSTER_ID".to_owned(),
+        "net" => "ISTIO_META_NETWORK".to_owned(),
+        other => other.to_uppercase(),
+    }
+}
+
+/// The end of a review whose caller waits no longer. A thread can't be stopped, so the work checks for its cancellation between its
+/// steps, and where a pod or a template can make a step long. Clones share the flag.
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    pub fn cancel(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Problems> {
+        let problem = || Problems(vec![InputProblem::of("pod", "its review was cancelled")]);
+        if self.is_cancelled() { Err(problem()) } else { Ok(()) }
+    }
+}
+
+/// The labels or annotations of an object that are strings; a null is the empty one, as it is for the API server.
+pub(crate) fn strings<'a>(
+    object: &'a Value,
+    field: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+    let fields = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    fields.into_iter().flatten().filter_map(|(key, value)| match value {
+        Value::String(text) => Some((key.as_str(), text.as_str())),
+        Value::Null => Some((key.as_str(), "")),
+        _ => None,
+    })
+}
+
+pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,5 +259,47 @@ mod tests {
         assert_eq!(Workload::of(&named, "").name, "db-0");
         assert_eq!(Workload::of(&json!({"metadata": {"generateName": "x-"}}), "").kind, "Pod");
         assert_eq!(Workload::of(&json!([]), "").name, "");
+    }
+
+    #[test]
+    fn flags_win_over_manifests_and_count_for_all() {
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let mut all = Namespaces::new("shop", None, BTreeMap::new());
+        let shop = json!({"kind": "Namespace",
+            "metadata": {"name": "shop", "labels": {"a": "1", "b": "1"}, "annotations": {"c": "1"}}});
+        let bus = json!({"apiVersion": "servicebus.azure.com/v1api20211101", "kind": "Namespace",
+            "metadata": {"name": "shop", "labels": {"a": "2"}}});
+        let pod = json!({"kind": "Pod", "metadata": {"name": "other"}});
+        all.describe(&json!({"kind": "List", "items": [shop, pod, bus]}));
+        assert!(all.knows_labels_of("shop") && !all.knows_labels_of("other"));
+        all.labels = Some(pairs(&[("b", "2")]));
+        all.annotations = pairs(&[("d", "2")]);
+        let name = "kubernetes.io/metadata.name";
+        let shop = all.of("");
+        assert_eq!(shop.labels, pairs(&[("a", "1"), ("b", "2"), (name, "shop")]));
+        assert_eq!(shop.annotations, pairs(&[("c", "1"), ("d", "2")]));
+        assert_eq!(all.of("other").labels, pairs(&[("b", "2"), (name, "other")]));
+        assert!(all.knows_labels_of("other"));
+    }
+
+    fn check_path(path: &str, expected: &[(&str, &str)]) {
+        let found = path_variables(path);
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        assert_eq!(found, expected, "{path}");
+    }
+
+    #[test]
+    fn pairs_become_variables() {
+        check_path("/inject", &[]);
+        check_path("/inject/", &[]);
+        check_path("/inject/cluster/east/", &[("ISTIO_META_CLUSTER_ID", "east")]);
+        check_path("/inject/net/a--slash--b/zone/x/odd", &[("ISTIO_META_NETWORK", "a/b"), ("ZONE", "x")]);
+    }
+
+    #[test]
+    fn the_older_form() {
+        check_path("/inject/:ENV:net=a:ENV:=x:ENV:B:ENV:C=1=2", &[("ISTIO_META_NETWORK", "a"), ("C", "1=2")]);
     }
 }

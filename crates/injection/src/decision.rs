@@ -1,6 +1,6 @@
 //! Decision about a pod: the first of Istio's reasons that holds, in its order.
 
-use crate::namespaces::texts;
+use crate::admission::texts;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-mod cancellation;
 mod chart;
 pub mod cluster_lint;
 pub mod compare;
@@ -26,14 +25,9 @@ pub mod explain;
 pub mod manifests;
 pub mod merge;
 mod mesh_config;
-mod mount_path;
-mod namespaces;
 pub mod offline;
 pub mod patch;
-pub mod path;
 pub mod pipeline;
-mod quantity;
-mod re2;
 mod reader;
 pub mod review;
 pub mod sidecar;
@@ -42,6 +36,6 @@ pub mod template;
 pub mod trial;
 pub mod webhook;
 
+pub use admission::Namespaces;
 pub use configuration::Configuration;
-pub use namespaces::Namespaces;
 pub use pipeline::{AdmissionContext, Injected, InjectionOutcome, Namespace, Workload, inject};

@@ -1,11 +1,8 @@
-//! Strategic merge, as Kubernetes does it: objects merge field by field, and some lists item by item, by the key that the
-//! API's types give them.
-//!
-//! Two documents go in, one comes out, which has the order that `kubectl patch --type=strategic` gives it. The facts are
-//! those of `k8s.io/apimachinery/pkg/util/strategicpatch`; the tests ask `kubectl` for the same. Of directives, `$patch` is known: the
-//! others are what programs write that compare two versions of an object, and are refused.
+//! Strategic merge, as Kubernetes does it (`k8s.io/apimachinery/pkg/util/strategicpatch`): objects merge field by field, and some
+//! lists item by item, by the key that the API's types give them. The order is that of `kubectl patch --type=strategic`, which the
+//! tests ask for the same. Of directives, `$patch` is known: the others are what programs write that compare two versions of an
+//! object.
 
-use crate::mount_path::identity;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +12,6 @@ const PATCH: &str = "$patch";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Unmergeable {
-    /// The field, by its path in the patch.
     pub at: String,
     pub what: String,
 }
@@ -116,9 +112,7 @@ pub enum SchemaKind {
     Pod,
     Meta,
     Spec,
-    /// `Container`, `EphemeralContainer`.
     Container,
-    /// A type without lists that merge.
     Other,
 }
 
@@ -229,7 +223,6 @@ fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
     ordered(merged, &places(patch.iter().map(own)), &places(onto.iter().map(own)), None)
 }
 
-/// `key` is `None` for lists of scalars.
 fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
     match key {
         Some(key) => identity(item, key),
@@ -274,6 +267,37 @@ fn ordered(
             (Some(old), Some(new)) => before(old).zip(before(new)).is_some_and(|(old, new)| old < new),
         };
         merged.extend(if first { alone.next() } else { listed.next() });
+    }
+}
+
+/// The field of a volume mount; the kubelet and the runtime clean a path before they mount, the API server compares texts.
+pub(crate) const MOUNT_PATH: &str = "mountPath";
+
+/// The shortest path that means the same (`path.Clean` of Go).
+pub(crate) fn clean(path: &str) -> String {
+    let is_absolute = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !["", "."].contains(part)) {
+        match (part, parts.last()) {
+            ("..", Some(last)) if *last != ".." => {
+                parts.pop();
+            }
+            ("..", None) if is_absolute => {}
+            _ => parts.push(part),
+        }
+    }
+    match (is_absolute, parts.join("/")) {
+        (true, path) => format!("/{path}"),
+        (false, path) if path.is_empty() => ".".to_owned(),
+        (false, path) => path,
+    }
+}
+
+/// The value by which an item of a keyed list is identified: a mount by its clean path, any other by its field as it is.
+pub(crate) fn identity<'a>(item: &'a Value, key: &str) -> Option<Cow<'a, Value>> {
+    match item.get(key)? {
+        Value::String(path) if key == MOUNT_PATH => Some(Cow::Owned(clean(path).into())),
+        value => Some(Cow::Borrowed(value)),
     }
 }
 

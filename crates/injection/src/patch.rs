@@ -6,6 +6,7 @@
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Map, Value};
+use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 /// Two lists are compared item by item up to this many pairs; larger ones are replaced as a whole.
 const MAX_PAIRS: usize = 1_000_000;
@@ -44,20 +45,38 @@ impl PatchBuilder {
         }
     }
 
+    /// The fewest additions and removals, by the longest common subsequence.
     fn list(&mut self, before: &[Value], after: &[Value]) {
         if before == after {
             return;
         }
-        let Some(steps) = steps(before, after) else { return self.replace(&Value::from(after)) };
+        let is_same = |(old, new): &(&Value, &Value)| identity(old) == identity(new);
+        let head = before.iter().zip(after).take_while(is_same).count();
+        let ends = before[head..].iter().rev().zip(after[head..].iter().rev());
+        let kept = head + ends.take_while(is_same).count();
+        if (before.len() - kept).saturating_mul(after.len() - kept) > MAX_PAIRS {
+            return self.replace(&Value::from(after));
+        }
+        let [old, new] = [before, after].map(|items| items.iter().map(identity).collect::<Vec<_>>());
         let mut at = 0;
-        for step in steps {
-            match step {
-                PatchStep::Keep(old, new) => self.within(&at.to_string(), |inner| inner.value(old, new)),
-                PatchStep::Replace(new) => self.within(&at.to_string(), |inner| inner.replace(new)),
-                PatchStep::Add(new) => self.within(&at.to_string(), |inner| inner.add(new)),
-                PatchStep::Remove => self.within(&at.to_string(), Self::remove),
+        for step in capture_diff_slices(Algorithm::Lcs, &old, &new) {
+            let (tag, old, new) = step.as_tag_tuple();
+            let (mut old, mut new) = (before[old].iter(), after[new].iter());
+            while old.len() + new.len() > 0 {
+                let place = at.to_string();
+                match (old.next(), new.next()) {
+                    (Some(old), Some(new)) if tag == DiffTag::Equal => {
+                        self.within(&place, |inner| inner.value(old, new));
+                    }
+                    (Some(_), Some(new)) => self.within(&place, |inner| inner.replace(new)),
+                    (None, Some(new)) => self.within(&place, |inner| inner.add(new)),
+                    (_, None) => {
+                        self.within(&place, Self::remove);
+                        continue;
+                    }
+                }
+                at += 1;
             }
-            at += usize::from(!matches!(step, PatchStep::Remove));
         }
     }
 
@@ -82,70 +101,10 @@ impl PatchBuilder {
     }
 }
 
-#[derive(Clone, Copy)]
-enum PatchStep<'a> {
-    Keep(&'a Value, &'a Value),
-    Replace(&'a Value),
-    Add(&'a Value),
-    Remove,
-}
-
-/// The fewest additions and removals; `None` where looking for them would take too long.
-fn steps<'a>(before: &'a [Value], after: &'a [Value]) -> Option<Vec<PatchStep<'a>>> {
-    let same = |(old, new): &(&Value, &Value)| is_same(old, new);
-    let head = before.iter().zip(after).take_while(same).count();
-    let (old, new) = (&before[head..], &after[head..]);
-    let tail = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
-    let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
-    if old.len().checked_mul(new.len()).is_none_or(|pairs| pairs > MAX_PAIRS) {
-        return None;
-    }
-    let keep = |(old, new)| PatchStep::Keep(old, new);
-    let mut found: Vec<PatchStep<'a>> = before[..head].iter().zip(after).map(keep).collect();
-    middle(old, new, &mut found);
-    found.extend(before[before.len() - tail..].iter().zip(&after[after.len() - tail..]).map(keep));
-    Some(found)
-}
-
-/// By the longest common subsequence, whose lengths stand in a table for every pair of ends.
-fn middle<'a>(old: &'a [Value], new: &'a [Value], found: &mut Vec<PatchStep<'a>>) {
-    let width = new.len() + 1;
-    let mut longest = vec![0_u32; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            longest[i * width + j] = if is_same(&old[i], &new[j]) {
-                longest[(i + 1) * width + j + 1] + 1
-            } else {
-                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    while i < old.len() || j < new.len() {
-        let both = i < old.len() && j < new.len();
-        if both && is_same(&old[i], &new[j]) {
-            found.push(PatchStep::Keep(&old[i], &new[j]));
-            (i, j) = (i + 1, j + 1);
-        } else if both && longest[(i + 1) * width + j + 1] == longest[i * width + j] {
-            found.push(PatchStep::Replace(&new[j]));
-            (i, j) = (i + 1, j + 1);
-        } else if j < new.len() && (!both || longest[i * width + j + 1] > longest[(i + 1) * width + j]) {
-            found.push(PatchStep::Add(&new[j]));
-            j += 1;
-        } else {
-            found.push(PatchStep::Remove);
-            i += 1;
-        }
-    }
-}
-
 /// Items are the same if they have one name, or no name and one value.
-fn is_same(old: &Value, new: &Value) -> bool {
-    match (old.get("name"), new.get("name")) {
-        (Some(old), Some(new)) => old == new,
-        (None, None) => old == new,
-        _ => false,
-    }
+fn identity(item: &Value) -> (Option<&Value>, Option<&Value>) {
+    let name = item.get("name");
+    (name, name.is_none().then_some(item))
 }
 
 #[cfg(test)]

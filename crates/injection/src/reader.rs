@@ -1,9 +1,7 @@
-//! Typed reading of YAML and JSON documents: each value by its path, and every problem with any of them.
-//!
-//! A configuration, a custom resource and a pod are read by it, so that a wrong value is reported in one form: document,
-//! path, value, what is expected.
+//! Typed reading of YAML and JSON documents: each value by its path, and every problem with any of them, in one form: document,
+//! path, value, expected form.
 
-use crate::quantity;
+use crate::syntax::count;
 use mesh::settings::nearest;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
@@ -34,8 +32,9 @@ impl<'a> DocumentReader<'a> {
         (!value.is_null()).then_some(value)
     }
 
+    /// Checks that a mapping has no other fields.
     pub(crate) fn only(&mut self, path: &str, known: &[&'static str]) {
-        let fields = self.at(path).and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let fields = self.mapping(path).into_iter().flat_map(Map::keys);
         for field in fields.filter(|field| !known.contains(&field.as_str())) {
             let remedy = match nearest(field, known.iter().copied()) {
                 Some(near) => format!("did you mean {near}?"),
@@ -55,44 +54,43 @@ impl<'a> DocumentReader<'a> {
         self.problem(path, item.as_deref(), format!("is {}; expected {expected}", noun(value)));
     }
 
-    pub(crate) fn mapping(&mut self, path: &str) -> Option<&'a Map<String, Value>> {
+    /// Refuses a value where no number and no boolean can stand for a string.
+    pub(crate) fn refuse_as_string(&mut self, path: &str, value: &Value) {
+        let is_scalar = scalar(value).is_some();
+        self.refuse(path, value, if is_scalar { "a string, so write it in quotes" } else { "a string" });
+    }
+
+    /// A value that `read` takes; `None` where it is absent or refused.
+    pub(crate) fn typed<T>(
+        &mut self,
+        path: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Option<T> {
         let value = self.at(path)?;
-        if value.as_object().is_none() {
-            self.refuse(path, value, "a mapping");
+        let found = read(value);
+        if found.is_none() {
+            self.refuse(path, value, expected);
         }
-        value.as_object()
+        found
     }
 
-    /// A list; empty where it is absent.
+    pub(crate) fn mapping(&mut self, path: &str) -> Option<&'a Map<String, Value>> {
+        self.typed(path, "a mapping", Value::as_object)
+    }
+
     pub(crate) fn list(&mut self, path: &str) -> &'a [Value] {
-        match self.at(path) {
-            Some(Value::Array(items)) => items,
-            Some(value) => {
-                self.refuse(path, value, "a list");
-                &[]
-            }
-            None => &[],
-        }
+        self.typed(path, "a list", Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// A string; empty where it is absent. Numbers and booleans are taken too, in the form that JSON gives them: charts hold
-    /// `tag: 1.30`, which is 1.3 for Helm as well.
+    /// A string; empty where it is absent. Numbers and booleans are taken too, as JSON writes them: charts hold `tag: 1.30`.
     pub(crate) fn text(&mut self, path: &str) -> String {
-        let Some(value) = self.at(path) else { return String::new() };
-        let text = scalar(value);
-        if text.is_none() {
-            self.refuse(path, value, "a string");
-        }
-        text.unwrap_or_default()
+        self.typed(path, "a string", scalar).unwrap_or_default()
     }
 
     /// A string that is written as one; `None` where it is absent.
     pub(crate) fn string(&mut self, path: &str) -> Option<&'a str> {
-        let value = self.at(path)?;
-        if !value.is_string() {
-            self.refuse(path, value, "a string, in quotes where it looks like something else");
-        }
-        value.as_str()
+        self.typed(path, "a string, in quotes where it looks like something else", Value::as_str)
     }
 
     /// A string of which each possible value has a meaning; `None` where it is empty.
@@ -109,32 +107,24 @@ impl<'a> DocumentReader<'a> {
         found.map(|(_, meaning)| *meaning)
     }
 
-    /// A boolean; false where it is absent.
     pub(crate) fn flag(&mut self, path: &str) -> bool {
-        match self.at(path) {
-            Some(Value::Bool(is)) => *is,
-            Some(Value::String(text)) if text == "true" => true,
-            Some(Value::String(text)) if text == "false" || text.is_empty() => false,
-            Some(value) => {
-                self.refuse(path, value, "true or false");
-                false
-            }
-            None => false,
-        }
+        let read = |value: &Value| match value {
+            Value::Bool(is) => Some(*is),
+            Value::String(text) if text.is_empty() => Some(false),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        self.typed(path, "true or false", read).unwrap_or(false)
     }
 
     /// A boolean that is written as one; `None` where it is absent.
     pub(crate) fn boolean(&mut self, path: &str) -> Option<bool> {
-        let value = self.at(path)?;
-        if !value.is_boolean() {
-            self.refuse(path, value, "true or false, without quotes");
-        }
-        value.as_bool()
+        self.typed(path, "true or false, without quotes", Value::as_bool)
     }
 
     /// A count, which the API holds in 32 bits with a sign.
     pub(crate) fn number(&mut self, path: &str) -> u32 {
-        self.parsed(path, "a number from 0 to 2147483647", quantity::count).unwrap_or(0)
+        self.parsed(path, "a number from 0 to 2147483647", count).unwrap_or(0)
     }
 
     pub(crate) fn port(&mut self, path: &str, default: u16) -> u16 {
@@ -149,16 +139,11 @@ impl<'a> DocumentReader<'a> {
     }
 
     fn parsed<T>(&mut self, path: &str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let value = self.at(path)?;
-        let text = scalar(value);
-        if text.as_deref().is_some_and(|text| text.trim().is_empty()) {
-            return None;
-        }
-        let parsed = text.and_then(|text| parse(text.trim()));
-        if parsed.is_none() {
-            self.refuse(path, value, expected);
-        }
-        parsed
+        let read = |value: &Value| match scalar(value)?.trim() {
+            "" => Some(None),
+            text => parse(text).map(Some),
+        };
+        self.typed(path, expected, read).flatten()
     }
 
     pub(crate) fn texts(&mut self, path: &str) -> Vec<String> {
@@ -167,7 +152,7 @@ impl<'a> DocumentReader<'a> {
         for (at, item) in items.iter().enumerate() {
             match item.as_str() {
                 Some(text) => texts.push(text.to_owned()),
-                None => self.refuse(&format!("{path}[{at}]"), item, "a string"),
+                None => self.refuse_as_string(&format!("{path}[{at}]"), item),
             }
         }
         texts
@@ -314,7 +299,7 @@ mod tests {
             "name: bool: \"true\" is none of those known; expected a, 7",
             "name: map: is a mapping; expected a list",
             "name: list: is a list; expected a mapping",
-            "name: list[1]: \"1\" is a number; expected a string",
+            "name: list[1]: \"1\" is a number; expected a string, so write it in quotes",
             "name: map.e: is a list; expected a string",
             "name: map.a.b: unknown field; did you mean a.c?",
             "name: map.d: unknown field; expected one of e, a.c",

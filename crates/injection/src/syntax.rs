@@ -1,7 +1,6 @@
-//! The syntax of Kubernetes' labels, of DNS names and of HTTP header names, which go into labels, routes, scripts and
-//! manifests.
+//! The syntax of Kubernetes' labels and quantities, of DNS names and of HTTP header names, which go into labels, routes, scripts
+//! and manifests.
 
-/// The longest name and value of a label.
 const MAX_LENGTH: usize = 63;
 
 pub(super) const LABEL_VALUE: &str =
@@ -33,14 +32,57 @@ pub(super) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2). No quote, no backslash and no line break is part of one,
-/// so it can stand in a script's string.
+/// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2), which can stand in a script's string.
 pub(super) fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
 }
 
 pub(super) const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
+
+/// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`), each a thousand of the one before.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// Each 1024 of the one before, of which the first is too.
+const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// An amount of a resource, such as `100m`, `1.5Gi` and `1e3`, in its unit without a prefix.
+pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
+    const FORM: &str =
+        "is not a quantity; expected a number and perhaps a unit, such as 100m, 0.5, 128Mi or 1G";
+    let (negative, bare) = match text.strip_prefix(['+', '-']) {
+        Some(bare) => (text.starts_with('-'), bare),
+        None => (false, text),
+    };
+    let end = bare.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(bare.len());
+    let (number, unit) = bare.split_at(end);
+    let is_number = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
+    let place = |units: &[&str]| units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at);
+    let decimal = place(&DECIMAL).map(|at| 1000_f64.powi(at - 3));
+    let factor = decimal.or(place(&BINARY).map(|at| 1024_f64.powi(at + 1)));
+    // An exponent is a unit too.
+    let factor = factor.or_else(|| is_exponent(unit).then(|| format!("1{unit}").parse().ok()).flatten());
+    let Some(factor) = factor.filter(|_| is_number) else { return Err(FORM) };
+    if negative && number.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
+        return Err("is negative; Kubernetes takes no such amount");
+    }
+    let bare: f64 = number.parse().map_err(|_| FORM)?;
+    Ok(bare * factor)
+}
+
+/// By more than a rounding: 0.7 and 700m are one.
+pub(crate) fn is_more(one: f64, other: f64) -> bool {
+    one > other * (1.0 + 1e-9)
+}
+
+fn is_exponent(unit: &str) -> bool {
+    let digits = unit.strip_prefix(['e', 'E']).map(|rest| rest.strip_prefix(['+', '-']).unwrap_or(rest));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A number of seconds or failures, which the API holds in 32 bits with a sign.
+pub(crate) fn count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count| *count <= i32::MAX.unsigned_abs())
+}
 
 #[cfg(test)]
 mod tests {
@@ -65,6 +107,31 @@ mod tests {
         ] {
             let found = (is_label_value(text), is_label_key(text), is_domain(text), is_token(text));
             assert_eq!(found, (value, key, domain, token), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_those_of_kubernetes() {
+        for (good, amount) in [
+            ("0", 0.0),
+            ("100m", 0.1),
+            ("1.5Gi", 1_610_612_736.0),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("+1k", 1000.0),
+            ("1e3", 1000.0),
+            ("1E-3", 0.001),
+            ("2E", 2e18),
+            ("128Mi", 134_217_728.0),
+            ("-0", 0.0),
+        ] {
+            let read = quantity(good).expect(good);
+            assert!(!is_more(read, amount) && !is_more(amount, read), "{good:?} is {read}");
+        }
+        for bad in
+            ["", "x", "1 Gi", "1gi", "1..5", ".", "1KB", "Mi", "0x1", "1e", "1e+", "1mi", " 1", "-5", "１"]
+        {
+            assert!(quantity(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,14 +1,15 @@
-//! Each template is filled for a plain pod when a configuration is loaded, so that a missing function or field is reported
-//! then, and not by every pod that is refused.
-//!
-//! Refusals on purpose (`fail`) are no problems: the template may want another pod. The built-in templates need no trial.
+//! Each template is filled for a plain pod when a configuration is loaded, so that a missing function or field is reported then,
+//! and not by every pod that is refused. Refusals on purpose (`fail`) are no problems: the template may want another pod.
 
 use crate::admission::{AdmissionContext, Namespace, Workload};
 use crate::configuration::Configuration;
+use crate::decision::{InjectionPolicy, InjectionRules};
+use crate::pipeline::{TEMPLATES, inject};
 use crate::sidecar::Sidecar;
 use crate::template::{InjectionTemplate, TemplateContext, go};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateTrial {
@@ -71,8 +72,35 @@ fn filled(
     }
 }
 
+/// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
+pub fn try_templates(configuration: &Configuration) -> Vec<TemplateTrial> {
+    let enabled =
+        InjectionRules { policy: Some(InjectionPolicy::Enabled), never: Vec::new(), always: Vec::new() };
+    let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
+    let named: Vec<&String> = named.collect();
+    let defaults = configuration.defaults();
+    // An alias may have the name of a template, and would be tried in its place.
+    let configuration = Configuration { rules: enabled, aliases: BTreeMap::new(), ..configuration.clone() };
+    let is_used = |(name, template): &(&String, &InjectionTemplate)| {
+        named.contains(name) || !matches!(template, InjectionTemplate::BuiltIn(_))
+    };
+    let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
+        let mut problems: Vec<InputProblem> = Vec::new();
+        for pod in plain_pods(&json!({TEMPLATES: template})) {
+            for native_sidecars in [false, true] {
+                let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };
+                let refused = inject(&pod, &admission, &configuration).err();
+                problems.extend(refused.into_iter().flat_map(|Problems(found)| found));
+            }
+        }
+        let (is_default, problems) = (defaults.contains(&template.as_str()), Problems::first(problems));
+        TemplateTrial { template: template.clone(), is_default, problems, warnings: Vec::new() }
+    });
+    tried.collect()
+}
+
 /// A pod of a Deployment, one by itself with nothing but a container, and one with all that agents and proxies look at.
-pub(crate) fn plain_pods(annotations: &Value) -> [Value; 3] {
+fn plain_pods(annotations: &Value) -> [Value; 3] {
     let container = json!({"name": "web", "image": "example.com/web:1.0"});
     let bare = json!({
         "apiVersion": "v1",

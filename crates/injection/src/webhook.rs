@@ -1,11 +1,10 @@
 //! Webhooks of the API server that are called for a pod, by labels of the namespace and of the pod, and the decisions of the
 //! injectors behind them. At most one of Istio's is called.
 
-use crate::admission::Namespace;
+use crate::admission::{Namespace, texts};
 use crate::chart::ChartTemplate;
 use crate::configuration::selector;
 use crate::decision::{Decision, InjectionRules, LabelRequirement, LabelSelector, Operator, decide};
-use crate::namespaces::texts;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -58,7 +57,6 @@ pub enum Bearer {
 pub struct Miss<'a> {
     pub bearer: Bearer,
     pub requirement: &'a LabelRequirement,
-    /// The label's value; `None` where it is absent.
     pub found: Option<&'a str>,
 }
 
@@ -133,8 +131,7 @@ pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
 /// The label that the API server gives each namespace.
 const NAME: &str = "kubernetes.io/metadata.name";
 
-/// Labels that meet both selectors, as few as possible. Requirements of different labels don't depend on each other, so each
-/// label is decided for itself: absent, one of the values that are named, or one that is not named.
+/// Labels that meet both selectors, as few as possible: each is absent, has a value that is named, or one that is not.
 fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String, String>> {
     let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
     for requirement in one.0.iter().chain(&other.0) {
@@ -213,7 +210,6 @@ impl InjectorIdentity {
         names.into_iter().filter(|name| !name.is_empty())
     }
 
-    /// The name of the ConfigMap with Istio's MeshConfig.
     pub fn mesh_map(&self) -> String {
         self.with_revision("istio")
     }
@@ -223,7 +219,6 @@ impl InjectorIdentity {
     }
 }
 
-/// The end of the names of Istio's webhooks.
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
 /// The webhooks of a configuration that inject: those that are called for new pods, at Istio's path.
@@ -303,8 +298,7 @@ fn injects(webhook: &Value) -> bool {
     path == "/inject" || path.starts_with("/inject/")
 }
 
-/// The webhooks of a revision, as they are installed. The default one is called for namespaces and pods that name no revision too;
-/// with `everywhere`, for all that say nothing at all.
+/// The webhooks of a revision, as they are installed; with `everywhere`, also the one for all that say nothing.
 pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
     let configurations = ChartTemplate::Webhooks.objects("", |values| {
         values["revision"] = revision.into();
@@ -374,22 +368,6 @@ mod tests {
             ("auto", 1),
         ]);
         assert_eq!(counts, expected);
-    }
-
-    #[test]
-    fn a_miss_says_what_is_and_what_has_to_be() {
-        let some = || vec!["a".to_owned(), "b".to_owned()];
-        for (operator, expected) in [
-            (Operator::Exists, "it has to be there"),
-            (Operator::DoesNotExist, "it must not be there"),
-            (Operator::In(some()), "it has to be \"a\" or \"b\""),
-            (Operator::NotIn(some()), "it must not be \"a\" or \"b\""),
-        ] {
-            let requirement = LabelRequirement { key: "k".to_owned(), operator };
-            let shown = |found| Miss { bearer: Bearer::Pod, requirement: &requirement, found }.to_string();
-            assert_eq!(shown(None), format!("the pod has no label k; {expected}"));
-            assert_eq!(shown(Some("c")), format!("the pod's label k is \"c\"; {expected}"));
-        }
     }
 
     #[test]

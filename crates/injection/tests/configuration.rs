@@ -2,7 +2,7 @@
 //! `configuration.txt`, whose problems and warnings `UPDATE_GOLDENS=1` writes.
 
 use injection::Configuration;
-use injection::configuration::{ConfigurationText, InboundPolicy, Native, PullPolicy, Texts};
+use injection::configuration::{ConfigurationText, InboundPolicy, Native, Texts};
 use injection::decision::InjectionPolicy;
 use mesh::Setting;
 use serde_json::json;
@@ -52,7 +52,7 @@ fn values_are_typed_whether_json_or_yaml() {
     )
     .values;
     assert_eq!((values.hub.as_str(), values.tag.as_str()), ("registry.example/istio", "1.3"));
-    assert_eq!(values.pull_policy.map(PullPolicy::name), Some("Never"));
+    assert_eq!(values.pull_policy, Some("Never"));
     assert_eq!(values.pull_secrets, ["one"]);
     assert_eq!(values.proxy.status_port, None);
     assert_eq!(values.proxy.resources, json!({"limits": {"cpu": 2}}), "whoever gives resources gives all");

@@ -3,8 +3,8 @@
 //! nothing. `UPDATE_GOLDENS=1` writes the answers.
 
 use crate::support::read;
+use injection::AdmissionContext;
 use injection::sidecar::Sidecar;
-use injection::{AdmissionContext, path};
 use mesh::Problems;
 use mesh::pod::values;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn sidecar(case: &Value) -> Result<Sidecar, Problems> {
     let configuration = read("", &text("values"), &text("mesh"))?;
     let metadata = json!({"annotations": case["annotations"], "labels": case["labels"]});
     let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "app"}]}});
-    let variables = case["path"].as_str().map(path::variables).unwrap_or_default();
+    let variables = case["path"].as_str().map(injection::admission::path_variables).unwrap_or_default();
     let admission = AdmissionContext { variables, ..AdmissionContext::default() };
     Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh)
 }

@@ -6,8 +6,9 @@ use crate::{input, sources};
 use clap::Args;
 use command_line::program::BAD_INPUT;
 use diagnose::Style;
-use injection::compare::{ComparisonVerdict, PodComparison, compare, try_templates};
-use injection::{Configuration, Namespaces, path};
+use injection::compare::{ComparisonVerdict, PodComparison, compare};
+use injection::trial::try_templates;
+use injection::{Configuration, Namespaces, admission::path_variables};
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::{
@@ -80,7 +81,7 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
         let text = "holds no pod; expected pods as kubectl get pods -o yaml prints them";
         return Err(Problems(vec![InputProblem::of("--against", text)]));
     }
-    let variables = path::variables(&flags.path);
+    let variables = path_variables(&flags.path);
     let compared: Vec<PodComparison> =
         pods.iter().map(|pod| compare(pod, &namespaces, &variables, &configuration)).collect();
     Ok((summary(&compared), !compared.iter().any(|one| one.verdict.is_change())))

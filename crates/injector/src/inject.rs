@@ -8,7 +8,7 @@ use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::Args;
 use injection::offline::{Manifest, Note, RefusedManifest, Surroundings, diff, manifest};
-use injection::{path, pipeline::TEMPLATES};
+use injection::{admission::path_variables, pipeline::TEMPLATES};
 use mesh::{InputProblem, Problems};
 use serde_json::{Deserializer, Map, Value};
 use std::{error::Error, path::PathBuf, process::ExitCode};
@@ -98,7 +98,7 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     documents.flatten().for_each(|document| namespaces.describe(&document));
     let around = Surroundings {
         namespaces,
-        variables: path::variables(&flags.path),
+        variables: path_variables(&flags.path),
         native_sidecars: flags.native_sidecars,
     };
     let mut files = Vec::new();

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-/// Linted captures by their settings.
 #[derive(Default)]
 pub(super) struct Captures {
     known: BTreeMap<String, Rc<LintedCapture>>,
@@ -23,7 +22,6 @@ pub(super) struct Captures {
 
 struct LintedCapture {
     findings: Vec<Finding>,
-    /// `None` where the settings are invalid.
     valid: Option<ValidCapture>,
 }
 
@@ -35,7 +33,6 @@ struct ValidCapture {
 
 pub(super) struct PodCapture {
     of: Rc<LintedCapture>,
-    /// The containers beside the proxy.
     pub(super) applications: Vec<Application>,
 }
 

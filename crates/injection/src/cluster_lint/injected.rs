@@ -71,7 +71,6 @@ pub(super) fn judge(
 }
 
 struct InjectionWish {
-    /// The label or annotation.
     option: String,
     is_of_pod: bool,
     revision: Option<String>,
@@ -149,16 +148,9 @@ fn not_injected(webhook: &str) -> Finding {
 }
 
 fn is_unexpected(reason: DecisionReason, wish: &InjectionWish) -> bool {
-    match reason {
-        DecisionReason::NoPolicy | DecisionReason::ByPolicy => true,
-        DecisionReason::HostNetwork | DecisionReason::OtherSystem | DecisionReason::SystemNamespace => {
-            wish.is_of_pod
-        }
-        DecisionReason::Label
-        | DecisionReason::Annotation
-        | DecisionReason::NeverSelected
-        | DecisionReason::AlwaysSelected => false,
-    }
+    use DecisionReason::{ByPolicy, HostNetwork, NoPolicy, OtherSystem, SystemNamespace};
+    matches!(reason, NoPolicy | ByPolicy)
+        || (wish.is_of_pod && matches!(reason, HostNetwork | OtherSystem | SystemNamespace))
 }
 
 fn remedy(reason: DecisionReason) -> &'static str {

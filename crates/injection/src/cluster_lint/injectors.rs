@@ -1,9 +1,9 @@
-//! The injectors of a cluster, by their webhooks and ConfigMaps: the injector called for a pod, its rules, and webhooks that are called
-//! in vain, are not trusted, or inject beside each other.
+//! The injectors of a cluster, by their webhooks and ConfigMaps: the injector called for a pod, its rules, and webhooks that are
+//! called in vain, are not trusted, or inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
+use super::inventory::ClusterObject;
 use super::inventory::{DescribedPod, Inventory};
-use super::object::ClusterObject;
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::decision::{InjectionRules, Operator};
 use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient, overlap};
@@ -18,16 +18,13 @@ pub(super) struct Injectors<'a> {
 }
 
 pub(super) struct InjectorWebhook<'a> {
-    /// The MutatingWebhookConfiguration.
     pub(super) configuration: &'a ClusterObject,
     pub(super) webhook: Webhook,
     pub(super) client: WebhookClient,
-    /// Index into the injectors' rules.
     rules: usize,
 }
 
-/// The ConfigMaps that the injectors behind these MutatingWebhookConfigurations may go by: namespace and name of each. Others are
-/// not looked at.
+/// Namespaces and names of the ConfigMaps that the injectors behind these MutatingWebhookConfigurations may go by.
 pub fn config_maps<'a>(
     configurations: impl IntoIterator<Item = &'a ClusterObject>,
 ) -> BTreeSet<(String, String)> {
@@ -44,17 +41,11 @@ impl<'a> Injectors<'a> {
         let mut places: BTreeMap<InjectorIdentity, usize> = BTreeMap::new();
         let mut webhooks = Vec::new();
         for configuration in &inventory.webhooks {
-            for name in webhook::conditional(&configuration.value) {
-                groups.not_judged(
-                    Unjudged::Conditions,
-                    format!("webhook {name} of {}", configuration.meta("name")),
-                );
-            }
-            for name in webhook::unreadable(&configuration.value) {
-                groups.not_judged(
-                    Unjudged::Selector,
-                    format!("webhook {name} of {}", configuration.meta("name")),
-                );
+            let conditional =
+                webhook::conditional(&configuration.value).map(|name| (Unjudged::Conditions, name));
+            let unreadable = webhook::unreadable(&configuration.value).map(|name| (Unjudged::Selector, name));
+            for (why, name) in conditional.chain(unreadable) {
+                groups.not_judged(why, format!("webhook {name} of {}", configuration.meta("name")));
             }
             for (identity, client, webhook) in webhook::read_each(&configuration.value) {
                 let at = *places.entry(identity.clone()).or_insert_with(|| {

@@ -1,18 +1,19 @@
-//! The objects by kind: pods and templates of pods with the workload behind them, namespaces, Services, webhooks.
+//! The input: objects of a cluster as values, with the place of those that are written in files, and the same by kind: pods and
+//! templates of pods with the workload behind them, namespaces, Services, webhooks.
 
-use super::object::{ClusterObject, ClusterQuestion, ObjectName, ObjectPlace};
-use crate::admission::{Namespace, Workload, controller_of};
-use crate::namespaces::texts;
-use mesh::pod::{ENFORCE, ManifestObject, Standard, objects_in, template_of};
+use crate::admission::{Namespace, Namespaces, Workload, controller_of, texts};
+use mesh::pod::{ENFORCE, ManifestObject, Standard, called, located, objects_in, template_of};
+use mesh::{InputProblem, Problems};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 pub(super) struct Inventory<'a> {
     pub(super) pods: Vec<DescribedPod<'a>>,
-    /// By namespace.
     pub(super) services: BTreeMap<String, Vec<&'a ClusterObject>>,
-    /// MutatingWebhookConfigurations.
     pub(super) webhooks: Vec<&'a ClusterObject>,
     pub(super) config_maps: Vec<&'a ClusterObject>,
     pub(super) is_whole: bool,
@@ -22,10 +23,8 @@ pub(super) struct Inventory<'a> {
 
 /// A pod, or the template of a workload.
 pub(super) struct DescribedPod<'a> {
-    /// The workload that it belongs to, or itself.
     pub(super) workload: ObjectName,
     pub(super) place: Option<&'a ObjectPlace>,
-    /// The pod or the template as it is written.
     pub(super) template: &'a Value,
     /// The same as it is read for settings.
     pub(super) read: ManifestObject,
@@ -40,7 +39,6 @@ pub(super) struct DescribedPod<'a> {
 #[derive(Debug)]
 pub(super) struct KnownNamespace {
     pub(super) namespace: Namespace,
-    /// Its labels are known.
     pub(super) is_known: bool,
 }
 
@@ -136,8 +134,7 @@ impl<'a> Inventory<'a> {
     }
 }
 
-/// The workload of a pod: what its controller belongs to. Not every test or dump has the prefix of a generated name, by which
-/// injectors recognize such pods.
+/// The workload of a pod. Not every dump has the prefix of a generated name, by which injectors recognize such pods.
 fn of_pod(object: &ClusterObject, own: &ObjectName) -> ObjectName {
     let pod = serde_json::json!({ "metadata": {
         "name": own.name,
@@ -163,5 +160,157 @@ impl DescribedPod<'_> {
         let list = |place: &str| spec[place].as_array().into_iter().flatten();
         let sidecars = list("initContainers").filter(|container| container["restartPolicy"] == "Always");
         list("containers").chain(sidecars)
+    }
+}
+
+/// An object of Kubernetes; lists are not objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterObject {
+    pub value: Value,
+    /// `None` for objects of an API server.
+    pub place: Option<ObjectPlace>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ClusterQuestion<'a> {
+    /// Lists are unpacked.
+    pub objects: &'a [ClusterObject],
+    pub namespaces: Namespaces,
+    /// The objects are all Namespaces, Services and webhooks of a cluster: an absent one does not exist.
+    pub is_whole: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectPlace {
+    pub file: Arc<str>,
+    pub line: usize,
+    /// Its lines, up to the next object. Empty where they are not known.
+    pub text: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectName {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// A kind of object that findings are based on, as `kubectl get` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeededResource {
+    /// With its group, such as `deployments.apps`.
+    pub name: &'static str,
+    pub is_namespaced: bool,
+}
+
+const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
+    NeededResource { name, is_namespaced }
+}
+
+/// All kinds that findings are based on, beside ConfigMaps. Names of pods show the Deployment behind a ReplicaSet.
+pub const RESOURCES: &[NeededResource] = &[
+    needed("namespaces", false),
+    needed("mutatingwebhookconfigurations.admissionregistration.k8s.io", false),
+    needed("pods", true),
+    needed("services", true),
+    needed("deployments.apps", true),
+    needed("statefulsets.apps", true),
+    needed("daemonsets.apps", true),
+    needed("jobs.batch", true),
+    needed("cronjobs.batch", true),
+];
+
+impl ClusterObject {
+    /// The objects in the output of `kubectl get -o json`: one, or a list.
+    pub fn unpacked(value: Value) -> Vec<Self> {
+        let Value::Object(mut fields) = value else { return Vec::new() };
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let Some(of) = kind.strip_suffix("List").map(str::to_owned) else {
+            return vec![Self { value: Value::Object(fields), place: None }];
+        };
+        let version = fields.get("apiVersion").cloned();
+        let Some(Value::Array(items)) = fields.remove("items") else { return Vec::new() };
+        let complete = |mut item: Value| {
+            // Items of a typed list have no kind.
+            if let Value::Object(fields) = &mut item
+                && !of.is_empty()
+            {
+                fields.entry("kind").or_insert_with(|| of.clone().into());
+                if let Some(version) = &version {
+                    fields.entry("apiVersion").or_insert_with(|| version.clone());
+                }
+            }
+            Self { value: item, place: None }
+        };
+        items.into_iter().map(complete).collect()
+    }
+
+    /// The objects of a file. `name` is that of the file, for findings and problems.
+    ///
+    /// # Errors
+    /// When it is neither YAML nor JSON, or holds no object.
+    pub fn in_file(name: &str, text: &str) -> Result<Vec<Self>, Problems> {
+        let found = located(name, text)?;
+        let starts: Vec<Option<usize>> = found.iter().map(|one| one.line).collect();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let file: Arc<str> = name.into();
+        let mut objects = Vec::new();
+        for (at, one) in found.into_iter().enumerate().filter(|(_, one)| !one.value.is_null()) {
+            let place = match starts[at] {
+                Some(line) => {
+                    let next = starts[at + 1..].iter().flatten().next().copied().unwrap_or(lines.len() + 1);
+                    let own = lines.get(line - 1..next.max(line) - 1).unwrap_or_default();
+                    ObjectPlace { file: file.clone(), line, text: own.concat().into() }
+                }
+                None => ObjectPlace { file: file.clone(), line: 1, text: "".into() },
+            };
+            if one.value.get("kind").and_then(Value::as_str).is_none() {
+                let text = format!(
+                    "has something at line {} that is not an object: it has no kind; expected manifests, or what \
+                     kubectl get -o yaml prints",
+                    place.line
+                );
+                return Err(Problems(vec![InputProblem::of(name, text)]));
+            }
+            objects.push(Self { value: one.value, place: Some(place) });
+        }
+        if objects.is_empty() {
+            let text = "holds no object; expected manifests, or what kubectl get -o yaml prints";
+            return Err(Problems(vec![InputProblem::of(name, text)]));
+        }
+        Ok(objects)
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        self.value["kind"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn meta(&self, field: &str) -> &str {
+        self.value["metadata"][field].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn name_in(&self, namespace: &str) -> ObjectName {
+        let name = called(Some(self.meta("name")), Some(self.meta("generateName"))).unwrap_or_default();
+        ObjectName { kind: self.kind().to_owned(), namespace: namespace.to_owned(), name }
+    }
+
+    /// A manifest has no uid.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        !self.meta("uid").is_empty()
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
+        }
+    }
+}
+
+impl Serialize for ObjectName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }

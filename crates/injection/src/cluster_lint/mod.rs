@@ -3,11 +3,11 @@
 //! The input is any set of objects. Subjects that can't be judged by them are reported beside the findings; nothing is guessed.
 //!
 //! ```text
-//! objects            object, inventory     pods and templates with the workload behind them, namespaces, Services
+//! objects            inventory             pods and templates with the workload behind them, namespaces, Services
 //! webhooks           injectors             who is called for which pods, by which rules it decides, or in vain
 //!                    injected              pods that lack a sidecar or have two
 //!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
-//! findings           findings, report      grouped, worst first
+//! findings           findings              grouped, worst first
 //! ```
 
 mod capture;
@@ -15,14 +15,11 @@ mod findings;
 mod injected;
 mod injectors;
 mod inventory;
-mod object;
 mod ports;
-mod report;
 
-pub use findings::{ClusterItem, ClusterLintReport, ItemObject};
+pub use findings::{ClusterItem, ClusterLintReport, ItemObject, sarif, text};
 pub use injectors::config_maps;
-pub use object::{ClusterObject, ClusterQuestion, NeededResource, ObjectName, ObjectPlace, RESOURCES};
-pub use report::{sarif, text};
+pub use inventory::{ClusterObject, ClusterQuestion, NeededResource, ObjectName, ObjectPlace, RESOURCES};
 
 use capture::Captures;
 use findings::FindingGroups;

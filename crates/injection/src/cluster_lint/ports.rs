@@ -2,9 +2,9 @@
 
 use super::capture::PodCapture;
 use super::findings::FindingGroups;
+use super::inventory::ClusterObject;
 use super::inventory::{DescribedPod, Inventory};
-use super::object::ClusterObject;
-use crate::pipeline::pod::{NETWORK_ACTIONS, PROBES};
+use crate::pipeline::pod::{NETWORK_ACTIONS, PROBES, port_number};
 use mesh::Mesh;
 use mesh::settings::mapping::TABLE;
 use rules::finding::{Code, Finding};
@@ -23,7 +23,7 @@ pub(super) fn judge(
                 NETWORK_ACTIONS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
             // With a host, the kubelet calls that one in place of the pod.
             let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
-            let port = handler.and_then(|one| number(&one["port"], None, std::iter::once(container)));
+            let port = handler.and_then(|one| port_number(&one["port"], None, [container]));
             if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
                 groups.about(of_probe(probe, container, port, capture), pod);
             }
@@ -40,7 +40,7 @@ pub(super) fn judge(
                 continue;
             }
             let target = port.get("targetPort").filter(|target| !target.is_null()).unwrap_or(&port["port"]);
-            let target = number(target, Some("TCP"), pod.containers());
+            let target = port_number(target, Some("TCP"), pod.containers());
             if let Some(target) = target.filter(|target| is_uncaptured(*target, pod, capture)) {
                 groups.about_object(of_service(target, capture), service, namespace);
                 uncaptured.insert(target);
@@ -56,24 +56,6 @@ pub(super) fn judge(
 impl PodCapture {
     fn is_application(&self, container: &Value) -> bool {
         self.applications.iter().any(|application| application.container == container["name"])
-    }
-}
-
-/// The number of a port; a name is looked up in the containers, by protocol where one is given.
-fn number<'a>(
-    port: &Value,
-    protocol: Option<&str>,
-    mut containers: impl Iterator<Item = &'a Value>,
-) -> Option<u16> {
-    let as_port = |number: &Value| number.as_u64().and_then(|number| u16::try_from(number).ok());
-    let fits = |port: &Value| protocol.is_none_or(|it| port["protocol"].as_str().unwrap_or("TCP") == it);
-    match port {
-        Value::String(name) => containers.find_map(|container| {
-            let ports = container["ports"].as_array()?;
-            let named = ports.iter().find(|port| port["name"] == name.as_str() && fits(port))?;
-            as_port(&named["containerPort"])
-        }),
-        number => as_port(number),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Differences between two pods in their meaning.
 
-use crate::merge::{SchemaKind, Strategy};
-use crate::mount_path::{MOUNT_PATH, clean, identity as key_of};
-use crate::quantity;
+use crate::merge::{MOUNT_PATH, SchemaKind, Strategy, clean, identity as key_of};
+use crate::syntax::{is_more, quantity};
 use mesh::visible;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,33 +13,27 @@ pub struct PodDifference {
     pub path: String,
     /// The value that runs; `None` where the pod has none.
     pub runs: Option<Value>,
-    /// The value that this injector makes.
     pub made: Option<Value>,
 }
 
 impl fmt::Display for PodDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, made, .. } = self;
         let path = visible(&self.path);
-        match (runs, made) {
-            (Some(runs), Some(made)) => write!(f, "{path}: {} would be {}", Short(runs), Short(made)),
-            (Some(runs), None) => write!(f, "{path}: {} would be gone", Short(runs)),
-            (None, Some(made)) => write!(f, "{path}: would be added: {}", Short(made)),
+        match (&self.runs, &self.made) {
+            (Some(runs), Some(made)) => write!(f, "{path}: {} would be {}", short(runs), short(made)),
+            (Some(runs), None) => write!(f, "{path}: {} would be gone", short(runs)),
+            (None, Some(made)) => write!(f, "{path}: would be added: {}", short(made)),
             (None, None) => write!(f, "{path}"),
         }
     }
 }
 
-struct Short<'a>(&'a Value);
-
-impl fmt::Display for Short<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MAX_LENGTH: usize = 200;
-        let text = self.0.to_string();
-        match text.char_indices().nth(MAX_LENGTH) {
-            Some((end, _)) => write!(f, "{}..", visible(&text[..end])),
-            None => f.write_str(&visible(&text)),
-        }
+fn short(value: &Value) -> String {
+    const MAX_LENGTH: usize = 200;
+    let text = value.to_string();
+    match text.char_indices().nth(MAX_LENGTH) {
+        Some((end, _)) => format!("{}..", visible(&text[..end])),
+        None => visible(&text),
     }
 }
 
@@ -169,13 +162,13 @@ fn same(path: &str, runs: &Value, made: &Value) -> bool {
     }
     if path.contains(".resources.limits.") || path.contains(".resources.requests.") {
         let amount = |value: &Value| match value {
-            Value::String(text) => quantity::read(text).ok(),
-            Value::Number(number) => quantity::read(&number.to_string()).ok(),
+            Value::String(text) => quantity(text).ok(),
+            Value::Number(number) => quantity(&number.to_string()).ok(),
             _ => None,
         };
         return amount(runs)
             .zip(amount(made))
-            .is_some_and(|(one, other)| !quantity::is_more(one, other) && !quantity::is_more(other, one));
+            .is_some_and(|(one, other)| !is_more(one, other) && !is_more(other, one));
     }
     let json = |value: &Value| {
         let tree: Value = serde_json::from_str(value.as_str()?).ok()?;

@@ -1,17 +1,15 @@
 //! A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes), as far as injectors write such fields,
 //! and without its additions to every container.
 
-use crate::mount_path::{MOUNT_PATH, clean};
+use crate::merge::{MOUNT_PATH, clean};
 use crate::pipeline::pod::PROBES;
 use serde_json::{Map, Value, json};
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Of files in volumes.
 const MODE: u32 = 0o644;
 
-/// The metadata that injection touches, and the spec with its defaults.
 pub(super) fn pod(pod: &Value) -> Value {
-    let mut spec = pod["spec"].clone();
+    let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
     for list in ["containers", "initContainers"] {
         each(&mut spec, list, container);
     }
@@ -23,7 +21,7 @@ pub(super) fn pod(pod: &Value) -> Value {
     json!({"metadata": {"labels": meta("labels"), "annotations": meta("annotations")}, "spec": spec})
 }
 
-fn each(of: &mut Value, list: &str, fill: fn(&mut Map<String, Value>)) {
+fn each(of: &mut Map<String, Value>, list: &str, fill: fn(&mut Map<String, Value>)) {
     let items = of.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
     items.filter_map(Value::as_object_mut).for_each(fill);
 }
@@ -51,19 +49,15 @@ fn container(fields: &mut Map<String, Value>) {
     fill(fields, "terminationMessagePolicy", "File");
     fill(fields, "resources", json!({}));
     within(fields, "resources", resources);
-    let mut whole = Value::Object(std::mem::take(fields));
-    each(&mut whole, "ports", |port| fill(port, "protocol", "TCP"));
-    each(&mut whole, "env", |variable| {
+    each(fields, "ports", |port| fill(port, "protocol", "TCP"));
+    each(fields, "env", |variable| {
         if !variable.contains_key("valueFrom") {
             fill(variable, "value", "");
         }
         within(variable, "valueFrom", field_ref);
     });
-    if let Some(Value::Array(mounts)) = whole.get_mut("volumeMounts") {
+    if let Some(Value::Array(mounts)) = fields.get_mut("volumeMounts") {
         mounts.retain(|mount| mount[MOUNT_PATH].as_str().is_none_or(|path| clean(path) != TOKEN));
-    }
-    if let Value::Object(filled) = whole {
-        *fields = filled;
     }
     for probe in PROBES {
         within(fields, probe, |probe| {
@@ -81,7 +75,6 @@ fn container(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !matches!(value, Value::Null) && *value != json!([]) && *value != json!({}));
 }
 
-/// Limits are the default of requests.
 fn resources(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(limits)) = fields.get("limits").cloned() {
         fill(fields, "requests", json!({}));
@@ -101,26 +94,17 @@ fn handler(fields: &mut Map<String, Value>) {
 }
 
 fn volume(fields: &mut Map<String, Value>) {
-    for (kind, field) in [
-        ("secret", "defaultMode"),
-        ("configMap", "defaultMode"),
-        ("downwardAPI", "defaultMode"),
-        ("projected", "defaultMode"),
-    ] {
-        within(fields, kind, |source| fill(source, field, MODE));
+    for kind in ["secret", "configMap", "downwardAPI", "projected"] {
+        within(fields, kind, |source| fill(source, "defaultMode", MODE));
     }
     within(fields, "hostPath", |path| fill(path, "type", ""));
-    if let Some(downward) = fields.get_mut("downwardAPI") {
-        each(downward, "items", field_ref);
-    }
-    if let Some(projected) = fields.get_mut("projected") {
+    within(fields, "downwardAPI", |downward| each(downward, "items", field_ref));
+    within(fields, "projected", |projected| {
         each(projected, "sources", |source| {
             within(source, "serviceAccountToken", |token| fill(token, "expirationSeconds", 3600));
-            if let Some(downward) = source.get_mut("downwardAPI") {
-                each(downward, "items", field_ref);
-            }
+            within(source, "downwardAPI", |downward| each(downward, "items", field_ref));
         });
-    }
+    });
 }
 
 fn field_ref(item: &mut Map<String, Value>) {

@@ -1,29 +1,22 @@
-//! Changes to the pods of a cluster if this injector had made them.
-//!
-//! A pod that runs holds what an injector has put into it. Injected again by this configuration, it becomes what this injector
-//! would have made of the same original. The two are compared by their meaning: what the API server fills in, the
-//! order of fields and variables, and the ways to write a quantity or JSON within a text are no differences.
+//! Changes to the pods of a cluster if this injector had made them. A pod that runs is injected again by this configuration and
+//! compared with itself by meaning: what the API server fills in, the order of fields and variables, and the ways to write a
+//! quantity or JSON within a text are no differences.
 
 mod difference;
 mod filled;
 
 pub use difference::PodDifference;
 
-use crate::admission::AdmissionContext;
+use crate::admission::{AdmissionContext, Namespaces};
 use crate::configuration::Configuration;
 use crate::decision::DecisionReason;
 use crate::pipeline::pod::PodSpecList;
-use crate::pipeline::{InjectionOutcome, InjectionStatus, PROXY, TEMPLATES, inject};
-use crate::template::InjectionTemplate;
-use crate::trial::plain_pods;
-use crate::{Namespaces, decision};
-use mesh::{InputProblem, Problems};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use crate::pipeline::{InjectionOutcome, InjectionStatus, PROXY, inject};
+use mesh::Problems;
+use serde_json::Value;
 
 #[derive(Clone, Debug)]
 pub struct PodComparison {
-    /// `shop/web-1`.
     pub pod: String,
     pub verdict: ComparisonVerdict,
 }
@@ -40,14 +33,10 @@ pub enum ComparisonVerdict {
 
 impl ComparisonVerdict {
     pub fn is_change(&self) -> bool {
-        match self {
-            Self::NotInjected | Self::Same => false,
-            Self::Differs(_) | Self::Skipped(_) | Self::Refused(_) => true,
-        }
+        !matches!(self, Self::NotInjected | Self::Same)
     }
 }
 
-/// `variables` are those of the webhook's path.
 pub fn compare(
     pod: &Value,
     namespaces: &Namespaces,
@@ -81,39 +70,4 @@ pub fn compare(
             })
         }
     }
-}
-
-#[derive(Clone, Debug)]
-pub struct TriedTemplate {
-    pub template: String,
-    /// Its refusals of pods, each once.
-    pub problems: Vec<InputProblem>,
-}
-
-/// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
-pub fn try_templates(configuration: &Configuration) -> Vec<TriedTemplate> {
-    let enabled = decision::InjectionRules {
-        policy: Some(decision::InjectionPolicy::Enabled),
-        never: Vec::new(),
-        always: Vec::new(),
-    };
-    let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
-    let named: Vec<&String> = named.collect();
-    // An alias may have the name of a template, and would be tried in its place.
-    let configuration = Configuration { rules: enabled, aliases: BTreeMap::new(), ..configuration.clone() };
-    let is_used = |(name, template): &(&String, &InjectionTemplate)| {
-        named.contains(name) || !matches!(template, InjectionTemplate::BuiltIn(_))
-    };
-    let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
-        let mut problems: Vec<InputProblem> = Vec::new();
-        for pod in plain_pods(&json!({TEMPLATES: template})) {
-            for native_sidecars in [false, true] {
-                let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };
-                let refused = inject(&pod, &admission, &configuration).err();
-                problems.extend(refused.into_iter().flat_map(|Problems(found)| found));
-            }
-        }
-        TriedTemplate { template: template.clone(), problems: Problems::first(problems) }
-    });
-    tried.collect()
 }

@@ -5,8 +5,8 @@ use crate::configuration::Configuration;
 use crate::decision::{InjectionPolicy, LabelSelector};
 use crate::reader::DocumentReader;
 use crate::template::InjectionTemplate;
+use mesh::InputProblem;
 use mesh::settings::nearest;
-use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
 /// `template` exists for older programs and has no effect here.
@@ -22,7 +22,6 @@ const KEYS: [&str; 8] = [
 ];
 
 impl Configuration {
-    /// `name` is that of the text.
     pub(super) fn take_config(&mut self, name: &str, given: &Value) -> Vec<InputProblem> {
         let mut fields = DocumentReader::of(name, given);
         for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
@@ -36,11 +35,46 @@ impl Configuration {
         self.rules.never = self.selectors(name, &mut fields, "neverInjectSelector");
         self.rules.always = self.selectors(name, &mut fields, "alwaysInjectSelector");
         self.injected_annotations = fields.named_texts("injectedAnnotations");
-        let unreadable = self.templates(name, &mut fields);
-        let of_names = self.names(name, &mut fields);
+        let default_templates = fields.texts("defaultTemplates");
+        if !default_templates.is_empty() {
+            self.default_templates = default_templates;
+        }
+        for key in fields.mapping("aliases").into_iter().flat_map(serde_json::Map::keys) {
+            let members = aliased(&mut fields, key);
+            self.aliases.insert(key.clone(), members);
+        }
+        let templates = fields.mapping("templates");
         let mut problems = fields.finish();
-        problems.extend(self.of_default_templates(unreadable));
-        problems.extend(of_names);
+        for (key, written) in templates.into_iter().flatten() {
+            let template = InjectionTemplate::read(&format!("{name}: templates.{key}"), written);
+            let template = template.or_else(|found| {
+                // Nearly every pod gets a default template; any other refuses only the pods that name it.
+                if !written.is_string() || self.defaults().contains(&key.as_str()) {
+                    return Err(found);
+                }
+                let refusals = found.0.iter();
+                let refusals = refusals.map(|problem| format!("{problem}; it refuses the pods that name it"));
+                self.warnings.extend(refusals);
+                Ok(InjectionTemplate::Unreadable(found))
+            });
+            match template {
+                Ok(template) => drop(self.templates.insert(key.clone(), template)),
+                Err(found) => problems.extend(found.0),
+            }
+        }
+        let is_template = |name: &String| {
+            self.templates.contains_key(name)
+                || templates.is_some_and(|templates| templates.contains_key(name))
+        };
+        problems.extend(self.unknown_names(name, &is_template));
+        for (alias, members) in &self.aliases {
+            let unknown = members.iter().filter(|member| !is_template(member));
+            self.warnings.extend(
+                unknown.map(|member| {
+                    format!("{name}: aliases.{alias} names {member:?}, which is not a template")
+                }),
+            );
+        }
         problems
     }
 
@@ -80,62 +114,11 @@ impl Configuration {
         selectors
     }
 
-    /// Returns the templates that can't be read, and whether they are texts at all.
-    fn templates(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Vec<(String, bool, Problems)> {
-        let mut unreadable = Vec::new();
-        for (key, written) in fields.mapping("templates").into_iter().flatten() {
-            match InjectionTemplate::read(&format!("{name}: templates.{key}"), written) {
-                Ok(template) => {
-                    self.templates.insert(key.clone(), template);
-                }
-                Err(found) => unreadable.push((key.clone(), written.is_string(), found)),
-            }
-        }
-        unreadable
-    }
-
-    /// The problems of templates that nearly every pod gets. A text that only some pods name spoils nothing for the others: it
-    /// refuses those pods.
-    fn of_default_templates(&mut self, unreadable: Vec<(String, bool, Problems)>) -> Vec<InputProblem> {
-        let mut problems = Vec::new();
-        for (key, is_text, found) in unreadable {
-            if is_text && !self.defaults().contains(&key.as_str()) {
-                let refusals =
-                    found.0.iter().map(|problem| format!("{problem}; it refuses the pods that name it"));
-                self.warnings.extend(refusals);
-                self.templates.insert(key, InjectionTemplate::Unreadable(found));
-            } else {
-                problems.extend(found.0);
-            }
-        }
-        problems
-    }
-
-    /// An unknown name that would refuse every pod is a problem; one that refuses only the pods that name an alias is a warning.
-    fn names(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Vec<InputProblem> {
-        let templates = fields.mapping("templates");
-        let is_template = |one: &String, read: &Self| {
-            read.templates.contains_key(one) || templates.is_some_and(|map| map.contains_key(one))
-        };
-        for key in fields.mapping("aliases").into_iter().flat_map(serde_json::Map::keys) {
-            let members = aliased(fields, key);
-            for member in &members {
-                if is_template(member, self) {
-                    continue;
-                }
-                self.warnings
-                    .push(format!("{name}: aliases.{key} names {member:?}, which is not a template"));
-            }
-            self.aliases.insert(key.clone(), members);
-        }
-        let given = fields.texts("defaultTemplates");
-        if !given.is_empty() {
-            self.default_templates = given;
-        }
-        let known = |one: &&String| is_template(one, self) || self.aliases.contains_key(*one);
-        let unknown = self.default_templates.iter().filter(|one| !known(one));
-        let all = self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ");
-        let text = format!("is neither a template nor an alias; there are {all}");
+    /// Unknown names that would refuse every pod. One that refuses only the pods that name an alias is a warning.
+    fn unknown_names(&self, name: &str, is_template: &dyn Fn(&String) -> bool) -> Vec<InputProblem> {
+        let unknown =
+            self.default_templates.iter().filter(|one| !is_template(one) && !self.aliases.contains_key(*one));
+        let text = format!("is neither a template nor an alias; there are {}", self.known_names());
         let of = format!("{name}: defaultTemplates");
         let mut problems: Vec<InputProblem> =
             unknown.map(|one| InputProblem::with_item(&of, one, &*text)).collect();
@@ -143,7 +126,7 @@ impl Configuration {
             let members = self.aliases.get(alias).into_iter().flatten();
             let of = format!("{name}: aliases.{alias}");
             let text = "is not a template, and the alias is a default: every pod would be refused";
-            let unknown = members.filter(|member| !is_template(member, self));
+            let unknown = members.filter(|member| !is_template(member));
             problems.extend(unknown.map(|member| InputProblem::with_item(&of, member, text)));
         }
         problems

@@ -5,11 +5,10 @@ pub(crate) mod selector;
 
 pub use crate::mesh_config::{
     Cni, InboundPolicy, IstioValues, MeshConfig, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues,
-    PullPolicy,
 };
 
 use crate::decision::{InjectionPolicy, InjectionRules};
-use crate::mesh_config::{camel, defaults};
+use crate::mesh_config::{camel, default_mesh, default_values};
 use crate::reader;
 use crate::template::{BuiltIn, InjectionTemplate};
 use ::mesh::{InputProblem, Problems};
@@ -48,7 +47,6 @@ pub struct Configuration {
     pub default_templates: Vec<String>,
     /// By name; the built-in ones are among them, unless the text has its own of that name.
     pub templates: BTreeMap<String, InjectionTemplate>,
-    /// Names that stand for several templates.
     pub aliases: BTreeMap<String, Vec<String>>,
     pub injected_annotations: BTreeMap<String, String>,
     pub values: IstioValues,
@@ -57,7 +55,6 @@ pub struct Configuration {
 }
 
 impl Default for Configuration {
-    /// Istio's defaults, and the built-in templates.
     fn default() -> Self {
         Self {
             rules: InjectionRules {
@@ -86,7 +83,8 @@ impl Configuration {
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Reads the valid parts, and reports every problem in all three. Where there is one, the result serves only to find further ones.
+    /// Reads the valid parts, and reports every problem in all three. Where there is one, the result serves only to find further
+    /// ones.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {
@@ -111,6 +109,10 @@ impl Configuration {
         (Self { values, mesh, ..read }, problems)
     }
 
+    pub(crate) fn known_names(&self) -> String {
+        self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ")
+    }
+
     /// The templates of a pod that names none, with aliases resolved.
     pub fn defaults(&self) -> Vec<&str> {
         let members = |name| self.aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
@@ -133,13 +135,13 @@ fn of(text: &ConfigurationText) -> Result<Value, Problems> {
 
 fn of_values(name: &str, given: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    compare(name, "", given, defaults::values(), &mut warnings);
+    compare(name, "", given, default_values(), &mut warnings);
     warnings
 }
 
 /// ProxyConfig is not looked at: all of that is known.
 fn of_mesh(name: &str, given: &Value) -> Vec<String> {
-    let mut known = defaults::mesh().clone();
+    let mut known = default_mesh().clone();
     known["defaultConfig"] = Value::Null;
     let mut warnings = Vec::new();
     compare(name, "", &camel(given), &known, &mut warnings);

@@ -1,8 +1,6 @@
-//! Label selectors of the configuration, as Kubernetes writes them: `matchLabels` and `matchExpressions`.
-//!
-//! One that Kubernetes would refuse never matches, as with Istio, and its author is warned. But Istio decodes its
-//! configuration less strictly than the API server decodes a webhook's: an unknown key has no effect, and a number or
-//! boolean is the string that is written.
+//! Label selectors of the configuration, as Kubernetes writes them. One that Kubernetes would refuse never matches, as with Istio,
+//! and its author is warned. But Istio decodes its configuration less strictly than the API server a webhook's: an unknown key has
+//! no effect, and a number or boolean is the string that is written.
 
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
 use crate::reader::scalar;

@@ -16,18 +16,15 @@ use std::collections::BTreeSet;
 pub enum ChangeStep {
     /// A creation, if there still is none: an object that appeared meanwhile is foreign.
     Create(Value),
-    /// Server-side apply over our object, if it is still this one, in this version where one is named: none is for an object that an
-    /// earlier step has written.
+    /// Server-side apply over our object, if it is still this one, in this version unless an earlier step has written it.
     Apply { object: Value, uid: String, version: Option<String> },
-    /// The owners of an object are exchanged, if it still has this version: other VirtualEnvironments own it, or another one
-    /// controls it, and an object can have one controller only.
+    /// An exchange of owners, if the object still has this version: it can have one controller only.
     Adopt { kind: String, name: String, version: String, owners: Value },
     /// A deletion, if it is still this object in this version.
     Delete { kind: String, name: String, uid: String, version: String },
 }
 
 impl ChangeStep {
-    /// Kind and name of its object.
     pub fn about(&self) -> (&str, &str) {
         match self {
             Self::Create(object) | Self::Apply { object, .. } => {
@@ -48,8 +45,7 @@ pub struct Changes {
     pub left_out: usize,
 }
 
-/// The writes from `existing` to the plan of the first VirtualEnvironment, which acts. All of them own what is made
-/// ([`ranked`](super::conditions::ranked)).
+/// The writes from `existing` to the plan of the first VirtualEnvironment, which acts; all of them own what is made.
 pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
@@ -114,8 +110,7 @@ pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[Existing]) -> Chang
     Changes { steps, ..Changes::default() }
 }
 
-/// Deletions of our objects whose VirtualEnvironments are gone. `uids` are those of all in the namespace. Objects that lost their
-/// owners because the user wanted to keep them (`--cascade=orphan`) stay.
+/// Deletions of our objects whose VirtualEnvironments are not among `uids` any more; those freed by `--cascade=orphan` stay.
 pub fn orphans(existing: &[Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
     let is_orphan = |there: &&Existing| there.is_orphan_without(uids) && !there.is_going();
     let of = |kind: &'static str| existing.iter().filter(move |there| there.kind() == kind).filter(is_orphan);

@@ -1,8 +1,6 @@
-//! Objects of our kinds, as they are in the cluster, and their ownership.
-//!
-//! An object is ours if a VirtualEnvironment controls it. Owners get lost, though: the garbage collector takes away the references
-//! to those that are gone, and `kubectl delete --cascade=orphan` all of them. An object without owners is ours by our label, as
-//! long as the fields that decide about traffic were last written by us (`managedFields`).
+//! Objects of our kinds, as they are in the cluster, and their ownership. An object is ours if a VirtualEnvironment controls it.
+//! As owners get lost (`kubectl delete --cascade=orphan`), one without owners is ours by our label, as long as the fields that
+//! decide about traffic were last written by us (`managedFields`).
 
 use super::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
 use serde_json::{Value, json};
@@ -14,7 +12,6 @@ pub const ENVOY_FILTER: &str = "EnvoyFilter";
 
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
-/// Field manager of our writes.
 pub const MANAGER: &str = "sidecar-injector-environment";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
@@ -32,9 +29,8 @@ pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
     metadata
 }
 
-/// All VirtualEnvironments of a namespace as owners, of which the first acts and controls. The garbage collector deletes what
-/// has no owner any more, so that nothing goes as long as one of them is there. `blockOwnerDeletion` is not set: that takes a
-/// further permission, and nothing has to wait for routes.
+/// All VirtualEnvironments of a namespace as owners, of which the first controls: the garbage collector deletes what has no owner.
+/// `blockOwnerDeletion` is not set: that takes a further permission, and nothing has to wait for routes.
 pub(super) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let all = ranked.iter().enumerate();
     all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
@@ -66,7 +62,6 @@ enum ObjectOwnership {
 }
 
 impl Existing {
-    /// `None` for an object of another kind.
     pub fn of(mut object: Value) -> Option<Self> {
         let is_istio =
             object["apiVersion"].as_str().is_some_and(|version| version.starts_with("networking.istio.io/"));
@@ -104,10 +99,7 @@ impl Existing {
 
     /// True for objects that may be changed and deleted.
     pub fn is_ours(&self) -> bool {
-        match self.claim {
-            ObjectOwnership::Owned | ObjectOwnership::Orphaned => true,
-            ObjectOwnership::Foreign => false,
-        }
+        self.claim != ObjectOwnership::Foreign
     }
 
     /// The UID of the VirtualEnvironment that controls it; `None` where none does.

@@ -16,13 +16,11 @@ pub const HOSTS: &str = "kt-virtual-environment/hosts";
 
 pub type Labels = BTreeMap<String, String>;
 
-/// A Deployment or a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryWorkload {
     pub kind: String,
     pub name: String,
     pub namespace: String,
-    /// Labels of its pods.
     pub labels: Labels,
     pub replicas: u64,
 }
@@ -41,7 +39,6 @@ pub struct Service {
     pub hosts: Vec<String>,
     /// Additions to each of its routes; or every problem in them.
     pub rule: Result<HttpRouteRule, Problems>,
-    /// As it is in the cluster.
     pub rule_text: Option<String>,
     pub warnings: Vec<String>,
 }
@@ -73,7 +70,6 @@ impl InventoryWorkload {
 }
 
 impl Service {
-    /// `None` for any other object.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
         if object["kind"] != "Service" || object["apiVersion"] != "v1" {
             return None;
@@ -129,8 +125,7 @@ impl ServicePort {
     }
 }
 
-/// By `appProtocol` where there is one, else by the prefix of the name (Istio, "Protocol Selection"). Traffic that the application
-/// encrypts has no header to route by.
+/// By `appProtocol`, else by the prefix of the name (Istio, "Protocol Selection"). Encrypted traffic has no header to route by.
 fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     const HTTP: [&str; 7] =
         ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];
@@ -141,7 +136,6 @@ fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     protocol == "grpc" || (protocol.starts_with("http") && protocol != "https")
 }
 
-/// True for names that an object can have (RFC 1123).
 pub fn is_name(name: &str) -> bool {
     syntax::is_domain(name)
 }

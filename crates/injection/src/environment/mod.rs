@@ -17,7 +17,6 @@
 
 pub mod changes;
 pub mod conditions;
-pub mod crd;
 pub mod existing;
 pub mod inventory;
 pub mod resource;

@@ -1,9 +1,10 @@
 //! A VirtualEnvironment, parsed once, all problems at once.
 
 use super::syntax;
-use crate::re2;
+use crate::chart::ChartTemplate;
 use crate::reader::DocumentReader;
 use mesh::{InputProblem, Problems};
+use regex_syntax::ast::{ErrorKind, parse::Parser};
 use serde_json::Value;
 
 pub const GROUP: &str = "env.alibaba.com";
@@ -25,7 +26,16 @@ pub struct VirtualEnvironment {
     pub spec: Result<EnvironmentSpec, Problems>,
 }
 
-/// A spec without problems.
+/// The chart's CustomResourceDefinition, with upstream's name, group, version and spec, so that objects written for upstream are
+/// accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
+pub fn definition() -> Value {
+    let mut found =
+        ChartTemplate::Crd.objects("", |values| values["operator"]["enabled"] = true.into()).remove(0);
+    // It is for `helm uninstall`.
+    found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
+    found
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     /// The header by which a request names its environment: a token of HTTP.
@@ -49,9 +59,7 @@ pub struct Alias {
     pub pattern: Option<AliasPattern>,
 }
 
-/// The header where none is named.
 pub(super) const HEADER: &str = "X-Virtual-Env";
-/// The label where none is named.
 pub(super) const LABEL: &str = "virtual-env";
 pub(super) const SPLITTER: char = '.';
 /// Default placeholder of the environment in an alias' pattern.
@@ -61,7 +69,6 @@ pub(super) const PLACEHOLDER: &str = "(@)";
 const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
 
 impl VirtualEnvironment {
-    /// `namespace` is its namespace if it names none itself.
     pub fn read(object: &Value, namespace: &str) -> Self {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str);
         let name = text("/metadata/name").unwrap_or_default().to_owned();
@@ -102,9 +109,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
         ));
     }
     let mut reader = DocumentReader::of(title, object);
-    reader.mapping("spec");
     reader.only("spec", &["envHeader", "envLabel"]);
-    reader.mapping("spec.envHeader");
     reader.only("spec.envHeader", &["name", "autoInject", "aliases"]);
     let header = reader.string("spec.envHeader.name").unwrap_or(HEADER).to_owned();
     check_header(&mut reader, "spec.envHeader.name", &header);
@@ -112,7 +117,6 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     let aliases = 0..reader.list("spec.envHeader.aliases").len();
     let aliases = aliases.map(|at| alias(&mut reader, &format!("spec.envHeader.aliases[{at}]"))).collect();
 
-    reader.mapping("spec.envLabel");
     reader.only("spec.envLabel", &["name", "splitter", "defaultSubset"]);
     let label = reader.string("spec.envLabel.name").unwrap_or(LABEL).to_owned();
     if !syntax::is_label_key(&label) {
@@ -139,7 +143,6 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
 }
 
 fn alias(reader: &mut DocumentReader<'_>, path: &str) -> Alias {
-    reader.mapping(path);
     reader.only(path, &["name", "pattern", "placeholder"]);
     let name = format!("{path}.name");
     let header = reader.string(&name);
@@ -171,10 +174,6 @@ fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
     }
 }
 
-/// The most bytes of a compiled expression: more than any that Envoy takes by default.
-const MAX_SIZE: usize = 10 << 20;
-
-/// Parts of the expression between the places of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasPattern(Vec<String>);
 
@@ -187,9 +186,9 @@ impl AliasPattern {
                  the environment, such as .*;env={placeholder};.*"
             ));
         }
-        match re2::compile(&pattern.of("dev.red"), MAX_SIZE) {
-            Ok(_) => Ok(pattern),
-            Err(why) => Err(format!("is not a regular expression of RE2: {why}")),
+        match fault(&pattern.of("dev.red")) {
+            None => Ok(pattern),
+            Some(fault) => Err(format!("is not a regular expression of RE2: {fault}")),
         }
     }
 
@@ -197,6 +196,24 @@ impl AliasPattern {
     pub fn of(&self, environment: &str) -> String {
         self.0.join(&environment.replace('.', "\\."))
     }
+}
+
+/// A fault by which RE2, and so Envoy, refuses an expression. The parser knows another dialect, so that only faults of all dialects
+/// count; a brace that repeats nothing is none for RE2.
+fn fault(expression: &str) -> Option<ErrorKind> {
+    let kind = Parser::new().parse(expression).err()?.kind().clone();
+    let counts = match kind {
+        ErrorKind::ClassRangeInvalid
+        | ErrorKind::ClassUnclosed
+        | ErrorKind::EscapeUnexpectedEof
+        | ErrorKind::GroupUnclosed
+        | ErrorKind::GroupUnopened
+        | ErrorKind::UnsupportedBackreference
+        | ErrorKind::UnsupportedLookAround => true,
+        ErrorKind::RepetitionMissing => !expression.contains('{'),
+        _ => false,
+    };
+    counts.then_some(kind)
 }
 
 #[cfg(test)]

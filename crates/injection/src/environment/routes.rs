@@ -1,10 +1,10 @@
 //! The routes of a namespace: a pure function of a VirtualEnvironment, the Services and the workloads behind them.
 //!
-//! A request goes to the pods of a Service that have its environment, else to those of the nearest environment that it is
-//! derived from (`dev.red.x`, `dev.red`, `dev`), else to the default. Environments and ports are sorted, so plans are deterministic.
+//! A request goes to the pods of a Service that have its environment, else to those of the nearest environment that it is derived
+//! from (`dev.red.x`, `dev.red`, `dev`), else to the default. Environments and ports are sorted, so plans are deterministic.
 //!
-//! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is
-//! derived from may have pods: a route can only be made for a value that is known.
+//! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is derived
+//! from may have pods: a route can only be made for a value that is known.
 
 use super::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
 use super::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
@@ -22,7 +22,6 @@ pub const ISTIO: &str = "v1beta1";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub environments: BTreeSet<String>,
-    /// Sorted by name.
     pub services: Vec<Planned>,
     /// The EnvoyFilter that makes sidecars add the header, if it is enabled.
     pub filter: Option<Value>,
@@ -76,10 +75,7 @@ impl fmt::Display for UnroutedReason {
 impl UnroutedReason {
     /// True where its author probably expected routes: worth a warning in a manifest, not in a namespace of a cluster.
     pub fn is_suspicious(self) -> bool {
-        match self {
-            Self::ApiServer | Self::OneWay => false,
-            Self::NoSelector | Self::NoWorkload | Self::NoEnvironment | Self::NoHttpPort => true,
-        }
+        !matches!(self, Self::ApiServer | Self::OneWay)
     }
 }
 
@@ -254,7 +250,6 @@ impl PlanContext<'_> {
     }
 }
 
-/// Problems of environments that would share a subset.
 fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputProblem> {
     let mut by_subset: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for value in own {
@@ -273,15 +268,13 @@ fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputPro
 /// The subsets of a Service that requests go to, by their environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// For requests without an environment, and those for whose environment and its ancestors the Service has no pods. `None`
-    /// selects all pods.
+    /// For requests without an environment, or with one that has no pods here; `None` selects all pods.
     pub default: Option<String>,
     /// For each environment of the namespace whose requests go to another subset.
     pub others: BTreeMap<String, String>,
 }
 
 impl Choices {
-    /// `all` are the environments of the namespace, `own` those of the Service.
     fn of(spec: &EnvironmentSpec, all: &BTreeSet<String>, own: &BTreeSet<&str>) -> Self {
         // A subset without pods would answer 503.
         let default = spec.default_subset.as_deref().filter(|default| own.contains(default)).map(subset);
@@ -312,8 +305,7 @@ fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<
     }
 }
 
-/// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases, as they stand in the
-/// spec, so that the first of those wins; the default's.
+/// The routes of a Service, port by port: by the header, by its aliases in the order of the spec, the default.
 fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices, ports: &[u16]) -> Vec<Value> {
     let rule = service.rule.clone().unwrap_or_default();
     let mut found = Vec::new();

@@ -2,6 +2,7 @@
 
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
 pub const RULE: &str = "kt-virtual-environment/rule";
 
@@ -11,7 +12,6 @@ const NO_ROUTE: [&str; 3] = ["redirect", "directResponse", "delegate"];
 /// A part of an HTTPRoute, its fields named as Istio names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRouteRule {
-    /// Everything beside matches and destinations.
     rest: Map<String, Value>,
     /// Conditions of each match besides the header and the port.
     matching: Map<String, Value>,
@@ -36,7 +36,7 @@ impl HttpRouteRule {
             )]);
         }
         let mut problems = Vec::new();
-        let named = named(&HTTP_ROUTE, &value, place, &mut problems);
+        let named = named(&HTTP_ROUTE, &value, "", &mut |text| problems.push(InputProblem::of(place, text)));
         let Value::Object(mut rest) = named else { return Err(problems) };
         for field in NO_ROUTE.iter().filter(|field| rest.contains_key(**field)) {
             let text = format!("{field} can't be combined with the route to an environment; leave it out");
@@ -64,8 +64,7 @@ impl HttpRouteRule {
     }
 }
 
-/// Puts fields over those of a rule. Objects on both sides are conditions on headers: each is one of several kinds, so it is
-/// replaced whole.
+/// Puts fields over those of a rule; conditions on headers, which are objects on both sides, are replaced whole.
 fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
     let mut merged = base.clone();
     for (key, value) in fields.as_object().into_iter().flatten() {
@@ -83,152 +82,43 @@ fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
     merged
 }
 
-enum HttpRouteSchema {
-    Any,
-    Object(&'static [(&'static str, HttpRouteSchema)]),
-    List(&'static HttpRouteSchema),
-    /// An object whose keys are no names of fields, such as headers.
-    Keys(&'static HttpRouteSchema),
-}
-
-use HttpRouteSchema::{Any, Keys, List, Object};
-
-const STRING_MATCH: HttpRouteSchema = Object(&[("exact", Any), ("prefix", Any), ("regex", Any)]);
-const STRING_MATCHES: HttpRouteSchema = Keys(&STRING_MATCH);
-const PERCENT: HttpRouteSchema = Object(&[("value", Any)]);
-const DESTINATION: HttpRouteSchema =
-    Object(&[("host", Any), ("subset", Any), ("port", Object(&[("number", Any)]))]);
-const OPERATIONS: HttpRouteSchema = Object(&[("set", Any), ("add", Any), ("remove", Any)]);
-const HEADERS: HttpRouteSchema = Object(&[("request", OPERATIONS), ("response", OPERATIONS)]);
-
-const MATCH: HttpRouteSchema = Object(&[
-    ("name", Any),
-    ("uri", STRING_MATCH),
-    ("scheme", STRING_MATCH),
-    ("method", STRING_MATCH),
-    ("authority", STRING_MATCH),
-    ("headers", STRING_MATCHES),
-    ("port", Any),
-    ("sourceLabels", Any),
-    ("gateways", Any),
-    ("queryParams", STRING_MATCHES),
-    ("ignoreUriCase", Any),
-    ("withoutHeaders", STRING_MATCHES),
-    ("sourceNamespace", Any),
-    ("statPrefix", Any),
-]);
-
-const ROUTE: HttpRouteSchema = Object(&[("destination", DESTINATION), ("weight", Any), ("headers", HEADERS)]);
-
-const REWRITE: HttpRouteSchema = Object(&[
-    ("uri", Any),
-    ("authority", Any),
-    ("uriRegexRewrite", Object(&[("match", Any), ("rewrite", Any)])),
-]);
-
-const RETRIES: HttpRouteSchema = Object(&[
-    ("attempts", Any),
-    ("perTryTimeout", Any),
-    ("retryOn", Any),
-    ("retryRemoteLocalities", Any),
-    ("retryIgnorePreviousHosts", Any),
-    ("backoff", Any),
-]);
-
-const FAULT: HttpRouteSchema = Object(&[
-    (
-        "delay",
-        Object(&[("percent", Any), ("fixedDelay", Any), ("exponentialDelay", Any), ("percentage", PERCENT)]),
-    ),
-    (
-        "abort",
-        Object(&[("httpStatus", Any), ("grpcStatus", Any), ("http2Error", Any), ("percentage", PERCENT)]),
-    ),
-]);
-
-const CORS: HttpRouteSchema = Object(&[
-    ("allowOrigin", Any),
-    ("allowOrigins", List(&STRING_MATCH)),
-    ("allowMethods", Any),
-    ("allowHeaders", Any),
-    ("exposeHeaders", Any),
-    ("maxAge", Any),
-    ("allowCredentials", Any),
-    ("unmatchedPreflights", Any),
-]);
-
-const REDIRECT: HttpRouteSchema = Object(&[
-    ("uri", Any),
-    ("authority", Any),
-    ("port", Any),
-    ("derivePort", Any),
-    ("scheme", Any),
-    ("redirectCode", Any),
-]);
-
-const HTTP_ROUTE: HttpRouteSchema = Object(&[
-    ("name", Any),
-    ("match", List(&MATCH)),
-    ("route", List(&ROUTE)),
-    ("redirect", REDIRECT),
-    ("directResponse", Object(&[("status", Any), ("body", Object(&[("string", Any), ("bytes", Any)]))])),
-    ("delegate", Object(&[("name", Any), ("namespace", Any)])),
-    ("rewrite", REWRITE),
-    ("timeout", Any),
-    ("retries", RETRIES),
-    ("fault", FAULT),
-    ("mirror", DESTINATION),
-    ("mirrors", List(&Object(&[("destination", DESTINATION), ("percentage", PERCENT)]))),
-    ("mirrorPercent", Any),
-    ("mirrorPercentage", PERCENT),
-    ("corsPolicy", CORS),
-    ("headers", HEADERS),
-]);
+static HTTP_ROUTE: LazyLock<Value> = LazyLock::new(|| {
+    let schema = mesh::pod::values("http_route.yaml", include_str!("http_route.yaml"));
+    schema.unwrap_or_else(|problems| panic!("{problems}")).remove(0)
+});
 
 /// A value with its fields named as Istio names them. Nulls are left out.
-fn named(shape: &HttpRouteSchema, value: &Value, place: &str, problems: &mut Vec<InputProblem>) -> Value {
-    walk(shape, value, "", &mut |text| problems.push(InputProblem::of(place, text)))
-}
-
-fn walk(shape: &HttpRouteSchema, value: &Value, path: &str, refuse: &mut dyn FnMut(String)) -> Value {
-    match (shape, value) {
-        (Any, value) => value.clone(),
-        (List(shape), Value::Array(items)) => {
+fn named(schema: &Value, value: &Value, path: &str, refuse: &mut dyn FnMut(String)) -> Value {
+    match (schema, value) {
+        (Value::Array(schema), Value::Array(items)) => {
             let items = items.iter().enumerate();
-            Value::Array(
-                items.map(|(at, item)| walk(shape, item, &format!("{path}[{at}]"), refuse)).collect(),
-            )
+            items.map(|(at, item)| named(&schema[0], item, &format!("{path}[{at}]"), refuse)).collect()
         }
-        (Keys(shape), Value::Object(fields)) => {
-            let fields = fields.iter().filter(|(_, value)| !value.is_null());
-            let below =
-                fields.map(|(key, value)| (key.clone(), walk(shape, value, &below(path, key), refuse)));
-            Value::Object(below.collect())
-        }
-        (Object(known), Value::Object(fields)) => {
+        (Value::Object(known), Value::Object(fields)) => {
             let mut found = Map::new();
             for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
                 let path = below(path, key);
-                let Some((name, shape)) = known.iter().find(|(name, _)| is_same(name, key)) else {
-                    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-                    refuse(format!("{path} is an unknown field; expected one of {}", names.join(", ")));
-                    continue;
+                let (name, schema) = match known.iter().find(|(name, _)| *name == "*" || is_same(name, key)) {
+                    Some((name, schema)) if name == "*" => (key, schema),
+                    Some(field) => field,
+                    None => {
+                        let names: Vec<&str> = known.keys().map(String::as_str).collect();
+                        refuse(format!("{path} is an unknown field; expected one of {}", names.join(", ")));
+                        continue;
+                    }
                 };
-                let value = walk(shape, value, &path, refuse);
-                if found.insert((*name).to_owned(), value).is_some() {
+                if found.insert(name.clone(), named(schema, value, &path, refuse)).is_some() {
                     refuse(format!("{path} is repeated, in different cases; leave one out"));
                 }
             }
             Value::Object(found)
         }
-        (List(_), _) => {
-            refuse(format!("{path}: expected a list"));
+        (Value::Array(_) | Value::Object(_), _) => {
+            let expected = if schema.is_array() { "a list" } else { "an object" };
+            refuse(format!("{path}: expected {expected}"));
             Value::Null
         }
-        (Keys(_) | Object(_), _) => {
-            refuse(format!("{path}: expected an object"));
-            Value::Null
-        }
+        (_, value) => value.clone(),
     }
 }
 

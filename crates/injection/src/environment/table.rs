@@ -4,7 +4,6 @@ use super::routes::Plan;
 use mesh::visible;
 
 const GAP: usize = 2;
-/// The pods of all environments.
 const ANY: &str = "any";
 
 /// A table wider than `width` characters is cut into several that stand below each other; `header` names the environment.

@@ -4,6 +4,7 @@
 //! among the init containers, and a variable that is filled from elsewhere; these don't.
 
 use super::syntax;
+use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewResponse, WebhookCall};
 use crate::sidecar::PROXY;
@@ -12,10 +13,8 @@ use serde_json::{Value, json};
 
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
-const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-public"];
 
-/// The labels of which the first that a pod has is its environment, from a list with commas. `name` is that of the flag or
-/// variable, for problems.
+/// The labels of which the first that a pod has is its environment, from a list with commas; `name` is its flag or variable.
 ///
 /// # Errors
 /// When none is named, and for each one that is not a key of a label.

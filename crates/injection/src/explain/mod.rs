@@ -1,12 +1,10 @@
 //! Explanations why a pod has a proxy or none: the webhook that is called, the decision, and the parts that are put in.
 
 mod remedy;
-mod security;
 
-use crate::admission::AdmissionContext;
+use crate::admission::{AdmissionContext, Namespaces, texts};
 use crate::configuration::Configuration;
 use crate::decision::{DecisionReason, decide};
-use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_reported, workload};
 use crate::pipeline::pod::PodSpecItem;
 use crate::pipeline::{Injected, InjectionOutcome, inject};
@@ -16,7 +14,6 @@ use mesh::pod::{Document, ENFORCE, INIT, ManifestObject, Standard, VALIDATION, h
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 #[derive(Clone, Debug)]
 pub struct InjectionQuestion<'a> {
@@ -28,7 +25,6 @@ pub struct InjectionQuestion<'a> {
 
 #[derive(Clone, Debug)]
 pub struct DeployedInjector {
-    /// Of the control plane.
     pub revision: String,
     pub webhooks: Vec<Webhook>,
     pub configuration: Configuration,
@@ -44,9 +40,7 @@ impl DeployedInjector {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// Kind, namespace and name.
     pub title: String,
-    /// The name of its manifest.
     pub file: String,
     pub document: usize,
     pub namespace: String,
@@ -59,7 +53,6 @@ pub struct Explained {
     /// The init container that sets the rules or checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<CaptureInitContainer>,
-    /// Containers that the pod gets beside it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<AddedContainer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -167,7 +160,6 @@ fn without_pods((name, documents): &(&str, Vec<Document>)) -> InputProblem {
 struct AdmissionSubject<'a> {
     holder: &'a ManifestObject,
     admission: AdmissionContext,
-    /// The labels of its namespace are known.
     known: bool,
 }
 
@@ -298,7 +290,7 @@ impl<'a> AdmissionSubject<'a> {
         let pod = object.pointer(within).unwrap_or(&Value::Null);
         let names: Vec<&str> = explained.added.iter().map(|added| &*added.name).collect();
         let names = [&names[..], explained.init.as_ref().map(|init| &*init.name).as_slice()].concat();
-        let refused = security::refused(standard, pod, &names);
+        let refused = remedy::refused(standard, pod, &names);
         if !refused.is_empty() {
             explained.verdict = InjectionVerdict::Refused;
             explained.because = format!(
@@ -389,15 +381,7 @@ pub fn injected(explained: &[Explained]) -> Option<Value> {
 
 /// A paragraph for each object, with its colours as escape sequences.
 pub fn text(explained: &[Explained]) -> String {
-    let mut out = String::new();
-    for (index, one) in explained.iter().enumerate() {
-        if index > 0 {
-            out.push('\n');
-        }
-        // Writing to a text can't fail.
-        paragraph(&mut out, one).unwrap_or_default();
-    }
-    out
+    explained.iter().map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
 impl InjectionVerdict {
@@ -418,23 +402,20 @@ impl InjectionVerdict {
     }
 }
 
-fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
+fn paragraph(one: &Explained) -> String {
     let verdict = one.verdict.style().paint(one.verdict.words());
     let title = Style::Strong.paint(visible(&one.title));
-    writeln!(out, "{title}: {verdict}, because {}", visible(&one.because))?;
-    for problem in &one.problems {
-        writeln!(out, "{}", line("problem", problem))?;
-    }
-    for webhook in &one.webhooks {
-        let name = &webhook.name;
-        match (webhook.called, &webhook.misses[..]) {
-            (true, _) => writeln!(out, "{}", line("webhook", &format!("{name} is called")))?,
-            (false, []) => writeln!(out, "{}", line("webhook", &format!("{name} would be called")))?,
+    let mut lines = vec![format!("{title}: {verdict}, because {}", visible(&one.because))];
+    lines.extend(one.problems.iter().map(|problem| line("problem", problem)));
+    for WebhookMatch { name, called, misses } in &one.webhooks {
+        lines.push(match (called, &misses[..]) {
+            (true, _) => line("webhook", &format!("{name} is called")),
+            (false, []) => line("webhook", &format!("{name} would be called")),
             (false, misses) => {
                 let is_not = line("webhook", &format!("{name} is not: {}", misses.join(", and ")));
-                writeln!(out, "{}", Style::Quiet.paint(is_not))?;
+                Style::Quiet.paint(is_not).to_string()
             }
-        }
+        });
     }
     let because = &*one.decision.because;
     let decision = if one.webhooks.iter().any(|webhook| webhook.called) {
@@ -447,31 +428,24 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
         };
         format!("if one were called, it {would}: {because}")
     };
-    writeln!(out, "{}", line("decision", &decision))?;
+    lines.push(line("decision", &decision));
     match &one.init {
-        Some(init) => {
-            writeln!(out, "{}", line("init", &format!("{}: {}", init.name, command(&init.arguments))))?;
-        }
+        Some(init) => lines.push(line("init", &format!("{}: {}", init.name, command(&init.arguments)))),
         None if one.verdict == InjectionVerdict::Injected => {
-            writeln!(out, "{}", line("init", "none: nothing is captured"))?;
+            lines.push(line("init", "none: nothing is captured"));
         }
         None => {}
     }
-    for added in &one.added {
-        let text = format!("{} in {}, from {}", added.name, added.place, added.image);
-        writeln!(out, "{}", line("container", &text))?;
-    }
-    for warning in &one.warnings {
-        writeln!(out, "{}", line("warning", warning))?;
-    }
-    for assumption in &one.assumptions {
-        writeln!(out, "{}", Style::Quiet.paint(line("note", assumption)))?;
-    }
+    let added =
+        one.added.iter().map(|added| format!("{} in {}, from {}", added.name, added.place, added.image));
+    lines.extend(added.map(|added| line("container", &added)));
+    lines.extend(one.warnings.iter().map(|warning| line("warning", warning)));
+    let assumptions = one.assumptions.iter();
+    lines.extend(assumptions.map(|assumption| Style::Quiet.paint(line("note", assumption)).to_string()));
     // Each does it alone.
-    for (index, remedy) in one.remedies.iter().enumerate() {
-        writeln!(out, "{}", line(if index == 0 { "to change" } else { "or" }, remedy))?;
-    }
-    Ok(())
+    let remedies = one.remedies.iter().enumerate();
+    lines.extend(remedies.map(|(index, remedy)| line(if index == 0 { "to change" } else { "or" }, remedy)));
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Its text may quote names of the manifest.

@@ -70,7 +70,6 @@ impl Deref for Installation {
     }
 }
 
-/// The default namespace.
 pub const NAMESPACE: &str = "sidecar-injector";
 
 /// The beginning of a revision that would make the name of another installation's object: the operator's, or a tag's.
@@ -84,7 +83,6 @@ fn is_of_every_cluster(namespace: &str) -> bool {
     namespace == "default" || SYSTEM_NAMESPACES.contains(&namespace)
 }
 
-/// The revision, and the tag, of those that name none.
 pub(super) const DEFAULT: &str = "default";
 
 impl Installation {
@@ -138,7 +136,6 @@ impl Installation {
         Ok(Self { environment_labels: labels.ok().flatten().unwrap_or_default(), options })
     }
 
-    /// `values` are the chart's, under `injector`.
     pub(super) fn set(&self, values: &mut Value) {
         values["image"] = json!(self.image);
         values["proxyImage"] = json!(self.proxy_image);
@@ -156,12 +153,10 @@ impl Installation {
         values["priorityClassName"] = json!(self.priority_class);
     }
 
-    /// The name of the Deployment, the Service and other objects of a revision.
     pub fn name(&self) -> String {
         self.with_revision("sidecar-injector")
     }
 
-    /// The Secret that holds the authority.
     pub fn secret(&self) -> String {
         self.with_revision("sidecar-injector-ca")
     }
@@ -184,8 +179,7 @@ pub fn label(text: &str, most: usize) -> Result<(), String> {
     if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
-/// Images have to be complete, and pinned. Under a tag that moves, pods of one Deployment would run different programs, and a
-/// proxy could be newer than its control plane.
+/// Images have to be complete, and pinned: under a tag that moves, pods of one Deployment would run different programs.
 fn images(options: &InstallOptions) -> Vec<InputProblem> {
     let injector = "registry.example/sidecar-injector:0.1.0";
     let proxy = "istio/proxyv2:1.31.0, the version of the control plane";

@@ -8,17 +8,15 @@ mod installation;
 pub use installation::{InstallOptions, Installation, MAX_REVISION, NAMESPACE, label};
 
 use crate::chart::ChartTemplate;
-use crate::environment::crd;
+use crate::environment::resource;
 use serde_json::{Value, json};
 
-/// The configuration of the environment's tag. The API server calls configurations in the order of their names
-/// (`k8s.io/apiserver`, `mutating_webhook_manager.go`), and this one looks at what the others have injected: `istio-..`, and
-/// `sidecar-injector-..`, whatever follows, because a full stop comes after a hyphen.
+/// The configuration of the environment's tag. The API server calls configurations in the order of their names, and this one looks
+/// at what `istio-..` and `sidecar-injector-..` have injected: a full stop comes after a hyphen.
 pub const ENVIRONMENT_TAG: &str = "sidecar-injector.environment-tag";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestFile {
-    /// Without an ending.
     pub name: &'static str,
     pub objects: Vec<Value>,
 }
@@ -40,7 +38,7 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
         ManifestFile { name: "server", objects: server },
     ]);
     if target.operator {
-        let all = std::iter::once(crd::definition()).chain(objects(ChartTemplate::Operator)).collect();
+        let all = std::iter::once(resource::definition()).chain(objects(ChartTemplate::Operator)).collect();
         files.push(ManifestFile { name: "operator", objects: all });
     }
     files.push(ManifestFile { name: "webhooks", objects: objects(ChartTemplate::Webhooks) });
@@ -57,10 +55,9 @@ fn namespace(target: &Installation) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": target.namespace } })
 }
 
-/// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles,
-/// without which a program that is still ending can't write its Secret again; then what the programs have written, and read;
-/// at last the namespace, if the installation names it. Parts that may never have been installed are among them. The CRD and
-/// its objects are not.
+/// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles;
+/// what the programs have written, and read; at last the namespace, if the installation names it. The CRD and its objects are
+/// kept.
 pub fn removed(target: &Installation) -> Vec<Value> {
     let mut everything = target.clone();
     everything.options.operator = true;

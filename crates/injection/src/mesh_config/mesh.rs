@@ -1,6 +1,7 @@
-//! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it.
+//! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it; and Istio's defaults, which `defaults.yaml`
+//! holds: its MeshConfig and the values of its chart, as far as templates ask for them. They differ in one thing: functions of
+//! Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
 
-use super::defaults;
 use super::proxy_config;
 use crate::reader::DocumentReader;
 use mesh::InputProblem;
@@ -8,7 +9,6 @@ use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// Istio's own `defaultConfig.statusPort`.
 const STATUS_PORT: u16 = 15020;
 
 /// Istio's defaults beneath the given settings.
@@ -29,9 +29,7 @@ pub struct MeshConfig {
 /// `inboundTrafficPolicy.mode`: the address to which the proxy hands connections on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InboundPolicy {
-    /// To the pod's own.
     Passthrough,
-    /// To loopback.
     Localhost,
 }
 
@@ -57,7 +55,7 @@ impl MeshConfig {
         let mut before = written_twice(name, given);
         let mut given = camel(given);
         let written = given.as_object_mut().and_then(|map| map.remove("defaultConfig"));
-        let (mut raw, wrong) = defaults::over(&given, defaults::mesh());
+        let (mut raw, wrong) = over_defaults(&given, default_mesh());
         let mut warnings = Vec::new();
         if let Some(written) = written.filter(|written| !written.is_null()) {
             let read = proxy_config::read(&format!("{name}: defaultConfig"), &written);
@@ -98,14 +96,12 @@ impl MeshConfig {
         stated.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
     }
 
-    /// The ProxyConfig of pods that say nothing.
     pub fn proxy_config(&self) -> &Value {
         &self.raw["defaultConfig"]
     }
 }
 
-/// The fields of a message by their names in JSON. Protocol Buffers takes both `proxy_listen_port` and
-/// `proxyListenPort` there; deeper down keys may be names of the user's.
+/// The fields of a message by their names in JSON, for which Protocol Buffers takes two spellings; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
     let renamed = map.iter().map(|(key, value)| (camel_case(key), value.clone()));
@@ -132,6 +128,83 @@ fn camel_case(key: &str) -> String {
         name.push_str(letters.as_str());
         name
     })
+}
+
+/// Mappings of this name are not merged with their default: they replace it.
+const WHOLE: &str = "resources";
+
+/// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
+const NAMED: &str = "extensionProviders";
+
+static DEFAULTS: LazyLock<[Value; 2]> = LazyLock::new(|| {
+    let documents = mesh::pod::values("defaults.yaml", include_str!("defaults.yaml"));
+    documents.ok().and_then(|documents| documents.try_into().ok()).expect("two documents of YAML")
+});
+
+pub(crate) fn default_values() -> &'static Value {
+    &DEFAULTS[0]
+}
+
+pub(crate) fn default_mesh() -> &'static Value {
+    &DEFAULTS[1]
+}
+
+/// Given values merged over the defaults, and the paths of values that are not a mapping though their defaults are. A null counts
+/// as an absent key; that of `WHOLE` leaves it unset.
+pub(crate) fn over_defaults(given: &Value, defaults: &Value) -> (Value, Vec<String>) {
+    let mut wrong = Vec::new();
+    let merged = merged(given, defaults.clone(), "", &mut wrong);
+    (merged, wrong)
+}
+
+fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) -> Value {
+    let mut under = match (default, given) {
+        (Value::Object(under), _) => under,
+        (Value::Array(under), Value::Array(given)) if path == NAMED => return by_name(under, given),
+        _ => return without_nulls(given),
+    };
+    let Value::Object(given) = given else {
+        wrong.push(path.to_owned());
+        return Value::Object(under);
+    };
+    for (key, value) in given {
+        let is_whole = key == WHOLE;
+        if value.is_null() {
+            if is_whole {
+                under.remove(key);
+            }
+            continue;
+        }
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let merged = match under.remove(key) {
+            Some(default) if !is_whole => merged(value, default, &path, wrong),
+            Some(_) | None => without_nulls(value),
+        };
+        under.insert(key.clone(), merged);
+    }
+    Value::Object(under)
+}
+
+fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
+    for item in given.iter().map(without_nulls) {
+        match under.iter_mut().find(|known| known["name"] == item["name"]) {
+            Some(known) => *known = item,
+            None => under.push(item),
+        }
+    }
+    Value::Array(under)
+}
+
+/// Templates that print a null would make a patch that deletes the field, or no YAML.
+pub(crate) fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let set = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(set.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        scalar => scalar.clone(),
+    }
 }
 
 #[cfg(test)]

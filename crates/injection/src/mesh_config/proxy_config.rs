@@ -1,16 +1,14 @@
-//! A ProxyConfig as users write it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`.
-//!
-//! Read as Protocol Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are
-//! refused, unknown ones are left out, with a warning. Of messages within it, only null fields and the spelling of the
-//! fields' names are changed.
+//! A ProxyConfig as users write it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`. Read as Protocol
+//! Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are refused, unknown ones
+//! are left out, with a warning. Of messages within it, only null fields and the spelling of the fields' names are changed.
 
-use super::defaults::without_nulls;
-use super::mesh::{camel, written_twice};
-use crate::reader::{noun, scalar};
+use super::mesh::{camel, without_nulls, written_twice};
+use crate::reader::{DocumentReader, noun};
 use mesh::InputProblem;
 use mesh::settings::nearest;
 use mesh::sources::duration;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
 enum ProxyFieldKind {
@@ -18,7 +16,6 @@ enum ProxyFieldKind {
     Bool,
     /// A whole number of 32 bits, from 0.
     Whole,
-    /// A port from 1.
     Port,
     /// As Go writes it.
     Duration,
@@ -28,9 +25,7 @@ enum ProxyFieldKind {
     Texts,
     NamedTexts,
     Message,
-    /// A host, or an address, and a port.
     Address,
-    /// The same, or nothing.
     AddressOrNone,
 }
 
@@ -90,8 +85,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, _)| *name)
 }
 
-/// Fields of `proxyHeaders` that a pod which sets other headers takes from the mesh (`mesh.MergeProxyConfig`). All other
-/// fields of the mesh's `proxyHeaders` are replaced by the pod's.
+/// Fields of `proxyHeaders` that a pod which sets other headers takes from the mesh (`mesh.MergeProxyConfig`).
 const INHERITED_HEADERS: [&str; 5] =
     ["attemptCount", "envoyDebugHeaders", "forwardedClientCert", "requestId", "server"];
 
@@ -103,30 +97,26 @@ pub(crate) struct Parsed {
     pub(crate) warnings: Vec<String>,
 }
 
-/// `name` says whose it is.
 pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     let mut read = Parsed::default();
-    let Value::Object(map) = camel(written) else {
+    let given = camel(written);
+    let Value::Object(map) = &given else {
         let text = format!("is {}; expected a mapping with fields of a ProxyConfig", noun(written));
         read.problems.push(InputProblem::of(name, text));
         return read;
     };
     read.problems.extend(written_twice(name, written));
-    for (key, value) in map.into_iter().filter(|(_, value)| !value.is_null()) {
-        let Some((_, kind)) = FIELDS.iter().find(|(known, _)| *known == key) else {
-            read.warnings.push(unknown(name, &key));
-            continue;
-        };
-        match kind.read(&value) {
-            Ok(value) => {
-                read.fields.insert(key, value);
+    let mut fields = DocumentReader::of(name, &given);
+    for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+        match FIELDS.iter().find(|(known, _)| known == key) {
+            Some((_, kind)) => {
+                let value = kind.read(&mut fields, key, value);
+                read.fields.extend(value.map(|value| (key.clone(), value)));
             }
-            Err((path, item, text)) => {
-                let name = format!("{name}: {key}{path}");
-                read.problems.push(InputProblem { name, item, text });
-            }
+            None => read.warnings.push(unknown(name, key)),
         }
     }
+    read.problems.extend(fields.finish());
     read
 }
 
@@ -162,85 +152,55 @@ fn unknown(name: &str, key: &str) -> String {
     format!("{name}: {key} is not a field of a ProxyConfig and has no effect{near}")
 }
 
-/// Path within the field, item, problem.
-type ProxyFieldFault = (String, Option<String>, String);
-
 impl ProxyFieldKind {
-    /// The field's value in its usual form.
-    fn read(self, value: &Value) -> Result<Value, ProxyFieldFault> {
-        let item = scalar(value).filter(|item| !item.is_empty());
-        let fault = |expected: &str| {
-            let found = match (value, self) {
-                (Value::String(_), _) => "is not what is expected",
-                _ => &format!("is {}", noun(value)),
-            };
-            (String::new(), item.clone(), format!("{found}; expected {expected}"))
-        };
+    /// The field's value in its usual form; `None` where it is refused.
+    fn read(self, fields: &mut DocumentReader<'_>, key: &str, value: &Value) -> Option<Value> {
+        let time = |value: &Value| duration::parse(value.as_str()?);
         match self {
-            Self::Text => expect_string(value).map(|()| value.clone()),
-            Self::Bool => match value {
-                Value::Bool(_) => Ok(value.clone()),
-                _ => Err(fault("true or false, without quotes")),
-            },
-            Self::Whole => {
-                whole(value).map(Value::from).ok_or_else(|| fault("a number from 0 to 2147483647"))
+            Self::Text => fields.string(key).map(Value::from),
+            Self::Bool => fields.boolean(key).map(Value::from),
+            Self::Whole => fields.typed(key, "a number from 0 to 2147483647", whole).map(Value::from),
+            Self::Port => {
+                let port = |value: &Value| whole(value).filter(|port| (1..=65535).contains(port));
+                fields.typed(key, "a port from 1 to 65535", port).map(Value::from)
             }
-            Self::Port => whole(value)
-                .filter(|port| (1..=65535).contains(port))
-                .map(Value::from)
-                .ok_or_else(|| fault("a port from 1 to 65535")),
-            Self::Duration => match value.as_str().and_then(duration::parse) {
-                Some(_) => Ok(value.clone()),
-                None => Err(fault("numbers with units, such as 5s or 1m30s, in quotes")),
-            },
-            Self::Seconds => match value.as_str().and_then(duration::parse) {
-                Some(time) if time.as_secs() > 0 && time.subsec_nanos() == 0 => Ok(value.clone()),
-                Some(_) | None => Err(fault("whole seconds from 1s, such as 45s or 1m30s, in quotes")),
-            },
+            Self::Duration => {
+                let expected = "numbers with units, such as 5s or 1m30s, in quotes";
+                fields.typed(key, expected, time).map(|_| value.clone())
+            }
+            Self::Seconds => {
+                let expected = "whole seconds from 1s, such as 45s or 1m30s, in quotes";
+                let is_whole = |time: &Duration| time.as_secs() > 0 && time.subsec_nanos() == 0;
+                fields.typed(key, expected, |value| time(value).filter(is_whole)).map(|_| value.clone())
+            }
             // Protocol Buffers takes the numbers of the names too.
             Self::OneOf(names) => {
-                let by_number = value.as_u64().and_then(|at| names.get(usize::try_from(at).ok()?));
-                let by_name = names.iter().find(|name| value.as_str() == Some(name));
-                let name = by_name.or(by_number).map(|name| Value::from(*name));
-                name.ok_or_else(|| fault(&names.join(", ")))
+                let by_number = |value: &Value| names.get(usize::try_from(value.as_u64()?).ok()?);
+                let by_name = |value: &Value| names.iter().find(|name| value == **name);
+                let read = |value: &Value| by_name(value).or_else(|| by_number(value));
+                fields.typed(key, &names.join(", "), read).map(|name| Value::from(*name))
             }
             Self::Texts => {
-                let items = value.as_array().ok_or_else(|| fault("a list of strings"))?;
-                for (at, item) in items.iter().enumerate() {
-                    expect_string(item).map_err(|(_, item, text)| (format!("[{at}]"), item, text))?;
-                }
-                Ok(value.clone())
+                fields.texts(key);
+                Some(value.clone())
             }
             Self::NamedTexts => {
-                let map = value.as_object().ok_or_else(|| fault("a mapping of strings"))?;
-                for (key, value) in map {
-                    expect_string(value).map_err(|(_, item, text)| (format!(".{key}"), item, text))?;
+                for (name, value) in fields.mapping(key)?.iter().filter(|(_, value)| !value.is_string()) {
+                    fields.refuse_as_string(&format!("{key}.{name}"), value);
                 }
-                Ok(value.clone())
+                Some(value.clone())
             }
-            Self::Message => match value {
-                Value::Object(_) => Ok(camel(&without_nulls(value))),
-                _ => Err(fault("a mapping")),
-            },
-            Self::AddressOrNone if value == "" => Ok(value.clone()),
-            Self::AddressOrNone => Self::Address.read(value),
-            Self::Address => {
-                let text = value.as_str().ok_or_else(|| fault("a host and a port, such as istiod:15012"))?;
-                let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-                let fits = port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port != 0));
-                if fits { Ok(value.clone()) } else { Err(fault("a host and a port, such as istiod:15012")) }
+            Self::Message => fields.mapping(key).map(|_| camel(&without_nulls(value))),
+            Self::AddressOrNone if value == "" => Some(value.clone()),
+            Self::AddressOrNone | Self::Address => {
+                let port = |value: &Value| {
+                    let (host, port) = value.as_str()?.rsplit_once(':')?;
+                    port.parse().ok().filter(|port: &u16| *port != 0 && !host.is_empty())
+                };
+                fields.typed(key, "a host and a port, such as istiod:15012", port).map(|_| value.clone())
             }
         }
     }
-}
-
-fn expect_string(value: &Value) -> Result<(), ProxyFieldFault> {
-    if value.is_string() {
-        return Ok(());
-    }
-    let item = scalar(value).filter(|item| !item.is_empty());
-    let remedy = if item.is_some() { "; write it in quotes" } else { "" };
-    Err((String::new(), item, format!("is {}; expected a string{remedy}", noun(value))))
 }
 
 /// A number, or the text of one, as Protocol Buffers takes it.
@@ -299,15 +259,16 @@ mod tests {
 
     #[test]
     fn each_field_refuses_other_forms() {
-        const OTHER: &str = "not what is expected";
+        const OTHER: &str = "a string";
         let number = "a number from 0 to 2147483647";
         let address = "a host and a port, such as istiod:15012";
         let seconds = "whole seconds from 1s, such as 45s or 1m30s, in quotes";
         let units = "numbers with units, such as 5s or 1m30s, in quotes";
         let modes = "REDIRECT, TPROXY, NONE";
+        let string = "a string, in quotes where it looks like something else";
         for (name, values, fault, expected) in [
-            ("meshId", json!([1]), "a number", "a string; write it in quotes"),
-            ("meshId", json!([[]]), "a list", "a string"),
+            ("meshId", json!([1]), "a number", string),
+            ("meshId", json!([[]]), "a list", string),
             ("statsCompression", json!(["true"]), OTHER, "true or false, without quotes"),
             ("concurrency", json!([2_147_483_648_u32, -1, 1.5]), "a number", number),
             ("concurrency", json!([""]), OTHER, number),
@@ -319,8 +280,8 @@ mod tests {
             ("drainDuration", json!([true]), "a boolean", seconds),
             ("interceptionMode", json!([3, -1]), "a number", modes),
             ("interceptionMode", json!(["none"]), OTHER, modes),
-            ("extraStatTags", json!(["a"]), OTHER, "a list of strings"),
-            ("runtimeValues", json!([[]]), "a list", "a mapping of strings"),
+            ("extraStatTags", json!(["a"]), OTHER, "a list"),
+            ("runtimeValues", json!([[]]), "a list", "a mapping"),
             ("image", json!(["debug"]), OTHER, "a mapping"),
             ("discoveryAddress", json!([1]), "a number", address),
             ("discoveryAddress", json!(["", "a", ":1", "a:0"]), OTHER, address),
@@ -341,7 +302,7 @@ mod tests {
             ("extraStatTags", json!(["a", 1]), "name: extraStatTags[1]: \"1\" is a number"),
             ("runtimeValues", json!({"a.b": false}), "name: runtimeValues.a.b: \"false\" is a boolean"),
         ] {
-            let text = format!("{expected}; expected a string; write it in quotes");
+            let text = format!("{expected}; expected a string, so write it in quotes");
             assert_eq!(field(name, &value), Err(text));
         }
     }

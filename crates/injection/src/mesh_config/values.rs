@@ -1,18 +1,17 @@
 //! The values that templates are filled with, as the `values` of Istio's ConfigMap hold them.
 
-use super::defaults;
-use super::list::listed;
+use super::mesh::{default_values, over_defaults};
 use crate::reader::DocumentReader;
-use crate::syntax::{LABEL_VALUE, is_label_value};
-use mesh::settings::mapping::TABLE;
+use crate::syntax::{LABEL_VALUE, is_label_value, quantity};
+use mesh::settings::mapping::{AnnotationForm, TABLE};
 use mesh::{InputProblem, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Istio's defaults beneath the given values. Only values that our code asks for are typed.
 #[derive(Clone, Debug)]
 pub struct IstioValues {
-    /// All of it, for templates that name further values.
     pub raw: Value,
     /// `global.hub`: the prefix of image names.
     pub hub: String,
@@ -20,17 +19,13 @@ pub struct IstioValues {
     /// `global.variant`: the type of image, `debug` or `distroless`; empty for what the tag says.
     pub variant: String,
     /// `global.imagePullPolicy`, where it is set.
-    pub pull_policy: Option<PullPolicy>,
-    /// `global.imagePullSecrets`: names.
+    pub pull_policy: Option<&'static str>,
     pub pull_secrets: Vec<String>,
     /// `global.logging.level`: of the agent and of the init container.
     pub log_level: String,
     pub log_as_json: bool,
-    /// `global.nativeNftables`.
     pub native_nftables: bool,
-    /// `global.multiCluster.clusterName`; empty if it is not set.
     pub cluster: String,
-    /// `global.network`; empty if it is not set.
     pub network: String,
     /// `global.meshID`; empty where the mesh's trust domain takes its place.
     pub mesh_id: String,
@@ -46,13 +41,6 @@ pub struct IstioValues {
     pub rewrite_probes: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PullPolicy {
-    Always,
-    IfNotPresent,
-    Never,
-}
-
 /// `global.proxy`.
 #[derive(Clone, Debug)]
 pub struct ProxyValues {
@@ -61,14 +49,12 @@ pub struct ProxyValues {
     pub resources: Value,
     /// Empty for Envoy's own.
     pub log_level: String,
-    /// Empty for none.
     pub component_log_level: String,
     /// Capture of pods without the annotations: lists that are not empty.
     pub capture: BTreeMap<Setting, String>,
     /// The agent's port; `None` where it does not answer.
     pub status_port: Option<u16>,
     pub domain: String,
-    /// `holdApplicationUntilProxyStarts`.
     pub hold: bool,
     pub readiness: ProxyReadinessProbe,
     /// Failures that the startup probe may have, once a second; `None` without such a probe.
@@ -76,11 +62,9 @@ pub struct ProxyValues {
     pub privileged: bool,
     /// Proxies may bind ports below 1024 (`capNetBindService`).
     pub binds_low_ports: bool,
-    /// `lifecycle`, as Kubernetes takes it; null where it is not given.
     pub lifecycle: Value,
     /// `seccompProfile`, as Kubernetes takes it; null where it is not given.
     pub seccomp: Value,
-    /// `outlierLogPath`; empty for none.
     pub outlier_log: String,
 }
 
@@ -97,18 +81,15 @@ pub struct ProxyReadinessProbe {
 /// `global.proxy_init`.
 #[derive(Clone, Debug)]
 pub struct ProxyInitValues {
-    /// As [`ProxyValues::image`].
     pub image: String,
     /// Null where the proxy's count.
     pub resources: Value,
-    /// `forceApplyIptables`.
     pub force_apply: bool,
 }
 
 /// `pilot.cni`, or the older `istio_cni`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cni {
-    /// A plugin sets the rules.
     pub enabled: bool,
     /// Pods request it by the annotation of Multus.
     pub multus: bool,
@@ -119,18 +100,7 @@ pub struct Cni {
 pub enum Native {
     Always,
     Never,
-    /// Where the kubelet can run them.
     Auto,
-}
-
-impl PullPolicy {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Always => "Always",
-            Self::IfNotPresent => "IfNotPresent",
-            Self::Never => "Never",
-        }
-    }
 }
 
 impl Default for IstioValues {
@@ -140,18 +110,17 @@ impl Default for IstioValues {
 }
 
 impl IstioValues {
-    /// `name` is that of the text.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>) {
-        let (raw, wrong) = defaults::over(given, defaults::values());
+        let (raw, wrong) = over_defaults(given, default_values());
         let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         let revision = fields.text("revision");
-        let policies = [PullPolicy::Always, PullPolicy::IfNotPresent, PullPolicy::Never];
+        let policies = ["Always", "IfNotPresent", "Never"].map(|policy| (policy, policy));
         let values = Self {
             hub: fields.text("global.hub"),
             tag: fields.text("global.tag"),
             variant: fields.text("global.variant"),
-            pull_policy: fields.one_of("global.imagePullPolicy", &policies.map(|one| (one.name(), one))),
+            pull_policy: fields.one_of("global.imagePullPolicy", &policies),
             pull_secrets: fields.texts("global.imagePullSecrets"),
             log_level: fields.text("global.logging.level"),
             log_as_json: fields.flag("global.logAsJson"),
@@ -182,7 +151,6 @@ impl IstioValues {
     }
 }
 
-/// It becomes a label of every pod.
 fn network(fields: &mut DocumentReader<'_>) -> String {
     let network = fields.text("global.network");
     if !network.is_empty() && !is_label_value(&network) {
@@ -266,14 +234,13 @@ fn native(fields: &mut DocumentReader<'_>) -> Native {
     fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
 }
 
-/// Null where none are given.
 fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     let given = free(fields, path);
     for kind in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
         // `claims` are a list, without quantities.
         if kind != "claims" {
             for (name, text) in fields.named_texts(&format!("{path}.{kind}")) {
-                if let Err(text_of_fault) = crate::quantity::read(&text) {
+                if let Err(text_of_fault) = quantity(&text) {
                     fields.problem(&format!("{path}.{kind}.{name}"), Some(&text), text_of_fault);
                 }
             }
@@ -290,8 +257,41 @@ fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     }
 }
 
+/// The most items of a list in an annotation. The API server limits annotations only after it has called webhooks.
+const MAX_ITEMS: usize = 16_384;
+
+pub(crate) fn excess(text: &str) -> Option<String> {
+    let items = text.split(',').count();
+    (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))
+}
+
+pub(crate) type Faults = Vec<(String, String)>;
+
+/// A comma-separated list, or `*`, in its usual spelling. Networks keep their host bits, which the rules interpret.
+pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Faults> {
+    let faults = form.faults(text);
+    if !faults.is_empty() {
+        return Err(faults.into_iter().map(|(item, text)| (item.to_owned(), text)).collect());
+    }
+    let spelled = |item: &str| match form {
+        AnnotationForm::Ports | AnnotationForm::PortsOrAll => Some(item.parse::<u16>().ok()?.to_string()),
+        AnnotationForm::Networks | AnnotationForm::NetworksOrAll => {
+            let (address, length) = item.split_once('/')?;
+            Some(format!("{}/{}", address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?))
+        }
+        AnnotationForm::Interfaces | AnnotationForm::Mode => Some(item.to_owned()),
+    };
+    Ok(match text.trim() {
+        text @ ("" | "*") => text.to_owned(),
+        // The form has taken each of them, so that none is lost.
+        text => text.split(',').filter_map(|item| spelled(item.trim())).collect::<Vec<_>>().join(","),
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     /// Paths stand in this file as texts, and nowhere else.
     #[test]
     fn the_document_names_each_path_that_is_read() {
@@ -305,5 +305,12 @@ mod tests {
             let last = path.strip_prefix("pilot.env.").unwrap_or(path);
             assert!(document.contains(&format!("`{last}`")), "docs/injection.md does not name {path}");
         }
+    }
+
+    #[test]
+    fn of_millions_of_faults_the_first_are_returned() {
+        let commas = ",".repeat(2_000_000);
+        let faults = listed(&commas, AnnotationForm::PortsOrAll).expect_err("empty items");
+        assert_eq!(faults.len(), mesh::Problems::MAX_ITEMS);
     }
 }

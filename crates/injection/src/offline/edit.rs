@@ -56,7 +56,6 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     }
 }
 
-/// A document of YAML written again, between the marks and comments around it.
 fn again(document: &str, new: &Value) -> String {
     let body = document.trim_start_matches(BYTE_ORDER_MARK);
     let mut before = document[..document.len() - body.len()].to_owned();
@@ -84,9 +83,7 @@ fn with_line_ends_of(document: &str, text: String) -> String {
 /// The mark of the byte order, which belongs to the file and to no document.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The texts of the documents, which together are the file; `None` if they are not as many as expected.
-///
-/// A document includes the comments and directives before its `---`.
+/// The texts of the documents with the comments and directives before them; `None` if they are not as many as expected.
 fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
     let yaml = by_markers(text);
     if yaml.len() == expected {
@@ -139,7 +136,6 @@ fn by_objects(text: &str) -> Option<Vec<&str>> {
     Some(starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect())
 }
 
-/// `None` if the text is not a JSON object.
 fn rewritten(text: &str, new: &Value) -> Option<String> {
     let begin = text.trim_start_matches(|c: char| c == BYTE_ORDER_MARK || c.is_ascii_whitespace());
     let body = begin.trim_end();
@@ -262,22 +258,19 @@ fn inside(node: &YamlNode, old: &Value, new: &Value, in_flow: bool) -> bool {
         is_flow && !in_flow && new.to_string().len() > MAX_WIDTH && !node.to_string().contains('\n')
     };
     match (node, old, new) {
-        (YamlNode::Mapping(node), Value::Object(old), Value::Object(new)) => {
-            let can = !old.is_empty() && !new.is_empty() && !outgrows(node.is_flow_style());
-            if can {
-                mapping(node, old, new, in_flow || node.is_flow_style());
-            }
-            can
+        (YamlNode::Mapping(node), Value::Object(old), Value::Object(new))
+            if !old.is_empty() && !new.is_empty() && !outgrows(node.is_flow_style()) =>
+        {
+            mapping(node, old, new, in_flow || node.is_flow_style());
         }
-        (YamlNode::Sequence(node), Value::Array(old), Value::Array(new)) => {
-            let can = !old.is_empty() && !new.is_empty() && !outgrows(node.is_flow_style());
-            if can {
-                sequence(node, old, new, in_flow || node.is_flow_style());
-            }
-            can
+        (YamlNode::Sequence(node), Value::Array(old), Value::Array(new))
+            if !old.is_empty() && !new.is_empty() && !outgrows(node.is_flow_style()) =>
+        {
+            sequence(node, old, new, in_flow || node.is_flow_style());
         }
-        _ => false,
+        _ => return false,
     }
+    true
 }
 
 fn identity(item: &Value) -> String {

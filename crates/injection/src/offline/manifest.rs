@@ -1,11 +1,9 @@
 //! A manifest's pods, each injected by itself, and the text with all of them.
 
 use super::edit::edit;
-use super::location;
-use crate::admission::{AdmissionContext, Workload};
+use crate::admission::{AdmissionContext, Namespaces, Workload, texts};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, DecisionReason, InjectionPolicy};
-use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{InjectionOutcome, inject};
 use mesh::data::Tree;
 use mesh::pod::{Document, ManifestObject, kinds};
@@ -26,7 +24,6 @@ pub struct Surroundings {
 pub struct Manifest {
     pub text: String,
     pub injected: usize,
-    /// In the manifest's order.
     pub notes: Vec<Note>,
 }
 
@@ -45,14 +42,25 @@ impl From<Problems> for RefusedManifest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// An object whose pods are skipped.
-    Skipped { kind: String, name: String, decision: Decision },
+    Skipped {
+        kind: String,
+        name: String,
+        decision: Decision,
+    },
     /// An object that holds pods, but is of no kind that is known.
-    Unknown { at: String, what: String, suggestion: Option<&'static str> },
-    /// A warning about an object.
-    Warning { at: String, text: String },
+    Unknown {
+        at: String,
+        what: String,
+        suggestion: Option<&'static str>,
+    },
+    Warning {
+        at: String,
+        text: String,
+    },
     /// A document that could not be edited and was written again, without the comments within it.
-    Rewritten { at: String },
+    Rewritten {
+        at: String,
+    },
 }
 
 impl fmt::Display for Note {
@@ -95,10 +103,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Injects the pods of a manifest whatever the policy: who asks for a manifest's injection wants it. `name` is that of the file,
-/// for problems.
-///
-/// A document that is not injected keeps its text, byte for byte.
+/// Injects the pods of a manifest whatever the policy; a document that is not injected keeps its text. `name` is that of the file.
 ///
 /// # Errors
 /// Every problem of every object.
@@ -182,7 +187,7 @@ impl ManifestInjection<'_> {
                     self.warn(&at, &mesh::pod::unknown_among(texts(pod, "annotations").keys()));
                     let new =
                         problems.0.into_iter().filter(|problem| !is_reported(problem, &holder.problems));
-                    let pod = location::at(&document.tree, &holder.template);
+                    let pod = tree_at(&document.tree, &holder.template);
                     self.problems.extend(new.map(|problem| located(problem, pod, &at)));
                 }
                 Ok(InjectionOutcome::Skipped(decision)) => {
@@ -208,7 +213,7 @@ impl ManifestInjection<'_> {
 }
 
 fn located(problem: InputProblem, pod: Option<&Tree>, at: &str) -> InputProblem {
-    let line = pod.and_then(|pod| location::line(pod, &problem.name));
+    let line = pod.and_then(|pod| line(pod, &problem.name));
     let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
     InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
 }
@@ -286,9 +291,49 @@ fn without_containers(pod: &Value) -> Option<String> {
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }
 
+fn tree_at<'a>(document: &'a Tree, pointer: &str) -> Option<&'a Tree> {
+    pointer.split('/').skip(1).try_fold(document, |tree, step| match tree.items() {
+        [] => tree.get(step),
+        items => items.get(step.parse::<usize>().ok()?).map(AsRef::as_ref),
+    })
+}
+
+/// The line that a problem's name leads to; `None` if it leads nowhere.
+fn line(pod: &Tree, name: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
+    let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
+        // Without a slash a name may be any word.
+        key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
+    });
+    // Of several annotations or labels that it speaks of, the longest.
+    let named = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());
+    let tree = named.or_else(|| field(pod, name.rsplit(": ").next()?))?;
+    tree.place.map(|place| place.line)
+}
+
+/// A field by a path such as `spec.containers[0].env`, as far as it leads.
+fn field<'a>(mut tree: &'a Tree, mut path: &str) -> Option<&'a Tree> {
+    let mut found = None;
+    loop {
+        let of_key = tree.fields().iter().filter_map(|(key, inner)| {
+            let rest = path.strip_prefix(key.as_str())?;
+            (rest.is_empty() || rest.starts_with(['.', '['])).then_some((inner, rest))
+        });
+        let of_place = || {
+            let (number, rest) = path.strip_prefix('[')?.split_once(']')?;
+            Some((tree.items().get(number.parse::<usize>().ok()?)?, rest))
+        };
+        let step = of_key.min_by_key(|(_, rest)| rest.len()).or_else(of_place);
+        let Some((inner, rest)) = step else { return found };
+        (found, tree, path) = (Some(inner.as_ref()), inner, rest.strip_prefix('.').unwrap_or(rest));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mesh::pod::holders;
     use serde_json::json;
 
     #[test]
@@ -314,6 +359,65 @@ mod tests {
             ("file", false),
         ] {
             assert_eq!(is_reported(&problem(name), &others), expected, "{name}");
+        }
+    }
+
+    const LIST: &str = "\
+apiVersion: v1
+kind: List
+items:
+- kind: Pod
+  metadata:
+    labels:
+      a/b: x
+      app.of: x
+      app: web
+    annotations:
+      é/b.c: 'y
+        z'
+      short: w
+  spec:
+    containers:
+    - name: a
+    - name: b
+      envFrom: []
+      env:
+      - name: x
+- kind: Other
+";
+
+    #[test]
+    fn a_problem_stands_where_as_much_of_its_path_as_there_is_leads() {
+        let document = holders("file", LIST).expect("YAML").remove(0);
+        for (pod, name, expected) in [
+            ("/items/0", "annotation a/b", Some(7)),
+            ("/items/0", "file: document 1: a/b and é/b.c: says \"x\"", Some(11)),
+            ("/items/0", "annotation x.a/bc", None),
+            ("/items/0", "annotation x.a/b", None),
+            ("/items/0", "annotation a/b-c", None),
+            ("/items/0", "annotation x.a/b, beside a/b", Some(7)),
+            ("/items/0", "what is short", None),
+            ("/items/0", "metadata.annotations.short", Some(13)),
+            ("/items/0", "pod: kind", Some(4)),
+            ("/items/0", "pod: metadata.labels.app", Some(9)),
+            ("/items/0", "pod: metadata.labels.app.of", Some(8)),
+            ("/items/0", "pod: spec.containers[0]", Some(16)),
+            ("/items/0", "pod: spec.containers[1].env[0].name", Some(20)),
+            ("/items/0", "pod: spec.containers[1].env[0].value", Some(20)),
+            ("/items/0", "pod: spec.containers[1].envFrom[0].name", Some(18)),
+            ("/items/0", "pod: spec.containers[1].environment", Some(17)),
+            ("/items/0", "pod: spec.containers[2]", Some(16)),
+            ("/items/0", "pod: spec.containers[x]", Some(16)),
+            ("/items/0", "pod: spec: containers", None),
+            ("/items/1", "pod: kind", Some(21)),
+            ("/items/1", "annotation a/b", None),
+            ("/items/2", "pod: kind", None),
+            ("/items/x", "pod: kind", None),
+            ("", "pod: items[0].spec", Some(15)),
+            ("/nothing", "pod: kind", None),
+        ] {
+            let found = tree_at(&document.tree, pod).and_then(|pod| line(pod, name));
+            assert_eq!(found, expected, "{pod} {name}");
         }
     }
 }

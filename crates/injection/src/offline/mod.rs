@@ -10,7 +10,6 @@
 
 mod diff;
 mod edit;
-mod location;
 mod manifest;
 
 pub use diff::diff;

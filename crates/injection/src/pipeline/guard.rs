@@ -10,21 +10,15 @@ use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strictness {
-    /// All of it comes from built-in templates, so that any problem is an error.
-    BuiltIn,
-    /// A configured template or the pod's own container takes part in it, and may differ on purpose.
-    Custom,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validation<'a> {
     pub(super) pod: &'a CheckedPod,
     pub(super) overlay: &'a CheckedPod,
     pub(super) original: &'a CheckedPod,
     pub(super) sidecar: &'a Sidecar,
-    pub(super) strictness: Strictness,
+    /// All of it comes from built-in templates, so that any problem is an error. A configured template or the pod's own container
+    /// may differ on purpose.
+    pub(super) is_strict: bool,
 }
 
 impl<'a> Validation<'a> {
@@ -34,7 +28,6 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// Returns warnings.
 pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
     if validation.sidecar.mode == Mode::None {
         return Ok(Vec::new());
@@ -46,7 +39,6 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
         .collect();
     let original = validation.original.containers_by_name();
     let by_user = injected.iter().any(|container| original.contains_key(container.name()));
-    let strictness = if by_user { Strictness::Custom } else { validation.strictness };
     let found = match capture(validation.pod, &injected) {
         Ok(Some((name, capture))) => {
             let other = other(validation, &name, &injected, &capture);
@@ -55,10 +47,10 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
         Ok(None) => Vec::new(),
         Err(problems) => problems.0,
     };
-    match strictness {
-        Strictness::BuiltIn => Problems::check(found).map(|()| Vec::new()),
-        Strictness::Custom => Ok(found.iter().map(ToString::to_string).collect()),
+    if validation.is_strict && !by_user {
+        return Problems::check(found).map(|()| Vec::new());
     }
+    Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// The capture and name of the injected init container; `None` where none sets or checks rules.
@@ -93,8 +85,7 @@ fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capt
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-/// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
-/// itself has may differ.
+/// An init container of a template, not of the pod, whose rules differ from those that the sidecar's settings ask for.
 fn other(
     validation: &Validation<'_>,
     name: &str,
@@ -122,8 +113,7 @@ fn other(
     Some(InputProblem::of(&format!("init container {name}"), text))
 }
 
-/// A proxy whose own connections would be captured. The rules have to know Istio's proxy, or else one of the injected
-/// containers.
+/// A proxy whose own connections would be captured: Istio's, or where there is none, all of the injected containers.
 fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem> {
     let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Value, field: &str| {

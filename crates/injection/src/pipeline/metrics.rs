@@ -18,8 +18,7 @@ const DEFAULT_AGENT_PORT: u16 = 15020;
 /// The path of an application's metrics where only a port is given.
 const DEFAULT_PATH: &str = "/metrics";
 
-/// The variable by which the proxy serves the merged metrics over mutual TLS, and the annotation by which Prometheus finds
-/// them.
+/// The variable of the merged metrics over mutual TLS, and the annotation by which Prometheus finds them.
 const SECURE_VARIABLE: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";
 const SECURE_PORT: &str = "prometheus.istio.io/secure-port";
 
@@ -81,7 +80,6 @@ impl Scrape {
         found
     }
 
-    /// Replaces all such annotations of the pod.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         for (name, value) in [("scrape", self.scrape), ("path", self.path), ("port", self.port)] {
@@ -111,7 +109,6 @@ impl Scrape {
     }
 }
 
-/// `8080:/metrics,9100`: several ports, each with a path.
 fn targets(text: &str) -> Result<Vec<ScrapeTarget>, &str> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let target = |item| {

@@ -2,7 +2,6 @@
 
 mod guard;
 mod metrics;
-mod order;
 mod overlay;
 pub(crate) mod pod;
 mod probes;
@@ -21,7 +20,7 @@ use crate::mesh_config::{IstioValues, MeshConfig};
 use crate::sidecar::Sidecar;
 use crate::syntax::{LABEL_VALUE, is_label_value};
 use crate::template::{InjectionTemplate, TemplateContext};
-use guard::{Strictness, Validation};
+use guard::Validation;
 use mesh::istio::annotations as known;
 use mesh::sources::boolean;
 use mesh::{InputProblem, Problems};
@@ -80,13 +79,12 @@ pub fn inject(
 /// All that is known before anything is changed.
 struct PreparedInjection<'a> {
     submitted: CheckedPod,
-    /// Of an earlier injection.
     status: Option<InjectionStatus>,
     /// The pod as it was before an earlier injection.
     original: CheckedPod,
     sidecar: Sidecar,
     patches: Vec<Patch<'a>>,
-    strictness: Strictness,
+    is_strict: bool,
     warnings: Vec<String>,
 }
 
@@ -135,11 +133,10 @@ impl<'a> PreparedInjection<'a> {
             }
         }
         Problems::check(problems)?;
-        let built_in = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
-        let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Custom };
+        let is_strict = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
         warnings.extend(sidecar.warnings.iter().cloned());
         warnings.extend(dns_warning(&original));
-        Ok(Self { submitted, status, original, sidecar, patches, strictness, warnings })
+        Ok(Self { submitted, status, original, sidecar, patches, is_strict, warnings })
     }
 
     fn finish(
@@ -147,7 +144,7 @@ impl<'a> PreparedInjection<'a> {
         admission: &AdmissionContext,
         configuration: &Configuration,
     ) -> Result<(CheckedPod, Vec<String>), Problems> {
-        let Self { submitted, status, original, sidecar, patches, strictness, mut warnings } = self;
+        let Self { submitted, status, original, sidecar, patches, is_strict, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
             overlay::apply(&original, &patches, &admission.cancellation)?;
         unread::check(&original, &overlay)?;
@@ -171,10 +168,10 @@ impl<'a> PreparedInjection<'a> {
         if let Some(status) = &status {
             record::keep_order(&submitted, status, &original, &mut pod);
         }
-        order::arrange(&mut pod, sidecar.hold);
+        record::arrange(&mut pod, sidecar.hold);
         admission.cancellation.check()?;
         let validation =
-            Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, strictness };
+            Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, is_strict };
         warnings.extend(guard::check(&validation)?);
         Ok((pod, warnings))
     }
@@ -190,8 +187,7 @@ fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     (!containers.iter().any(stays)).then_some(first.name())
 }
 
-/// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy after his other
-/// containers.
+/// A pod as templates see it at its first and any later injection: with the user's proxy after his other containers.
 fn template_view(original: &CheckedPod, namespace: &str) -> Value {
     let mut template_view = original.clone();
     if let Some(proxy) = template_view.take(PodSpecList::Containers, PROXY) {
@@ -209,7 +205,6 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
     ))
 }
 
-/// Returns a warning.
 fn set_proxy_variables(
     pod: &mut CheckedPod,
     admission: &AdmissionContext,
@@ -242,8 +237,7 @@ fn set_proxy_variables(
 /// The annotation by which a pod names its templates.
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
-/// The most templates that a pod may name: each is rendered and merged, and the API server limits the length of annotations
-/// only after it has called webhooks.
+/// The most templates that a pod may name. The API server limits annotations only after it has called webhooks.
 const MAX_NAMED: usize = 64;
 
 /// The templates of a pod, in their order: those that it names, else the default ones.
@@ -271,18 +265,8 @@ fn chosen<'a>(
             match configuration.templates.get_key_value(one) {
                 Some((name, template)) => found.push((name.as_str(), template)),
                 None => {
-                    let by = if alias.is_some() {
-                        format!(" (the alias {name} refers to it)")
-                    } else {
-                        String::new()
-                    };
-                    let known: Vec<&str> = configuration
-                        .templates
-                        .keys()
-                        .chain(configuration.aliases.keys())
-                        .map(String::as_str)
-                        .collect();
-                    let text = format!("is an unknown template{by}; known: {}", known.join(", "));
+                    let by = alias.map(|_| format!(" (the alias {name} refers to it)")).unwrap_or_default();
+                    let text = format!("is an unknown template{by}; known: {}", configuration.known_names());
                     problems.push(InputProblem::with_item(source, one, text));
                 }
             }
@@ -323,8 +307,8 @@ mod tests {
     use crate::configuration::{ConfigurationText, Texts};
     use serde_json::json;
 
-    /// Pods whose authors write long lists. An item in `<` and `>` is repeated, with its number for `@`; in `(` and `)`, the list is
-    /// a text.
+    /// Pods whose authors write long lists. An item in `<` and `>` is repeated, with its number for `@`; in `(` and `)`, the list
+    /// is a text.
     const PODS: [&str; 7] = [
         r#"{"spec": {"containers": [<{"name": "c@"}>], "initContainers": [<{"name": "i@"}>], "volumes": [<{"name": "v@"}>],
             "imagePullSecrets": [<{"name": "s@"}>]}}"#,

@@ -1,11 +1,10 @@
-//! Patches of templates put onto a pod, and the user's settings of the same containers put onto that.
-//!
-//! Some fields exclude each other: the old one gives way to the one that is merged over it. A strategic merge knows nothing of
-//! them, and would leave a variable with both a value and a source, which the API server refuses.
+//! Patches of templates put onto a pod, and the user's settings of the same containers put onto that. Some fields exclude each
+//! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable with both a value
+//! and a source.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
-use crate::cancellation::Cancellation;
+use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
 use crate::sidecar::PROXY;
 use mesh::{InputProblem, Problems};
@@ -15,15 +14,12 @@ use std::collections::BTreeMap;
 /// The image that leaves the choice of the image to the templates.
 const AUTO: &str = "auto";
 
-/// A template's patch, with the template's name.
 pub(super) type Patch<'a> = (&'a str, Value);
 
 #[derive(Clone, Debug)]
 pub(super) struct Overlaid {
     pub(super) pod: CheckedPod,
-    /// The patches by themselves.
     pub(super) overlay: CheckedPod,
-    /// The user's own parts of the overlay.
     pub(super) overrides: Overrides,
     pub(super) warnings: Vec<String>,
 }
@@ -95,8 +91,7 @@ fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Pr
     Ok(merged)
 }
 
-/// The pod with the user's proxy in the list where the templates have theirs: users say what they want of the proxy without
-/// knowing how it will be started.
+/// The pod with the user's proxy in the list where the templates have theirs: users need not know how it will be started.
 fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {

@@ -1,16 +1,13 @@
-//! A pod as one JSON value, with typed access to the parts that injection changes.
-//!
-//! The value is checked when it is read and after each patch: these parts either have the form that Kubernetes expects of
-//! them, or every place where they have not is a problem. All the rest is kept as it was written.
+//! A pod as one JSON value, with typed access to the parts that injection changes. Their form is checked when it is read and after
+//! each patch; all the rest is kept as it was written.
 
-use crate::namespaces::strings;
+use crate::admission::strings;
 use crate::reader::{DocumentReader, noun};
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
-/// The probes of a container.
 pub(crate) const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 /// The actions of probes and hooks that use the network; the agent knows all of them. `exec` and `sleep` do not.
 pub(crate) const NETWORK_ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
@@ -50,15 +47,12 @@ impl PodSpecList {
 pub(crate) trait PodSpecItem {
     fn name(&self) -> &str;
 
-    /// Empty if it has no such list.
     fn list(&self, field: &str) -> &[Value];
 
     fn fields_mut(&mut self) -> &mut PodFields;
 
-    /// The value of a variable of a container, if that is a string.
     fn variable(&self, name: &str) -> Option<&str>;
 
-    /// Sets a variable, after all others.
     fn set_variable(&mut self, name: &str, value: &str) {
         self.set_variables(&BTreeMap::from([(name, value)]));
     }
@@ -123,6 +117,24 @@ pub(crate) fn object_in<'a>(fields: &'a mut PodFields, field: &str) -> &'a mut P
     value.as_object_mut().expect("it was made one")
 }
 
+/// The number of a port; a name is looked up in the containers, by protocol where one is given.
+pub(crate) fn port_number<'a>(
+    port: &Value,
+    protocol: Option<&str>,
+    containers: impl IntoIterator<Item = &'a Value>,
+) -> Option<u16> {
+    let as_port = |number: &Value| number.as_u64().and_then(|number| u16::try_from(number).ok());
+    let fits = |port: &Value| protocol.is_none_or(|it| port["protocol"].as_str().unwrap_or("TCP") == it);
+    match port {
+        Value::String(name) => {
+            let ports = containers.into_iter().flat_map(|container| container.list("ports"));
+            let named = ports.into_iter().find(|port| port["name"] == name.as_str() && fits(port));
+            named.map_or_else(|| name.parse().ok(), |port| as_port(&port["containerPort"]))
+        }
+        number => as_port(number),
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CheckedPod(Value);
 
@@ -133,7 +145,6 @@ impl Default for CheckedPod {
 }
 
 impl CheckedPod {
-    /// `title` names it in problems.
     pub(crate) fn read(title: &str, pod: Value) -> Result<Self, Problems> {
         if !pod.is_object() {
             let text = format!("is {}; expected an object", noun(&pod));
@@ -165,7 +176,6 @@ impl CheckedPod {
         strings(&self.0, "annotations")
     }
 
-    /// `field` is `labels` or `annotations`.
     pub(crate) fn set(&mut self, field: &str, name: impl Into<String>, text: impl Into<String>) {
         let pod = self.0.as_object_mut().expect("a checked pod is an object");
         object_in(object_in(pod, "metadata"), field).insert(name.into(), Value::String(text.into()));
@@ -269,17 +279,16 @@ impl CheckedPod {
 }
 
 fn check(reader: &mut DocumentReader<'_>) {
-    const STRING: &str = "a string, so write it in quotes";
     for field in ["name", "generateName", "namespace"].map(|field| format!("metadata.{field}")) {
         if let Some(other) = reader.at(&field).filter(|value| !value.is_string()) {
-            reader.refuse(&field, other, STRING);
+            reader.refuse_as_string(&field, other);
         }
     }
     reader.mapping("metadata");
     for field in ["metadata.labels", "metadata.annotations"] {
         for (name, value) in reader.mapping(field).into_iter().flatten() {
             if !value.is_string() && !value.is_null() {
-                reader.refuse(&format!("{field}.{name}"), value, STRING);
+                reader.refuse_as_string(&format!("{field}.{name}"), value);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Probes that go through Istio's agent: a kubelet speaks no mutual TLS, so it asks the agent over plain HTTP, which asks the
 //! application and knows how from a variable.
 
-use super::pod::{CheckedPod, NETWORK_ACTIONS, PodSpecItem, PodSpecList, object_in};
+use super::pod::{CheckedPod, NETWORK_ACTIONS, PodSpecItem, PodSpecList, object_in, port_number};
 use crate::sidecar::PROXY;
 use crate::template::go;
 use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
@@ -11,96 +11,68 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The variable with the original probes, for the agent.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
 
-/// A probe or hook of a container: its field, the field around it, and the agent's path.
-struct HandlerField {
-    within: Option<&'static str>,
-    field: &'static str,
-    path: (&'static str, &'static str),
-}
-
-const PLACES: [HandlerField; 5] = [
-    HandlerField { within: None, field: "readinessProbe", path: ("/app-health", "readyz") },
-    HandlerField { within: None, field: "livenessProbe", path: ("/app-health", "livez") },
-    HandlerField { within: None, field: "startupProbe", path: ("/app-health", "startupz") },
-    HandlerField { within: Some("lifecycle"), field: "preStop", path: ("/app-lifecycle", "prestopz") },
-    HandlerField { within: Some("lifecycle"), field: "postStart", path: ("/app-lifecycle", "poststartz") },
+/// Probes and hooks of a container, each with the beginning and the end of the agent's path.
+const PLACES: [(&str, &str, &str); 5] = [
+    ("/readinessProbe", "app-health", "readyz"),
+    ("/livenessProbe", "app-health", "livez"),
+    ("/startupProbe", "app-health", "startupz"),
+    ("/lifecycle/preStop", "app-lifecycle", "prestopz"),
+    ("/lifecycle/postStart", "app-lifecycle", "poststartz"),
 ];
 
-impl HandlerField {
-    fn path(&self, container: &str) -> String {
-        format!("{}/{container}/{}", self.path.0, self.path.1)
-    }
-
-    fn handler<'a>(&self, container: &'a mut Value) -> Option<&'a mut Map<String, Value>> {
-        let fields = match self.within {
-            None => container.as_object_mut()?,
-            Some(within) => container.get_mut(within)?.as_object_mut()?,
-        };
-        fields.get_mut(self.field)?.as_object_mut()
-    }
-
-    fn name(&self) -> String {
-        self.within.map_or_else(|| self.field.to_owned(), |within| format!("{within}.{}", self.field))
+/// The handlers of a container, each with its place and the agent's path.
+fn each_handler(container: &mut Value, mut change: impl FnMut(&str, String, &mut Map<String, Value>)) {
+    let name = container.name().to_owned();
+    for (place, begin, end) in PLACES {
+        if let Some(Value::Object(handler)) = container.pointer_mut(place) {
+            change(place, format!("/{begin}/{name}/{end}"), handler);
+        }
     }
 }
 
 /// Fields in the order in which Go writes them.
 const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "service"];
 
-/// The inbound ports whose probes reach the proxy, as far as annotations list them: the kubelet reaches the others as before.
-struct Captured {
-    ports: BTreeSet<u16>,
-    /// The ports are the captured ones; else all others are.
-    only: bool,
+/// True for inbound ports that are captured, as far as annotations list them: the kubelet reaches the others as before.
+fn captured(pod: &CheckedPod) -> impl Fn(u16) -> bool + use<> {
+    let given = |name: &str| pod.annotation(name).unwrap_or_default();
+    let includes = !matches!(given(INCLUDE_INBOUND), "" | "*");
+    let listed = given(if includes { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
+    let ports: BTreeSet<u16> = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect();
+    let includes = includes && !ports.is_empty();
+    move |port| ports.contains(&port) == includes
 }
 
-impl Captured {
-    fn of(pod: &CheckedPod) -> Self {
-        let given = |name: &str| pod.annotation(name).unwrap_or_default();
-        let only = !matches!(given(INCLUDE_INBOUND), "" | "*");
-        let listed = given(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
-        let ports = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect::<BTreeSet<u16>>();
-        Self { only: only && !ports.is_empty(), ports }
-    }
-
-    fn has(&self, port: u16) -> bool {
-        self.ports.contains(&port) == self.only
-    }
-}
-
-/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay: the agent does
-/// not run yet, and the proxy would wait for them. So do those of ports that are not captured, and those that name a port which
-/// their container does not have. Returns warnings about the latter.
+/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay, and those of
+/// ports that are not captured, or that their container does not have. Returns warnings about the latter.
 pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     let (mut originals, mut warnings) = (BTreeMap::new(), Vec::new());
-    let captured = Captured::of(pod);
+    let is_captured = captured(pod);
     let is_native = pod.item(PodSpecList::InitContainers, PROXY).is_some();
     for list in
         PodSpecList::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == PodSpecList::Containers)
     {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
-            let names = named_ports(container);
-            let name = container.name().to_owned();
-            for place in &PLACES {
-                let Some(handler) = place.handler(container) else { continue };
-                let path = place.path(&name);
-                let Some((way, action)) = action(handler) else { continue };
-                let Some(port) = port(action.get("port"), &names) else {
-                    let item = action.get("port").unwrap_or(&Value::Null);
+            let before = container.clone();
+            each_handler(container, |place, path, handler| {
+                let Some((way, action)) = action(handler) else { return };
+                let item = action.get("port").unwrap_or(&Value::Null);
+                let Some(port) = port_number(item, None, [&before]).filter(|port| *port != 0) else {
                     warnings.push(format!(
-                        "{} of the container {name} stays as it is: {item} is not a port; expected 1 to 65535{}",
-                        place.name(),
-                        known(&names)
+                        "{} of the container {} stays as it is: {item} is not a port; expected 1 to 65535{}",
+                        place[1..].replace('/', "."),
+                        before.name(),
+                        known(&before)
                     ));
-                    continue;
+                    return;
                 };
                 // One that asks the agent already would have the agent ask itself.
                 let asks_agent = port == status_port && action.get("path").is_some_and(|asks| *asks == path);
-                if captured.has(port) && !asks_agent {
+                if is_captured(port) && !asks_agent {
                     redirect(handler, way, &path, status_port);
                     originals.insert(path, original(way, action, port, handler.get("timeoutSeconds")));
                 }
-            }
+            });
         }
     }
     if !originals.is_empty()
@@ -113,21 +85,12 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     warnings
 }
 
-fn known(names: &[(String, u16)]) -> String {
-    let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!(", or a name of the container's: {}", names.join(", "))
+fn known(container: &Value) -> String {
+    let names: Vec<&str> = container.list("ports").iter().filter_map(|port| port["name"].as_str()).collect();
+    match &names[..] {
+        [] => String::new(),
+        names => format!(", or a name of the container's: {}", names.join(", ")),
     }
-}
-
-fn named_ports(container: &Value) -> Vec<(String, u16)> {
-    let named = |port: &Value| {
-        let number = port["containerPort"].as_u64().and_then(|number| u16::try_from(number).ok())?;
-        Some((port["name"].as_str()?.to_owned(), number))
-    };
-    container.list("ports").iter().filter_map(named).collect()
 }
 
 /// The action of a handler that uses the network: its kind and its fields. `None` if it has no such action.
@@ -165,38 +128,22 @@ fn original(way: &str, mut action: Map<String, Value>, port: u16, timeout: Optio
     format!("{{{}:{{{}}}{timeout}}}", json!(way), fields.join(","))
 }
 
-/// The port that a handler asks; `None` where it says none, or a name that the container does not give.
-fn port(given: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
-    let port = match given? {
-        Value::Number(number) => u16::try_from(number.as_u64()?).ok(),
-        Value::String(text) => {
-            let named = names.iter().find(|(name, _)| name == text).map(|(_, port)| *port);
-            named.or_else(|| text.parse().ok())
-        }
-        _ => None,
-    };
-    port.filter(|port| *port != 0)
-}
-
 /// `earlier` is the proxy of an earlier injection.
 pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     let shown = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
     let Some(Value::Object(shown)) = shown else { return };
     for list in PodSpecList::OF_CONTAINERS {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
-            let name = container.name().to_owned();
-            for place in &PLACES {
-                let path = place.path(&name);
-                let Some(handler) = place.handler(container) else { continue };
+            each_handler(container, |_, path, handler| {
                 let asks_agent = handler.get("httpGet").is_some_and(|asks| asks["path"] == path.as_str());
-                let Some(original) = shown.get(&path).filter(|_| asks_agent) else { continue };
+                let Some(original) = shown.get(&path).filter(|_| asks_agent) else { return };
                 for way in NETWORK_ACTIONS {
                     if let Some(Value::Object(action)) = original.get(way) {
                         handler.remove("httpGet");
                         object_in(handler, way).clone_from(action);
                     }
                 }
-            }
+            });
         }
     }
 }

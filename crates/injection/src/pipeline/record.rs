@@ -1,17 +1,15 @@
-//! An earlier injection: its record in two annotations of an injected pod, of Istio's form, and how it is undone.
-//!
-//! A pod can be injected twice, and its mesh's setup may have changed between. So what was injected is taken out by its
-//! names, what the user had written of it comes back, and the new injection starts from there. Injecting twice is then the
-//! same as injecting once.
+//! An earlier injection: its record in two annotations of an injected pod, of Istio's form, and how it is undone. The mesh's setup
+//! may have changed between, so what was injected is taken out by its names, and what the user had written of it comes back:
+//! injecting twice is the same as injecting once. And the order of containers, in which they start.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
-use super::{metrics, order, probes};
-use crate::sidecar::PROXY;
+use super::{metrics, probes};
+use crate::sidecar::{INIT, PROXY, VALIDATION};
 pub use mesh::pod::STATUS;
 use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The user's own parts of them.
 pub const OVERRIDES: &str = "proxy.istio.io/overrides";
@@ -72,8 +70,7 @@ impl InjectionStatus {
     }
 }
 
-/// The user's own parts of injected items, as he wrote them. Istio keeps containers here; volumes and secrets are ours, and Istio
-/// passes over them.
+/// The user's own parts of injected items, as he wrote them. Istio keeps containers here, and passes over our volumes and secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Overrides([Vec<Value>; PodSpecList::ALL.len()]);
 
@@ -108,23 +105,11 @@ impl Overrides {
         self.0[list as usize].push(item);
     }
 
-    /// For the annotation; `None` where there is nothing to keep.
     pub(super) fn text(&self) -> Option<String> {
-        let lists = [
-            PodSpecList::Containers,
-            PodSpecList::InitContainers,
-            PodSpecList::Volumes,
-            PodSpecList::ImagePullSecrets,
-        ];
-        let parts: Vec<String> = lists
-            .into_iter()
-            .filter(|list| !self.items(*list).is_empty())
-            .map(|list| {
-                let items = serde_json::to_string(self.items(list)).expect("items are JSON");
-                format!("\"{}\":{items}", list.field())
-            })
-            .collect();
-        (!parts.is_empty()).then(|| format!("{{{}}}", parts.join(",")))
+        let kept = PodSpecList::ALL.into_iter().filter(|list| !self.items(*list).is_empty());
+        let lists: Map<String, Value> =
+            kept.map(|list| (list.field().to_owned(), self.items(list).into())).collect();
+        (!lists.is_empty()).then(|| Value::Object(lists).to_string())
     }
 }
 
@@ -191,13 +176,61 @@ pub(super) fn keep_order(
         }
     });
     for list in PodSpecList::ALL {
-        order::as_in(given.items(list), pod.items_mut(list));
+        as_in(given.items(list), pod.items_mut(list));
+    }
+}
+
+/// The init container of older templates that lets the proxy dump its core.
+const CORE_DUMP: &str = "enable-core-dump";
+
+/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they wait for it.
+/// The validation of a plugin's rules comes before all others; a container that sets rules comes after them, so that they are not
+/// captured before the proxy runs. Where the proxy starts among them, both come before it, and it before the rest.
+pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
+    let containers = pod.items_mut(PodSpecList::Containers);
+    if hold {
+        first(containers, PROXY);
+    } else {
+        last(containers, PROXY);
+    }
+    let starting = pod.items_mut(PodSpecList::InitContainers);
+    if starting.iter().any(|container| container.name() == PROXY) {
+        for name in [CORE_DUMP, PROXY, VALIDATION, INIT] {
+            first(starting, name);
+        }
+    } else {
+        first(starting, VALIDATION);
+        last(starting, INIT);
+        last(starting, CORE_DUMP);
+    }
+}
+
+fn first(items: &mut [Value], name: &str) {
+    items.sort_by_key(|item| item.name() != name);
+}
+
+fn last(items: &mut [Value], name: &str) {
+    items.sort_by_key(|item| item.name() == name);
+}
+
+/// Brings the items that are also among the others into their order. The rest stays where it is.
+pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
+    // Reversed, so that of two with one name the first one counts.
+    let places: BTreeMap<&str, usize> =
+        others.iter().enumerate().rev().map(|(at, other)| (other.name(), at)).collect();
+    let place = |item: &Value| places.get(item.name()).copied();
+    let slots: Vec<usize> = (0..items.len()).filter(|at| place(&items[*at]).is_some()).collect();
+    let mut known: Vec<Value> = slots.iter().map(|at| items[*at].clone()).collect();
+    known.sort_by_key(place);
+    for (at, item) in slots.into_iter().zip(known) {
+        items[at] = item;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_status_has_the_form_that_others_read() {
@@ -234,5 +267,40 @@ mod tests {
             pod.set("annotations", OVERRIDES, text);
             assert_eq!(Overrides::of(&pod).is_ok(), is_good, "{text}");
         }
+    }
+
+    fn check(native: bool, hold: bool, containers: &str, expected: &str) {
+        let list = if native { PodSpecList::InitContainers } else { PodSpecList::Containers };
+        let mut pod = CheckedPod::default();
+        let items =
+            |names: &str| names.split_whitespace().map(|name| json!({"name": name})).collect::<Vec<_>>();
+        pod.edit(list, |list| *list = items(containers));
+        arrange(&mut pod, hold);
+        assert_eq!(pod.items(list), items(expected));
+    }
+
+    #[test]
+    fn who_starts_before_whom() {
+        check(false, false, "a istio-proxy b", "a b istio-proxy");
+        check(false, true, "a istio-proxy b", "istio-proxy a b");
+        check(true, false, "a istio-init b", "a b istio-init");
+        check(true, false, "a istio-init b istio-validation", "istio-validation a b istio-init");
+        check(true, true, "a istio-proxy istio-init b", "istio-init istio-proxy a b");
+        check(true, false, "enable-core-dump a istio-init b", "a b istio-init enable-core-dump");
+        check(true, false, "a enable-core-dump istio-proxy", "istio-proxy enable-core-dump a");
+        check(true, false, "a istio-validation istio-proxy", "istio-validation istio-proxy a");
+    }
+
+    #[test]
+    fn an_order_is_taken_over() {
+        let items = |names: &str| -> Vec<Value> {
+            names.chars().map(|name| json!({"name": name.to_string()})).collect()
+        };
+        let mut found = items("xabyc");
+        as_in(&items("cab"), &mut found);
+        assert_eq!(found, items("xcayb"));
+        let mut found = items("bca");
+        as_in(&items("acba"), &mut found);
+        assert_eq!(found, items("acb"));
     }
 }

@@ -13,11 +13,9 @@ const VALUE: usize = 48;
 const NODE: usize = 640;
 const FIELDS_OF_NODE: usize = 6;
 
-/// The memory that a pod may still take.
 #[derive(Debug)]
 pub(crate) struct Allowance(usize);
 
-/// There is none left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the pod has more values than {} MiB of memory hold; expected one that the API server stores, which takes up to 1.5 MB",

@@ -1,9 +1,6 @@
-//! Long lists of variables of the application's own containers, which an injection has no need to read: a mark takes their
-//! place, so that a pod with thousands of variables costs as much as one with none.
-//!
-//! An injection of such a pod counts only where nothing has looked at what is missing and nothing has changed it. Whatever
-//! does (a template that asks for `.Env`, a patch of such a container) makes the injection fail here, and the pod is read
-//! as a whole and injected again, with the same outcome as if nothing had been left out.
+//! Long lists of variables of the application's own containers, which an injection has no need to read: a mark takes their place.
+//! Where a template asks for `.Env` or a patch changes such a container, the injection fails here, and the pod is read as a whole
+//! and injected again, with the same outcome as if nothing had been left out.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
@@ -13,7 +10,6 @@ use std::collections::BTreeSet;
 
 /// The only item of a list that was not read.
 const MARK: &str = "sidecar-injector/unread";
-/// The field of a container whose list may be left out.
 const FIELD: &str = "env";
 
 pub(crate) fn mark() -> Value {
@@ -33,13 +29,11 @@ pub(crate) fn may_be(container: &str) -> bool {
     ![PROXY, INIT, VALIDATION].contains(&container)
 }
 
-/// True for a pod that was read in part.
 pub(crate) fn is_in(pod: &Value) -> bool {
     containers(pod).any(|(_, variables)| is_mark(variables))
 }
 
-/// True if all that was not read of a pod is as it was, or gone with its field or its container: a changed list can't be
-/// distinguished from one that was not read.
+/// True if all that was not read of a pod is as it was, or gone: a changed list can't be distinguished from one that was not read.
 pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
     let count = |pod| containers(pod).filter(|(_, variables)| is_mark(variables)).count();
     let left_out: BTreeSet<&str> =

@@ -4,11 +4,9 @@ use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::{INIT, Identity, InitMode, OPENSHIFT_USERS, PROXY, Sidecar, VALIDATION};
 use serde_json::{Map, Value};
 
-/// The fields of a security context that say as whom a container runs.
 pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
-/// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
-/// distinguishes their traffic.
+/// Forgets a user of the proxy that OpenShift has filled in, the application's: nothing would distinguish their traffic.
 pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admission::Namespace) {
     if !namespace.annotations.contains_key(OPENSHIFT_USERS) {
         return;
@@ -22,10 +20,8 @@ pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admissi
     }
 }
 
-/// Follows what the user says of the proxy's user and group, in all places that have to say the same. Built-in templates do
-/// so themselves; Go templates know nothing of it.
-///
-/// With TPROXY the proxy's user can't be chosen: it has to be root to create transparent sockets.
+/// Follows what the user says of the proxy's user and group, in all places that have to say the same, which Go templates do not
+/// know. With TPROXY the proxy's user can't be chosen: it has to be root to create transparent sockets.
 pub(super) fn settle(
     pod: &mut CheckedPod,
     own: &CheckedPod,

@@ -1,7 +1,7 @@
 //! The text of a review as a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
 //! long as the variables that they are about.
 
-use crate::cancellation::Cancellation;
+use crate::admission::Cancellation;
 use crate::pipeline::size::{Allowance, TooLarge};
 use crate::pipeline::unread;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -63,7 +63,6 @@ enum ReviewPart {
 }
 
 impl ReviewPart {
-    /// `None` for a field that is not needed.
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
             (Self::Review, "apiVersion" | "kind") => Some(Self::Other),
@@ -149,11 +148,6 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
         self.take(|left| left.value(text))?;
-        Ok(text.into())
-    }
-
-    fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
-        self.take(|left| left.value(&text))?;
         Ok(text.into())
     }
 

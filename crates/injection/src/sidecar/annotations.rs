@@ -2,9 +2,9 @@
 //!
 //! Levels of log lines are held against the programs that read them, which would end at each start.
 
-use crate::mesh_config::list::{excess, listed};
-use crate::namespaces::strings;
-use crate::quantity;
+use crate::admission::strings;
+use crate::mesh_config::{excess, listed};
+use crate::syntax::{count, quantity};
 use mesh::pod::{self, Pod, annotated};
 use mesh::settings::ANNOTATIONS;
 use mesh::settings::levels::ScopeLevel;
@@ -39,7 +39,6 @@ impl<'a> Annotations<'a> {
         self.problems.push(InputProblem::with_item(name, item, text));
     }
 
-    /// `expected` is the text of the problem.
     pub(super) fn read<T>(
         &mut self,
         name: &str,
@@ -57,7 +56,7 @@ impl<'a> Annotations<'a> {
     /// A number of seconds or failures; Istio takes no sign and no space.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
         self.read(name, "is not a number; expected one from 0 to 2147483647, without a sign", |text| {
-            quantity::count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+            count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
         })
     }
 
@@ -67,7 +66,7 @@ impl<'a> Annotations<'a> {
 
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
-        match quantity::read(value) {
+        match quantity(value) {
             Ok(amount) => Some((value, amount)),
             Err(text) => {
                 self.problem(name, value, text);
@@ -129,8 +128,7 @@ fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
 
-/// Checks the settings as a whole, as the init container and the plugin do: valid annotations may contradict each other. Returns
-/// warnings.
+/// Checks the settings as a whole: valid annotations may contradict each other. Returns warnings.
 pub(super) fn check_whole(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<InputProblem>> {
     let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
@@ -149,8 +147,7 @@ pub(super) fn of_agent(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyLogLevel`. The agent gives Envoy the last level without a component, and those of components; of several colons
-/// it warns.
+/// `--proxyLogLevel`. The agent gives Envoy the last level without a component, and those of components.
 pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     let whole = text.split(',').rfind(|item| !item.contains(':')).filter(|item| !item.is_empty());
     let components = text.split(',').filter(|item| item.matches(':').count() == 1);
@@ -173,9 +170,8 @@ fn has_level(item: &str) -> bool {
     item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
 }
 
-/// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list, each item with its name. They become part
-/// of a patch, so that nothing in them may direct its merging; all else of them is Kubernetes' to check. `needs` are
-/// the texts without which an item means nothing.
+/// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list. They become part of a patch, so that
+/// nothing in them may direct its merging. `needs` are the texts without which an item means nothing.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
     let expected =

@@ -1,5 +1,6 @@
 //! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
 
+use super::annotations::Annotations;
 use super::{InitMode, Mode};
 use crate::admission::Namespace;
 use mesh::InputProblem;
@@ -9,7 +10,6 @@ use serde_json::Value;
 
 /// The namespace's annotation with the users that OpenShift gives its pods.
 pub(crate) const OPENSHIFT_USERS: &str = "openshift.io/sa.scc.uid-range";
-/// The same of the groups.
 const OPENSHIFT_GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 
 /// The greatest number of a user or a group that the API takes.
@@ -32,76 +32,66 @@ pub(super) struct Identities {
     pub(super) known_by: i64,
 }
 
-pub(super) struct Determinants<'a> {
-    pub(super) pod: &'a Value,
-    pub(super) namespace: &'a Namespace,
-    pub(super) mode: Mode,
-    pub(super) init: InitMode,
-    pub(super) binds_low_ports: bool,
-}
-
-impl Determinants<'_> {
-    pub(super) fn identities(
-        &self,
-        problems: &mut Vec<InputProblem>,
-        warnings: &mut Vec<String>,
-    ) -> Identities {
-        let default = i64::from(PROXY_ID);
-        let mut range = |name: &str| {
-            let text = self.namespace.annotations.get(name)?;
-            let last = last_of(text);
-            if last.is_none() {
-                warnings.push(format!(
+pub(super) fn identities(
+    annotations: &mut Annotations<'_>,
+    pod: &Value,
+    namespace: &Namespace,
+    (mode, init): (Mode, InitMode),
+    binds_low_ports: bool,
+) -> Identities {
+    let Annotations { problems, warnings, .. } = annotations;
+    let default = i64::from(PROXY_ID);
+    let mut range = |name: &str| {
+        let text = namespace.annotations.get(name)?;
+        let last = last_of(text);
+        if last.is_none() {
+            warnings.push(format!(
                     "the namespace's annotation {name} is {text:?}, which is not a range such as 1000620000/10000, and has no \
                      effect"
                 ));
-            }
-            last
-        };
-        let users = range(OPENSHIFT_USERS);
-        let groups = if self.namespace.annotations.contains_key(OPENSHIFT_GROUPS) {
-            range(OPENSHIFT_GROUPS)
-        } else {
-            users
-        };
-        let of_namespace = Identity { user: users.unwrap_or(default), group: groups.unwrap_or(default) };
-        let tproxy = self.mode == Mode::Tproxy;
-        let mut proxy = match tproxy || self.binds_low_ports {
-            true => Identity { user: 0, group: default },
-            false => of_namespace,
-        };
-        let (user, group) = (self.own("runAsUser", problems), self.own("runAsGroup", problems));
-        // Transparent sockets want a root: there the author's user does not count.
-        if !tproxy {
-            proxy.user = user.unwrap_or(proxy.user);
         }
-        proxy.group = group.unwrap_or(proxy.group);
-        // The applications' root may not pass for the proxy, so a proxy that is root is known by its group, and `-u` never
-        // says 0.
-        let otherwise = if tproxy || self.binds_low_ports { default } else { of_namespace.user };
-        let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
-        let init = match self.init {
-            InitMode::Capture | InitMode::Nothing => Identity { user: 0, group: 0 },
-            // Its connections have to look like the proxy's.
-            InitMode::Validation => Identity { user: known_by, group: proxy.group },
-        };
-        Identities { of_namespace, proxy, init, known_by }
+        last
+    };
+    let users = range(OPENSHIFT_USERS);
+    let groups =
+        if namespace.annotations.contains_key(OPENSHIFT_GROUPS) { range(OPENSHIFT_GROUPS) } else { users };
+    let of_namespace = Identity { user: users.unwrap_or(default), group: groups.unwrap_or(default) };
+    let tproxy = mode == Mode::Tproxy;
+    let mut proxy = match tproxy || binds_low_ports {
+        true => Identity { user: 0, group: default },
+        false => of_namespace,
+    };
+    let (user, group) = (own(pod, "runAsUser", problems), own(pod, "runAsGroup", problems));
+    // Transparent sockets want a root: there the author's user does not count.
+    if !tproxy {
+        proxy.user = user.unwrap_or(proxy.user);
     }
+    proxy.group = group.unwrap_or(proxy.group);
+    // The applications' root may not pass for the proxy, so a proxy that is root is known by its group, and `-u` never
+    // says 0.
+    let otherwise = if tproxy || binds_low_ports { default } else { of_namespace.user };
+    let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
+    let init = match init {
+        InitMode::Capture | InitMode::Nothing => Identity { user: 0, group: 0 },
+        // Its connections have to look like the proxy's.
+        InitMode::Validation => Identity { user: known_by, group: proxy.group },
+    };
+    Identities { of_namespace, proxy, init, known_by }
+}
 
-    /// A field of the security context that the author of the pod gives the proxy's container.
-    fn own(&self, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64> {
-        let lists = ["containers", "initContainers"].map(|key| self.pod.get("spec")?.get(key)?.as_array());
-        let mut containers = lists.into_iter().flatten().flatten();
-        let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
-        let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
-        let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
-        if number.is_none() {
-            let name = format!("container {PROXY}: securityContext.{field}");
-            let text = "is not a user or group number; expected one from 0 to 2147483647";
-            problems.push(InputProblem::with_item(&name, &value.to_string(), text));
-        }
-        number
+/// A field of the security context that the author of the pod gives the proxy's container.
+fn own(pod: &Value, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64> {
+    let lists = ["containers", "initContainers"].map(|key| pod.get("spec")?.get(key)?.as_array());
+    let mut containers = lists.into_iter().flatten().flatten();
+    let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
+    let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
+    let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
+    if number.is_none() {
+        let name = format!("container {PROXY}: securityContext.{field}");
+        let text = "is not a user or group number; expected one from 0 to 2147483647";
+        problems.push(InputProblem::with_item(&name, &value.to_string(), text));
     }
+    number
 }
 
 /// The last number of a range `START/COUNT` or `START-END`, the first of those that a comma divides.
@@ -135,18 +125,15 @@ mod tests {
         let annotations =
             range.map(|range| (OPENSHIFT_USERS.to_owned(), range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
-        let init = InitMode::Validation;
-        let determinants =
-            Determinants { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
-        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        let found = determinants.identities(&mut problems, &mut warnings);
+        let mut annotations = Annotations::of(&pod);
+        let found = identities(&mut annotations, &pod, &namespace, (mode, InitMode::Validation), low);
         let pair = |one: Identity| (one.user, one.group);
         assert_eq!(
             (found.known_by, pair(found.proxy), pair(found.init)),
             expected,
             "{mode:?} {own} {range:?}"
         );
-        assert_eq!((problems, warnings), (Vec::new(), Vec::<String>::new()));
+        assert_eq!((annotations.problems, annotations.warnings), (Vec::new(), Vec::<String>::new()));
     }
 
     #[test]
@@ -188,11 +175,10 @@ mod tests {
             let pod = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [native]}});
             let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             let namespace = Namespace { annotations: annotations.collect(), ..Namespace::default() };
-            let (mode, init) = (Mode::Redirect, InitMode::Capture);
-            let determinants =
-                Determinants { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: false };
-            let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-            let found = determinants.identities(&mut problems, &mut warnings);
+            let mut annotations = Annotations::of(&pod);
+            let modes = (Mode::Redirect, InitMode::Capture);
+            let found = identities(&mut annotations, &pod, &namespace, modes, false);
+            let Annotations { problems, warnings, .. } = annotations;
             assert_eq!((found.init.user, found.init.group), (0, 0), "what sets rules is root");
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             (

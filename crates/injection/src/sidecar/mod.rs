@@ -13,8 +13,8 @@ pub(crate) use mesh::pod::{INIT, VALIDATION};
 pub use mesh::settings::mapping::PROXY;
 pub use traffic::{InitMode, Mode, OtherProxy, Traffic};
 
+use crate::admission::strings;
 use crate::mesh_config::ProxyReadinessProbe;
-use crate::namespaces::strings;
 use mesh::Setting;
 use mesh::settings::SettingRow;
 use mesh::settings::mapping::TABLE;
@@ -29,7 +29,6 @@ pub struct Sidecar {
     pub traffic: Traffic,
     /// Settings by the pod's annotations `sidecar-init/`, which win over `traffic`.
     pub own_settings: BTreeMap<Setting, String>,
-    /// Flags of the init container that take no value.
     pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
@@ -38,16 +37,13 @@ pub struct Sidecar {
     pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
-    /// `proxyMetadata` of the ProxyConfig: variables of the proxy.
     pub proxy_metadata: BTreeMap<String, String>,
     /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
     pub proxy_uid: i64,
     pub proxy_gid: i64,
-    /// The proxy's user and group: root where the mode or low ports need it, with the security context that the pod gives the
-    /// container istio-proxy.
+    /// The proxy's user and group: root where the mode or low ports need it, else those of the pod's container istio-proxy.
     pub proxy_identity: Identity,
-    /// The status port that templates see, by the annotation or the values; `None` where it is turned off. The application's
-    /// probes and Prometheus go to the mesh's instead, unless the annotation says otherwise.
+    /// The status port that templates see, by the annotation or the values; `None` where it is turned off.
     pub status_port: Option<u16>,
     /// The proxy's readiness probe; there is one only where there is a status port.
     pub readiness: ProxyReadinessProbe,
@@ -59,11 +55,8 @@ pub struct Sidecar {
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
-    /// `imagePullPolicy` of the values.
-    pub pull_policy: Option<String>,
     /// `resources` of the proxy, by annotations or by values; null where there are none.
     pub resources: Value,
-    /// `resources` of the init container; null where there are none.
     pub init_resources: Value,
     /// For `--log_output_level`; where it is empty, programs keep their own default.
     pub log_level: String,
@@ -78,8 +71,7 @@ pub struct Sidecar {
     pub mesh_id: String,
     /// The proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
     pub binds_low_ports: bool,
-    /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and where the proxy mounts volumes besides its
-    /// own (`sidecar.istio.io/userVolumeMount`).
+    /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and its further mounts (`userVolumeMount`).
     pub user_volumes: Vec<Value>,
     pub user_mounts: Vec<Value>,
     /// Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
@@ -109,8 +101,8 @@ impl Sidecar {
         self.has_agent = false;
     }
 
-    /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
-    /// annotations win: they are written where Istio writes the flag, or after its flags.
+    /// The arguments of the init container, from `istio-iptables` on; those by the pod's own annotations win. Empty where there is
+    /// none.
     pub fn arguments(&self) -> Vec<String> {
         if self.init == InitMode::Nothing {
             return Vec::new();

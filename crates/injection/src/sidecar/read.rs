@@ -1,14 +1,13 @@
 //! A pod's annotations over its ProxyConfig over the mesh's over the values, resolved once.
 
 use super::annotations::{self, Annotations, LevelFaults};
-use super::identity::Determinants;
+use super::identity::identities;
 use super::traffic::Traffic;
 use super::{InitMode, Mode, Sidecar};
-use crate::admission::AdmissionContext;
+use crate::admission::{AdmissionContext, strings};
 use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
-use crate::namespaces::strings;
 use crate::pipeline::NETWORK;
-use crate::quantity;
+use crate::syntax::is_more;
 use mesh::istio::annotations as known;
 use mesh::{InputProblem, Problems, Setting};
 use serde_json::{Map, Value};
@@ -45,8 +44,8 @@ impl Sidecar {
         let status_port = status_port(&mut annotations, values);
         let mut traffic = Traffic::read(&mut annotations, mode, status_port, &values.proxy.capture, mesh);
         let binds_low_ports = binds_low_ports(&mut annotations).unwrap_or(values.proxy.binds_low_ports);
-        let determinants = Determinants { pod, namespace: &admission.namespace, mode, init, binds_low_ports };
-        let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
+        let modes = (mode, init);
+        let identities = identities(&mut annotations, pod, &admission.namespace, modes, binds_low_ports);
         traffic.proxy = identities.known_by;
         let log_level =
             level(&mut annotations, known::AGENT_LOG_LEVEL, Some(annotations::of_agent), &values.log_level);
@@ -99,7 +98,6 @@ impl Sidecar {
             native,
             proxy_image,
             init_image,
-            pull_policy: values.pull_policy.map(|policy| policy.name().to_owned()),
             init_resources: match &values.init.resources {
                 Value::Null => resources.clone(),
                 given => given.clone(),
@@ -130,7 +128,6 @@ impl Sidecar {
     }
 }
 
-/// The ProxyConfig: the pod's over the mesh's.
 fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     let name = known::PROXY_CONFIG;
     let Some(text) = annotations.get(name) else { return of_mesh.clone() };
@@ -235,7 +232,7 @@ fn resources(annotations: &mut Annotations<'_>) -> Option<Value> {
         any |= annotations.get(name).is_some();
         let Some((quantity, amount)) = annotations.quantity(name) else { continue };
         match requested.get(resource) {
-            Some((asking, least)) if quantity::is_more(*least, amount) => {
+            Some((asking, least)) if is_more(*least, amount) => {
                 let text = format!(
                     "is less than {asking} asks for, and Kubernetes would refuse the pod; expected as much or more"
                 );
@@ -271,8 +268,7 @@ fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &A
     }
 }
 
-/// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too. A probe setting
-/// that is not a boolean has no effect, as with Istio.
+/// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too.
 fn check_agent(annotations: &mut Annotations<'_>) {
     annotations.boolean(known::MERGE_METRICS);
     if let Some(text) = annotations.get(known::REWRITE_PROBES)

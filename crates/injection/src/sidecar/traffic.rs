@@ -26,7 +26,6 @@ pub enum InitMode {
     Capture,
     /// `istio-validation`, which checks those that a plugin has set.
     Validation,
-    /// None, in mode NONE.
     Nothing,
 }
 
@@ -59,7 +58,6 @@ pub struct OtherProxy {
     pub inbound_port: Option<u16>,
     /// The user by which the rules know it.
     pub uid: Option<u32>,
-    /// Its ports that are never captured.
     pub own_ports: &'static [u16],
 }
 

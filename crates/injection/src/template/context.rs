@@ -1,9 +1,9 @@
-//! The input of templates.
+//! The input of templates, and the list of networks that they extend.
 
 use crate::admission::AdmissionContext;
 use crate::mesh_config::{IstioValues, MeshConfig};
 use crate::sidecar::Sidecar;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateContext<'a> {
@@ -13,4 +13,33 @@ pub struct TemplateContext<'a> {
     pub sidecar: &'a Sidecar,
     pub values: &'a IstioValues,
     pub mesh: &'a MeshConfig,
+}
+
+/// The networks that a pod asks of Multus, in its JSON or its short form (`k8s.v1.cni.cncf.io/networks`), with one more, `NAME` or
+/// `NAMESPACE/NAME`. A broken list stays as it is.
+pub(super) fn with_network(networks: String, network: &str) -> String {
+    if networks.trim().is_empty() {
+        return network.to_owned();
+    }
+    let Some(end) = networks.rfind(']') else {
+        let is_there = networks.split(',').any(|known| known.trim() == network);
+        return if is_there { networks } else { format!("{networks}, {network}") };
+    };
+    let Ok(Value::Array(known)) = serde_json::from_str(&networks) else { return networks };
+    // There a name can't hold the namespace.
+    let (namespace, name) = network.split_once('/').unwrap_or(("", network));
+    let is_it = |known: &Value| {
+        known["name"] == name
+            && known.get("namespace").and_then(Value::as_str).unwrap_or_default() == namespace
+    };
+    if known.iter().any(is_it) {
+        return networks;
+    }
+    let mut added = json!({"name": name});
+    if !namespace.is_empty() {
+        added["namespace"] = namespace.into();
+    }
+    // Into the text: its order and spaces are the owner's.
+    let between = if known.is_empty() { "" } else { ", " };
+    format!("{}{between}{added}{}", &networks[..end], &networks[end..])
 }

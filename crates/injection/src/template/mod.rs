@@ -3,7 +3,6 @@
 mod built_in;
 mod context;
 pub mod go;
-mod multus;
 mod opentelemetry;
 
 pub use built_in::BuiltIn;

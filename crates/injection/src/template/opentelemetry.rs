@@ -1,48 +1,41 @@
 //! Resource attributes of OpenTelemetry for a pod's service, which a proxy adds to its spans where the mesh asks for them
 //! (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
 
-use crate::mesh_config::MeshConfig;
 use crate::sidecar::PROXY;
+use serde_json::Value;
 
-/// The value of `serviceAttributeEnrichment` that asks for them.
-pub(super) const CONVENTIONS: &str = "OTEL_SEMANTIC_CONVENTIONS";
 const POD_NAME: &str = "$(POD_NAME)";
 
-pub(super) fn is_requested(mesh: &MeshConfig) -> bool {
-    let providers = mesh.raw.get("extensionProviders").and_then(|providers| providers.as_array());
-    let mut providers = providers.into_iter().flatten();
-    providers.any(|provider| {
-        provider
-            .pointer("/opentelemetry/serviceAttributeEnrichment")
-            .is_some_and(|value| value == CONVENTIONS)
-    })
-}
-
 /// The text of `OTEL_RESOURCE_ATTRIBUTES`: by annotations `resource.opentelemetry.io/`, else by what Kubernetes knows. An
-/// attribute without a value is left out. `containers` are names and images; the proxy's own does not count.
+/// attribute without a value is left out. `None` where no provider of the MeshConfig asks for them.
 pub(super) fn attributes(
-    annotation: impl Fn(&str) -> Option<String>,
-    label: impl Fn(&str) -> Option<String>,
+    mesh: &Value,
+    [annotations, labels]: [&Value; 2],
     namespace: &str,
-    containers: &[(String, String)],
-) -> String {
-    let mut own = containers.iter().filter(|(name, _)| name != PROXY);
+    containers: &Value,
+) -> Option<String> {
+    let mut providers = mesh["extensionProviders"].as_array().into_iter().flatten();
+    let asks = |provider: &&Value| {
+        provider["opentelemetry"]["serviceAttributeEnrichment"] == "OTEL_SEMANTIC_CONVENTIONS"
+    };
+    providers.find(asks)?;
+    let mut own = containers.as_array().into_iter().flatten().filter(|container| container["name"] != PROXY);
     // Of several, it is unknown which one a span is about.
-    let single = own.next().filter(|_| own.next().is_none());
+    let single = own.next().filter(|_| own.next().is_none()).unwrap_or(&Value::Null);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let set = |text: &String| !text.is_empty();
-    let version = label("app.kubernetes.io/version").filter(set);
-    let parts = [Some(namespace), Some(POD_NAME), single.map(|(name, _)| name.as_str())];
-    let parts: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    let version = Some(text(&labels["app.kubernetes.io/version"])).filter(set);
+    let parts = [namespace.to_owned(), POD_NAME.to_owned(), text(&single["name"])];
     let by_pod = [
-        ("service.namespace", Some(namespace.to_owned())),
-        ("service.version", version.or_else(|| Some(version_of(&single?.1).to_owned()))),
-        ("service.instance.id", Some(parts.join("."))),
+        ("service.namespace", namespace.to_owned()),
+        ("service.version", version.unwrap_or_else(|| version_of(&text(&single["image"])).to_owned())),
+        ("service.instance.id", parts.into_iter().filter(set).collect::<Vec<_>>().join(".")),
     ];
     let known = by_pod.into_iter().filter_map(|(name, otherwise)| {
-        let annotated = annotation(&format!("resource.opentelemetry.io/{name}")).filter(set);
-        annotated.or(otherwise.filter(set)).map(|value| format!("{name}={value}"))
+        let annotated = text(&annotations[&format!("resource.opentelemetry.io/{name}")]);
+        [annotated, otherwise].into_iter().find(set).map(|value| format!("{name}={value}"))
     });
-    known.collect::<Vec<_>>().join(",")
+    Some(known.collect::<Vec<_>>().join(","))
 }
 
 /// The tag of an image, else its digest; empty where it has neither.
@@ -55,6 +48,7 @@ fn version_of(image: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn check(
         annotations: &[(&str, &str)],
@@ -63,13 +57,16 @@ mod tests {
         containers: &[(&str, &str)],
         expected: &str,
     ) {
-        let given = |pairs: &[(&str, &str)], name: &str| {
-            pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        let mesh = json!({"extensionProviders": [
+            {"opentelemetry": {"serviceAttributeEnrichment": "OTEL_SEMANTIC_CONVENTIONS"}},
+        ]});
+        let of = |pairs: &[(&str, &str)]| -> Value {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect()
         };
-        let containers: Vec<(String, String)> =
-            containers.iter().map(|(name, image)| ((*name).to_owned(), (*image).to_owned())).collect();
-        let found =
-            attributes(|name| given(annotations, name), |name| given(labels, name), namespace, &containers);
+        let all: Vec<Value> =
+            containers.iter().map(|(name, image)| json!({"name": name, "image": image})).collect();
+        let found = attributes(&mesh, [&of(annotations), &of(labels)], namespace, &all.into());
+        let expected = Some(expected.to_owned());
         assert_eq!(found, expected, "{annotations:?} {labels:?} {containers:?}");
     }
 

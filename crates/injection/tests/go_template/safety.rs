@@ -20,11 +20,8 @@ const TEMPLATES: &[&str] = &[
     "a: {{ annotation .ObjectMeta `x` `` }} # {{ annotation .ObjectMeta `x` `` }}\nb: [1]\n",
     "a: \"{{ replace `.` `-` (annotation .ObjectMeta `x` ``) }}\"\nb: [1]\n",
     "a: \"{{ upper (annotation .ObjectMeta `x` ``) }}\"\nb: [1]\n",
-    "a: \"{{ title (annotation .ObjectMeta `x` ``) | upper }}\"\nb: [1]\n",
-    "a: {{ regexReplaceAll `zz` (annotation .ObjectMeta `x` ``) `${0}y` }}\nb: [1]\n",
-    "a: \"{{ index (regexSplit `zz` (annotation .ObjectMeta `x` ``) -1) 0 }}\"\nb: [1]\n",
+    "a: \"{{ lower (annotation .ObjectMeta `x` ``) | upper }}\"\nb: [1]\n",
     "a: {{ with .Values.none }}{{ else with annotation .ObjectMeta `x` `` }}{{ . }}{{ end }}\nb: [1]\n",
-    "a:\n- {{ first (chunk 1 (list (annotation .ObjectMeta `x` ``))) | first | trunc 60 }}\nb: [1]\n",
     "a: '{{ index .ObjectMeta.GetAnnotations `x` }}'\nb: [1]\n",
 ];
 

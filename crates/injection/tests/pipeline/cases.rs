@@ -1,7 +1,7 @@
 //! The manifests of `tests/pods`: the context of a pod, the configuration, and the pod. A file has those of one subject.
 
 use crate::support;
-use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject, path};
+use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject};
 use mesh::Problems;
 use mesh::pod::values;
 use serde_json::{Map, Value};
@@ -101,7 +101,11 @@ impl Setup {
             labels: pairs("labels"),
             annotations: pairs("annotations"),
         };
-        let variables = head.get("path").and_then(Value::as_str).map(path::variables).unwrap_or_default();
+        let variables = head
+            .get("path")
+            .and_then(Value::as_str)
+            .map(injection::admission::path_variables)
+            .unwrap_or_default();
         let native_sidecars = head.get("native").is_some_and(|native| *native == true);
         Self {
             configuration,

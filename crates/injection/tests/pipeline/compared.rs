@@ -2,7 +2,8 @@
 //! every difference has its place.
 
 use super::cases::{Case, Setup};
-use injection::compare::{ComparisonVerdict, compare, try_templates};
+use injection::compare::{ComparisonVerdict, compare};
+use injection::trial::try_templates;
 use injection::{Configuration, InjectionOutcome, Namespaces};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

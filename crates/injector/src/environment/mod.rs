@@ -7,7 +7,7 @@ mod routes;
 use crate::input::namespace;
 use crate::output::{document, print};
 use clap::{Args, Subcommand, ValueEnum};
-use injection::environment::{crd, inventory};
+use injection::environment::{inventory, resource};
 pub(crate) use operator::HostFlags;
 use std::{error::Error, process::ExitCode};
 
@@ -52,8 +52,8 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
         EnvironmentCommand::Inspect(flags) => inspect::run(flags),
         EnvironmentCommand::Crd(flags) => {
             let text = match flags.format {
-                EnvironmentFormat::Yaml => document(&crd::definition()),
-                EnvironmentFormat::Json => format!("{:#}\n", crd::definition()),
+                EnvironmentFormat::Yaml => document(&resource::definition()),
+                EnvironmentFormat::Json => format!("{:#}\n", resource::definition()),
             };
             print(&text)?;
             Ok(ExitCode::SUCCESS)

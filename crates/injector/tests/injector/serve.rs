@@ -33,8 +33,7 @@ fn whatever_is_sent_is_answered_and_counted() {
     check("POST", "application/json; charset=utf-8", &whole, 415, "expected application/json");
     for end in [1, whole.len() / 2, whole.len() - 1] {
         let response = check("POST", "application/json", &whole[..end], 200, "the body is not JSON").json();
-        let uid = if whole[..end].contains("\"u1\"") { "u1" } else { "" };
-        assert_eq!(response["response"]["uid"], uid, "{}", &whole[..end]);
+        assert_eq!(response["response"]["uid"], "", "{}", &whole[..end]);
     }
     for body in ["\0", "[]", "{}", "null", "{\"kind\":\"AdmissionReview\"}", &"[".repeat(100_000)] {
         let response = check("POST", "application/json", body, 200, "\"allowed\":false").json();

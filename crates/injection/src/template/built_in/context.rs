@@ -3,11 +3,12 @@
 
 use crate::configuration::selector::is_empty;
 use crate::sidecar::{Identity, InitMode, Mode};
-use crate::template::{context::TemplateContext, multus};
+use crate::template::context::{TemplateContext, with_network};
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 
 /// Parts that a template writes beside the shared ones.
+#[derive(Default)]
 pub(super) struct TemplateParts {
     pub(super) labels: Map<String, Value>,
     pub(super) annotations: Map<String, Value>,
@@ -40,6 +41,12 @@ impl<'a> RenderContext<'a> {
         let (sidecar, values) = (self.input.sidecar, self.input.values);
         let mut proxy = without_unset(proxy);
         proxy["name"] = self.container.into();
+        if let Some(policy) = values.pull_policy {
+            proxy["imagePullPolicy"] = policy.into();
+        }
+        if !is_empty(&sidecar.resources) {
+            proxy["resources"] = sidecar.resources.clone();
+        }
         let mut starting: Vec<Value> = self.init_container().into_iter().collect();
         let mut running = Vec::new();
         if sidecar.native {
@@ -67,7 +74,6 @@ impl<'a> RenderContext<'a> {
         json!({"metadata": metadata, "spec": spec})
     }
 
-    /// The container that sets the capture rules, or checks those of a plugin; `None` in mode NONE.
     fn init_container(&self) -> Option<Value> {
         let sidecar = self.input.sidecar;
         let name = sidecar.init.name()?;
@@ -79,7 +85,7 @@ impl<'a> RenderContext<'a> {
         Some(without_unset(json!({
             "name": name,
             "image": sidecar.init_image,
-            "imagePullPolicy": sidecar.pull_policy,
+            "imagePullPolicy": self.input.values.pull_policy,
             "args": sidecar.arguments(),
             "env": (!variables.is_empty()).then_some(variables),
             "resources": sidecar.init_resources,
@@ -90,14 +96,13 @@ impl<'a> RenderContext<'a> {
     fn plugin_annotations(&self) -> Map<String, Value> {
         /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
         const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-        /// The network that calls Istio's plugin.
         const PLUGIN: &str = "default/istio-cni";
         let shown = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
         let mut found: Map<String, Value> = shown.map(|(name, value)| (name, value.into())).collect();
         let cni = &self.input.values.cni;
         if cni.enabled && cni.multus {
             let own = self.annotation(NETWORKS).unwrap_or_default().to_owned();
-            found.insert(NETWORKS.to_owned(), multus::with(own, PLUGIN).into());
+            found.insert(NETWORKS.to_owned(), with_network(own, PLUGIN).into());
         }
         found
     }
@@ -129,10 +134,6 @@ impl<'a> RenderContext<'a> {
             "runAsUser": user,
             "seccompProfile": (!is_empty(profile)).then_some(profile),
         }))
-    }
-
-    pub(super) fn resources(&self) -> Option<&'a Value> {
-        Some(&self.input.sidecar.resources).filter(|resources| !is_empty(resources))
     }
 
     /// The variables that ProxyConfig gives the proxy, in the order of their names.

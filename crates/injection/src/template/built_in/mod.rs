@@ -1,12 +1,9 @@
-//! The built-in templates: Istio's proxy, Envoy alone and linkerd's proxy, as functions from a sidecar to a patch of its pod.
-//!
-//! Each of them writes the container of its proxy and what that needs. The init container, the placement of the proxy and the
-//! annotations that all of them share are in `context`.
+//! The built-in templates: Istio's proxy, Envoy alone and linkerd's proxy, as functions from a sidecar to a patch of its pod. What
+//! they share is in `context`.
 
 mod context;
-mod envoy;
-mod linkerd;
 mod sidecar;
+mod text;
 
 use super::TemplateContext;
 use crate::sidecar::OtherProxy;
@@ -18,7 +15,6 @@ use serde_json::Value;
 pub enum BuiltIn {
     /// Istio's proxy: its agent, which starts Envoy, as istiod expects it.
     Sidecar,
-    /// Envoy alone, with a configuration from a ConfigMap.
     Envoy,
     /// linkerd's proxy, as its control plane expects it.
     Linkerd,
@@ -36,12 +32,11 @@ impl BuiltIn {
         }
     }
 
-    /// `None` for Istio's.
     pub(super) fn other_proxy(self) -> Option<&'static OtherProxy> {
         match self {
             Self::Sidecar => None,
-            Self::Envoy => Some(&envoy::PROXY),
-            Self::Linkerd => Some(&linkerd::PROXY),
+            Self::Envoy => Some(&text::ENVOY),
+            Self::Linkerd => Some(&text::LINKERD),
         }
     }
 
@@ -57,8 +52,7 @@ impl BuiltIn {
         let mut context = RenderContext::of(self.name(), self.container(), input);
         let parts = match self {
             Self::Sidecar => sidecar::parts(&mut context),
-            Self::Envoy => envoy::parts(&mut context),
-            Self::Linkerd => linkerd::parts(&mut context),
+            Self::Envoy | Self::Linkerd => text::parts(self, &mut context),
         };
         Problems::check(std::mem::take(&mut context.problems)).map(|()| context.patch(parts))
     }

@@ -3,9 +3,10 @@
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
 use crate::configuration::selector::is_empty;
+use crate::merge::{MOUNT_PATH, identity};
 use crate::mesh_config::{InboundPolicy, MeshConfig};
-use crate::mount_path::{MOUNT_PATH, identity};
-use crate::template::{TemplateContext, opentelemetry};
+use crate::template::context::TemplateContext;
+use crate::template::opentelemetry;
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -22,7 +23,6 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
     let dumps_core = dumps_core.as_deref() == Some("true");
     let proxy = json!({
         "image": set(&sidecar.proxy_image),
-        "imagePullPolicy": sidecar.pull_policy,
         "args": arguments(context),
         "ports": [{"name": "http-envoy-prom", "containerPort": 15090, "protocol": "TCP"}],
         "lifecycle": lifecycle(context),
@@ -33,7 +33,6 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> TemplateParts {
             probe(readiness.initial_delay, readiness.period, readiness.failures)
         }),
         "securityContext": context.security_context_of_envoy(values.proxy.privileged, !dumps_core),
-        "resources": context.resources(),
         "volumeMounts": mounts(context, bootstrap.is_some()),
     });
     TemplateParts {
@@ -121,6 +120,9 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     let ports = Value::Array(context.ports().cloned().collect()).to_string();
     let containers = context.app_containers().collect::<Vec<_>>().join(",");
     let is_local = mesh.inbound_policy == InboundPolicy::Localhost;
+    let (pod, namespace) = (context.input.pod, &context.input.admission.namespace.name);
+    let texts = ["annotations", "labels"].map(|field| &pod["metadata"][field]);
+    let attributes = opentelemetry::attributes(&mesh.raw, texts, namespace, &pod["spec"]["containers"]);
     let variables = [
         is_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
         Some(variable("PILOT_CERT_PROVIDER", certificates.as_deref().unwrap_or("istiod"))),
@@ -147,27 +149,9 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
         }),
         optional("ISTIO_META_MESH_ID", set(&sidecar.mesh_id)),
         optional("TRUST_DOMAIN", set(&mesh.trust_domain)),
-        optional("OTEL_RESOURCE_ATTRIBUTES", resource_attributes(context).as_deref()),
+        optional("OTEL_RESOURCE_ATTRIBUTES", attributes.as_deref()),
     ];
     variables.into_iter().flatten().chain(context.proxy_metadata()).collect()
-}
-
-/// OpenTelemetry's attributes of the pod's service, where the mesh asks for them.
-fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
-    if !opentelemetry::is_requested(context.input.mesh) {
-        return None;
-    }
-    let text = |container: &Value, field: &str| {
-        container.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let images: Vec<(String, String)> =
-        context.containers().map(|container| (text(container, "name"), text(container, "image"))).collect();
-    Some(opentelemetry::attributes(
-        |name| context.annotation(name).map(str::to_owned),
-        |name| context.label(name).map(str::to_owned),
-        &context.input.admission.namespace.name,
-        &images,
-    ))
 }
 
 fn probe(delay: u32, period: u32, failures: u32) -> Value {

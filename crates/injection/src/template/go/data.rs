@@ -3,17 +3,15 @@
 
 use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
-use crate::template::TemplateContext;
+use crate::template::context::TemplateContext;
 use gtmpl_ng::{Func, FuncError, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 
-/// A value of JSON as it is.
 pub(crate) fn plain(value: &Json) -> Value {
     with(value, &str::to_owned)
 }
 
-/// The same with each text changed.
 fn with(value: &Json, text: &dyn Fn(&str) -> String) -> Value {
     match value {
         Json::Null => Value::Nil,
@@ -71,7 +69,6 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// A structure with unset fields that templates read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GoStructure {
     Metadata,
@@ -120,7 +117,6 @@ impl GoStructure {
         Self::MeshConfig,
     ];
 
-    /// The structure in a field of JSON, itself or in a list.
     fn of(self, field: &str) -> Self {
         match (self, field) {
             (Self::Spec, "containers" | "initContainers") => Self::Container,
@@ -184,8 +180,7 @@ impl GoStructure {
         }
     }
 
-    /// Sorts fields as Go orders them where templates print the structure as JSON: of a port, and of a ProxyConfig. Others come
-    /// after these.
+    /// Sorts fields as Go orders them where templates print the structure as JSON; others come after these.
     fn sort(self, named: &mut [(String, &Value)]) {
         const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
         let place = |name: &str| match self {
@@ -200,39 +195,23 @@ impl GoStructure {
 /// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one. No field has this name.
 pub(super) const STRUCT: &str = "\0";
 
-/// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
-const NAMES: [(&str, &str); 31] = [
+/// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1); those of rare
+/// volumes and security contexts are left out, as no template names them.
+const NAMES: [(&str, &str); 14] = [
     ("apiVersion", "APIVersion"),
-    ("awsElasticBlockStore", "AWSElasticBlockStore"),
-    ("cephfs", "CephFS"),
-    ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
-    ("chapAuthSession", "SessionCHAPAuth"),
     ("csi", "CSI"),
     ("dnsConfig", "DNSConfig"),
     ("dnsPolicy", "DNSPolicy"),
-    ("fc", "FC"),
     ("fsGroup", "FSGroup"),
-    ("fsGroupChangePolicy", "FSGroupChangePolicy"),
-    ("fsType", "FSType"),
-    ("gcePersistentDisk", "GCEPersistentDisk"),
-    ("gmsaCredentialSpec", "GMSACredentialSpec"),
-    ("gmsaCredentialSpecName", "GMSACredentialSpecName"),
     ("grpc", "GRPC"),
     ("httpGet", "HTTPGet"),
     ("httpHeaders", "HTTPHeaders"),
     ("ip", "IP"),
-    ("iscsi", "ISCSI"),
     ("nfs", "NFS"),
     ("os", "OS"),
-    ("pdName", "PDName"),
-    ("rbd", "RBD"),
-    ("seLinuxOptions", "SELinuxOptions"),
-    ("serviceAccount", "DeprecatedServiceAccount"),
-    ("storageos", "StorageOS"),
     ("tcpSocket", "TCPSocket"),
     ("tty", "TTY"),
     ("uid", "UID"),
-    ("wwids", "WWIDs"),
 ];
 
 fn go_name(name: &str) -> String {

@@ -19,8 +19,8 @@ pub(crate) use functions::codings::as_go_writes;
 pub use functions::names as functions;
 pub(crate) use functions::refused;
 
-use super::TemplateContext;
-use crate::cancellation::Cancellation;
+use super::context::TemplateContext;
+use crate::admission::Cancellation;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Func, Limits, ParseError};
 use mesh::{InputProblem, Problems};
@@ -184,6 +184,12 @@ pub(crate) fn filled(
     rendered(name, &parsed(name, text, further)?, plain(data))
 }
 
+/// The document that a text makes of data.
+pub(crate) fn made(name: &str, parsed: &gtmpl_ng::Template, data: &Value) -> Result<Value, Problems> {
+    functions::begin(BTreeMap::new(), Cancellation::default());
+    patch(name, &rendered(name, parsed, plain(data))?, &mut Vec::new())
+}
+
 fn malformed(error: &ParseError) -> String {
     let ParseError::WithContext(place, text) = error else { return format!("is not a template: {error}") };
     let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, last)| last);
@@ -214,9 +220,8 @@ fn shortened(message: &str) -> String {
 /// The text that Go prints of nothing.
 const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 
-/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as
-/// for Istio: its templates write a volume's `name` and then what the pod's annotation says of the volume, `name` included.
-/// `warnings` gets those keys.
+/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as for
+/// Istio, whose templates write a volume's `name` and then what the pod says of the volume. `warnings` gets those keys.
 fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
     let lacking: Vec<InputProblem> = text
         .lines()
@@ -257,7 +262,6 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-/// As a JSON pointer.
 fn difference(one: &Value, other: &Value) -> Option<String> {
     json_patch::diff(one, other).first().map(|operation| operation.path().to_string())
 }

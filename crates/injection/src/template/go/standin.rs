@@ -7,7 +7,7 @@
 //! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
 //! given what stand-ins mean, and stand-ins take the places of the characters in their results.
 
-use crate::template::TemplateContext;
+use crate::template::context::TemplateContext;
 use gtmpl_ng::Value;
 use serde_json::Value as Json;
 
@@ -105,8 +105,7 @@ pub(super) fn covered(value: &Value) -> Value {
 
 const MAX_TEXTS: usize = 64;
 
-/// The texts of a pod that YAML could take for structure, each once, with its first place: an annotation by its name, others by
-/// their path.
+/// The texts of a pod that YAML could take for structure, each once, with its annotation's name or its path.
 pub(super) fn suspicious<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
     let mut found = Vec::new();
     for (key, value) in

@@ -1,5 +1,5 @@
 //! The text of a template before it is parsed, made into one that the engine knows: methods of Go's values become a function,
-//! changes in place become assignments, `else with` becomes a `with` within `else`, texts have no escapes but the plain ones, and
+//! changes in place become assignments, `else with` becomes a `with` within `else`, raw texts become plain ones, and
 //! a call that can't be made fails where it is made.
 //!
 //! Lines stay as they are, so that problems name the right one; but a raw text that holds a backslash becomes one line.
@@ -12,7 +12,6 @@ pub(super) const MEMBER: &str = "sidecarMember";
 /// The function that fails with the text that it is given.
 pub(super) const UNUSABLE: &str = "sidecarUnusable";
 
-/// Words of the language that are no functions.
 const KEYWORDS: [&str; 14] = [
     "block", "break", "continue", "define", "else", "end", "false", "if", "nil", "range", "template", "true",
     "with", "_",
@@ -61,8 +60,7 @@ fn divided(action: &str) -> Option<(&str, &str)> {
     Some((&action[..end], &action[end + 2..]))
 }
 
-/// The pieces of an action and where they begin: words (paths, functions, keywords and numbers), literals with their quotes, comments,
-/// and all else one character at a time.
+/// The pieces of an action and where they begin: words, literals with their quotes, comments, and all else one character at a time.
 fn pieces(action: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     iter::from_fn(move || {
@@ -108,10 +106,10 @@ fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
         match piece.chars().next() {
             Some('(') => open.push(out.len()),
             Some(')') => closed = open.pop(),
-            Some('"' | '`') if piece.contains('\\') => {
-                let plain = unescaped(piece)
-                    .map(|text| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
-                out += &plain.map_or_else(|| piece.to_owned(), |text| format!("\"{text}\""));
+            // The engine takes a backslash for an escape in raw texts too.
+            Some('`') if piece.contains('\\') => {
+                let text = piece.trim_matches('`').replace('\r', "").replace('\\', "\\\\");
+                out += &format!("\"{}\"", text.replace('"', "\\\"").replace('\n', "\\n"));
                 continue;
             }
             Some(first) if is_of_word(first) => {
@@ -124,39 +122,6 @@ fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
         out.push_str(piece);
     }
     out
-}
-
-/// The meaning of a literal, as the engine takes a backslash for an escape in raw texts too. `None` for other than Go's literals.
-fn unescaped(literal: &str) -> Option<String> {
-    const PLAIN: (&str, [u8; 9]) = ("abfnrtv\\\"", *b"\x07\x08\x0c\n\r\t\x0b\\\"");
-    if let Some(raw) = literal.strip_prefix('`') {
-        return raw.strip_suffix('`').map(|text| text.replace('\r', ""));
-    }
-    let mut rest = literal.strip_prefix('"')?.strip_suffix('"')?;
-    let mut bytes: Vec<u8> = Vec::with_capacity(literal.len());
-    while let Some((before, escape)) = rest.split_once('\\') {
-        bytes.extend(before.as_bytes());
-        let first = escape.chars().next()?;
-        let (start, end, base) = match first {
-            'x' => (1, 3, 16),
-            'u' => (1, 5, 16),
-            'U' => (1, 9, 16),
-            '0'..='7' => (0, 3, 8),
-            _ => {
-                bytes.push(PLAIN.1[PLAIN.0.find(first)?]);
-                rest = &escape[1..];
-                continue;
-            }
-        };
-        let code = u32::from_str_radix(escape.get(start..end)?, base).ok()?;
-        match first {
-            'u' | 'U' => bytes.extend(char::from_u32(code)?.encode_utf8(&mut [0; 4]).as_bytes()),
-            _ => bytes.push(u8::try_from(code).ok()?),
-        }
-        rest = &escape[end..];
-    }
-    bytes.extend(rest.as_bytes());
-    String::from_utf8(bytes).ok()
 }
 
 /// `receiver` is the owner of a path that begins with a dot.
@@ -261,21 +226,9 @@ mod tests {
     fn texts_mean_what_they_mean_for_go() {
         check(&[
             (r" f `\d+ .GetA` `a` ", r#" f "\\d+ .GetA" `a` "#),
-            (r#" "a\"b" "\x41\u00e9\t" 'c' "\q" "#, " \"a\\\"b\" \"Aé\t\" 'c' \"\\q\" "),
+            (r#" "a\"b" 'c' "\q" "#, r#" "a\"b" 'c' "\q" "#),
             (r#" f "open "#, r#" f "open "#),
         ]);
-        for (literal, expected) in [
-            (
-                r#""\a\b\f\n\r\t\v\\\"\x41\102\u00e9\U0001F600""#,
-                Some("\x07\x08\x0c\n\r\t\x0b\\\"AB\u{e9}\u{1f600}"),
-            ),
-            ("`a\\n\r`", Some("a\\n")),
-            (r#""\'""#, None),
-            (r#""\xff""#, None),
-            (r#""\ud800""#, None),
-        ] {
-            assert_eq!(unescaped(literal).as_deref(), expected, "{literal}");
-        }
     }
 
     #[test]

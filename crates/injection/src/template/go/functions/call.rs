@@ -1,7 +1,7 @@
 //! Calls of functions by a template: the number of values, the stand-ins that they see, and the work that all calls of a rendering
 //! may take together.
 
-use crate::cancellation::Cancellation;
+use crate::admission::Cancellation;
 use crate::template::go::{data, standin};
 use gtmpl_ng::{Func, FuncError, Value};
 use std::cell::RefCell;
@@ -18,8 +18,7 @@ pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 /// The most values that a function takes where there is no limit.
 pub(super) const ANY: usize = usize::MAX;
 
-/// The most that one rendering may hand to functions, in bytes of texts and items of lists: 64 Mi. Far more than templates do,
-/// and a second's work at most.
+/// The most that one rendering may hand to functions, in bytes of texts and items of lists: a second's work at most.
 const WORK: u64 = 64 << 20;
 
 /// The longest text that a function may make, in bytes.
@@ -28,9 +27,7 @@ pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 /// The state that all calls of a rendering share.
 #[derive(Default)]
 pub(super) struct Rendering {
-    /// The rest of [`WORK`].
     left: u64,
-    /// Variables for `env`.
     pub(super) variables: BTreeMap<String, String>,
     cancellation: Cancellation,
     remarks: Vec<String>,

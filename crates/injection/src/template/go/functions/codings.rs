@@ -1,21 +1,19 @@
-//! Functions that write values as JSON, YAML, base 32 and base 64, and read them, and checksums, by which pods are created again when
+//! Functions that write values as JSON, YAML, base 64, and read them, and checksums, by which pods are created again when
 //! a configuration changes; nothing secret depends on these.
 
 use super::values::union;
 use super::{ANY, Fields, FunctionResult, functions, text};
 use crate::template::go::data::{self, fields_in_order, json_fields};
 use crate::template::go::standin;
-use data_encoding::{BASE32, BASE64, Encoding, HEXLOWER};
+use data_encoding::{BASE64, HEXLOWER};
 use gtmpl_ng::Value;
 use mesh::data::{ScalarKind, Tree, yaml};
 use sha1::Sha1;
-use sha2::{Digest, Sha256, Sha512};
+use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
 functions! {
     "toJson" | "mustToJson" passes 1..=1, |args| Ok(json(&args[0]).into());
-    "toRawJson" | "mustToRawJson" passes 1..=1, |args| Ok(written(&args[0], false, compact).into());
-    "toPrettyJson" | "mustToPrettyJson" passes 1..=1, |args| Ok(written(&args[0], true, pretty).into());
     "toJsonMap" passes 0..=ANY, |args| Ok(json(&Value::Map(union(args)?)).into());
     "fromJson" reads 1..=1, |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
     "mustFromJson" reads 1..=1, |args| from_json(&text(&args[0]));
@@ -23,13 +21,10 @@ functions! {
         let read = mesh::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.joined())?;
         Ok(read.first().map_or(Value::Nil, data::plain))
     };
-    "b32enc" reads 1..=1, |args| Ok(BASE32.encode(text(&args[0]).as_bytes()).into());
-    "b32dec" reads 1..=1, |args| decoded(&BASE32, "base 32", &text(&args[0]));
     "b64enc" reads 1..=1, |args| Ok(BASE64.encode(text(&args[0]).as_bytes()).into());
-    "b64dec" reads 1..=1, |args| decoded(&BASE64, "base 64", &text(&args[0]));
+    "b64dec" reads 1..=1, |args| decoded(&text(&args[0]));
     "sha1sum" reads 1..=1, digest::<Sha1>;
     "sha256sum" reads 1..=1, digest::<Sha256>;
-    "sha512sum" reads 1..=1, digest::<Sha512>;
 }
 
 /// Characters that JSON writes as numbers, that YAML takes for the end of a line or does not know, and in `html` those that
@@ -70,19 +65,8 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// A value as JSON in one line: keys of maps sorted, fields of structures by their names in JSON.
 pub(in crate::template::go) fn json(value: &Value) -> String {
-    written(value, true, compact)
-}
-
-fn compact(tree: &Tree) -> String {
-    serde_json::to_string(tree).expect("a tree is JSON")
-}
-
-fn pretty(tree: &Tree) -> String {
-    serde_json::to_string_pretty(tree).expect("a tree is JSON")
-}
-
-fn written(value: &Value, html: bool, write: fn(&Tree) -> String) -> String {
-    escaped(&write(&tree(value, fields_in_order, &|text| meant(text, html))), html)
+    let tree = tree(value, fields_in_order, &|text| meant(text, true));
+    escaped(&serde_json::to_string(&tree).expect("a tree is JSON"), true)
 }
 
 pub(super) fn yaml(value: &Value) -> String {
@@ -105,12 +89,12 @@ fn tree(value: &Value, ordered: FieldOrder, text: &dyn Fn(&str) -> String) -> Tr
 }
 
 /// Ignores line breaks and the bits after the last byte, as Go does.
-fn decoded(encoding: &Encoding, name: &str, text: &str) -> FunctionResult {
-    let mut lenient = encoding.specification();
+fn decoded(text: &str) -> FunctionResult {
+    let mut lenient = BASE64.specification();
     lenient.check_trailing_bits = false;
     lenient.ignore.push_str("\r\n");
     let lenient = lenient.encoding().expect("the alphabet of RFC 4648");
-    let bytes = lenient.decode(text.as_bytes()).map_err(|error| format!("is given no {name}: {error}"))?;
+    let bytes = lenient.decode(text.as_bytes()).map_err(|error| format!("is given no base 64: {error}"))?;
     String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are not UTF-8 text".to_owned())
 }
 

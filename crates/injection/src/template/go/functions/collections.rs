@@ -1,5 +1,5 @@
-//! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module `text`
-//! rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
+//! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module
+//! `text` rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
 
 use super::texts::texts;
 use super::values::{go, union};
@@ -33,14 +33,8 @@ functions! {
         texts.sort_unstable();
         Ok(list_of(texts))
     };
-    "chunk" | "mustChunk" passes 2..=2, |args| {
-        let size = usize::try_from(whole(&args[0])).ok().filter(|size| *size > 0).ok_or("takes a size of at least 1")?;
-        Ok(Value::Array(list(&args[1])?.chunks(size).map(|chunk| Value::Array(chunk.to_vec())).collect()))
-    };
-    "slice" | "mustSlice" reads 1..=4, slice;
-    "until" passes 1..=1, |args| counted(0, whole(&args[0]), whole(&args[0]).signum());
-    "untilStep" passes 3..=3, |args| counted(whole(&args[0]), whole(&args[1]), whole(&args[2]));
-    "seq" passes 0..=3, seq;
+    "slice" reads 1..=4, |args| go(gtmpl_ng::funcs::slice, args);
+    "until" passes 1..=1, until;
     "dict" passes 0..=ANY, |args| Ok(Value::Map(pairs(args).collect()));
     "strdict" passes 0..=ANY, |args| Ok(Value::Map(pairs(args).map(|(key, value)| (key, text(&value).into())).collect()));
     "get" passes 2..=2, |args| Ok(field(&args[0], &args[1])?.cloned().unwrap_or_else(|| "".into()));
@@ -70,19 +64,6 @@ functions! {
     "deepCopy" | "mustDeepCopy" passes 1..=1, |args| Ok(args[0].clone());
 }
 
-/// Of a list, as sprig's; of a text, as Go's own.
-fn slice(args: &[Value]) -> FunctionResult {
-    let Value::Array(items) = &args[0] else { return go(gtmpl_ng::funcs::slice, args) };
-    let at = |index: usize, otherwise: usize| match args.get(index) {
-        Some(value) => usize::try_from(whole(value)).ok().filter(|at| *at <= items.len()),
-        None => Some(otherwise),
-    };
-    match (at(1, 0), at(2, items.len())) {
-        (Some(from), Some(to)) if from <= to => Ok(Value::Array(items[from..to].to_vec())),
-        _ => Err(format!("takes places within the list's {} items", items.len())),
-    }
-}
-
 fn unique(items: &[Value]) -> FunctionResult {
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
@@ -98,32 +79,13 @@ fn unique(items: &[Value]) -> FunctionResult {
 /// The most items that a function may count up to, as the engine's own loops.
 const MAX_ITEMS: u64 = 10_000;
 
-fn counted(start: i64, end: i64, step: i64) -> FunctionResult {
-    if step == 0 || step.is_positive() != (end > start) {
-        return Ok(Value::Array(Vec::new()));
-    }
-    let count = start.abs_diff(end).div_ceil(step.unsigned_abs());
+fn until(args: &[Value]) -> FunctionResult {
+    let end = whole(&args[0]);
+    let count = end.unsigned_abs();
     if count > MAX_ITEMS {
         return Err(format!("would count {count} numbers, more than {MAX_ITEMS}"));
     }
-    let numbers = (0..).map_while(|index: i64| start.checked_add(index.checked_mul(step)?));
-    let is_before = |number: &i64| if step > 0 { *number < end } else { *number > end };
-    Ok(list_of(numbers.take_while(is_before)))
-}
-
-/// The shell's: end; start and end; start, step and end; both ends count.
-fn seq(args: &[Value]) -> FunctionResult {
-    let numbers: Vec<i64> = args.iter().map(whole).collect();
-    let (start, step, end) = match *numbers.as_slice() {
-        [] => return Ok("".into()),
-        [end] => (1, None, end),
-        [start, end] => (start, None, end),
-        [start, step, end, ..] => (start, Some(step), end),
-    };
-    let direction = if end < start { -1 } else { 1 };
-    let past = end.checked_add(direction).ok_or("has no end")?;
-    let Value::Array(items) = counted(start, past, step.unwrap_or(direction))? else { return Ok("".into()) };
-    Ok(items.iter().map(text).collect::<Vec<_>>().join(" ").into())
+    Ok(if end < 0 { list_of((end + 1..=0).rev()) } else { list_of(0..end) })
 }
 
 /// Keys and values; the last key may lack one.

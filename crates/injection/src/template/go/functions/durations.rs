@@ -1,18 +1,9 @@
 //! Spans of time, which need no clock, and the methods that values have in Go, most of them of spans of time.
 
-use super::{functions, text};
 use gtmpl_ng::{FuncError, Value};
 use mesh::sources::duration::nanoseconds;
 use std::time::Duration;
 
-functions! {
-    "duration" reads 1..=1, |args| {
-        let seconds: i64 = text(&args[0]).parse().unwrap_or(0);
-        Ok(written(seconds.saturating_mul(1_000_000_000)).into())
-    };
-}
-
-/// As Go writes a duration.
 pub(super) fn written(nanos: i64) -> String {
     const MINUTE: u64 = 60_000_000_000;
     let sign = if nanos < 0 { "-" } else { "" };
@@ -52,8 +43,7 @@ pub(in crate::template::go) fn member(args: &[Value]) -> Result<Value, FuncError
     }
 }
 
-/// `Seconds` and `Nanos` are fields of protobuf's durations; those of Go follow `AsDuration`, or of the text
-/// that this answers.
+/// `Seconds` and `Nanos` are fields of protobuf's durations; methods of Go's follow `AsDuration`, or the text of it.
 fn of_duration(text: &str, name: &str) -> Option<Value> {
     const SECOND: i64 = 1_000_000_000;
     let nanos = nanoseconds(text)?;
@@ -79,57 +69,21 @@ mod tests {
 
     #[test]
     fn durations_are_written_as_go_writes_them() {
-        let same = [
-            "45s",
-            "0s",
-            "1h0m30s",
-            "999ns",
-            "999.999µs",
-            "-1ms",
-            "59s",
-            "59.5s",
-            "-1m30s",
-            "1h1m1.5s",
-            "7ns",
-            "500ms",
-            "1.5µs",
-        ];
-        let long =
-            ["1h2m3.004005006s", "2562047h47m16.854775807s", "-2562047h47m16.854775808s", "999.999999ms"];
-        let rows = [
-            ("60s", "1m0s"),
-            ("3661.5s", "1h1m1.5s"),
-            ("0.0000015s", "1.5µs"),
-            ("-90s", "-1m30s"),
-            ("+2h", "2h0m0s"),
+        for (given, expected) in [
             ("0", "0s"),
-            ("-0", "0s"),
+            ("7ns", "7ns"),
             ("1us", "1µs"),
-            ("1μs", "1µs"),
-            ("1000ns", "1µs"),
-            ("999999ns", "999.999µs"),
-            ("1000000ns", "1ms"),
-            ("1000ms", "1s"),
-            ("3599s", "59m59s"),
+            ("-1ms", "-1ms"),
+            ("999.999µs", "999.999µs"),
+            ("59.5s", "59.5s"),
+            ("60s", "1m0s"),
+            ("-90s", "-1m30s"),
             ("3600s", "1h0m0s"),
-            ("1.5h", "1h30m0s"),
+            ("3661.5s", "1h1m1.5s"),
             ("1h2m3s4ms5µs6ns", "1h2m3.004005006s"),
-            ("1.0000000019s", "1.000000001s"),
-            ("0.0000000001s", "0s"),
-            ("0.1234567890123456789s", "123.456789ms"),
-            (".5s", "500ms"),
-            ("1.s", "1s"),
-            ("1.s5s", "6s"),
-            ("-.5m", "-30s"),
-        ];
-        for (given, expected) in rows.into_iter().chain(same.into_iter().chain(long).map(|text| (text, text)))
-        {
+            ("-2562047h47m16.854775808s", "-2562047h47m16.854775808s"),
+        ] {
             assert_eq!(nanoseconds(given).map(written).as_deref(), Some(expected), "{given}");
-        }
-        let wrong =
-            ["", "5", "s", "1x", ".s", "-.s", "1..5s", "1.5.s", "--1s", "+-1s", "-+1s", "1", "1s1", "m"];
-        for wrong in wrong.into_iter().chain(["99999999999999999999s", "2562047h47m16.854775808s"]) {
-            assert!(nanoseconds(wrong).is_none(), "{wrong}");
         }
     }
 }

@@ -7,23 +7,25 @@ use super::{
     Fields, FunctionResult, RENDERING, durations, field, functions, is_nothing, list, printed, text,
 };
 use crate::mesh_config::MeshConfig;
+use crate::template::context::with_network;
 use crate::template::go::{data, standin};
-use crate::template::{multus, opentelemetry};
+use crate::template::opentelemetry;
 use gtmpl_ng::Value;
 use mesh::sources::duration::nanoseconds;
+use serde_json::Value as Json;
 
 functions! {
     of Istio;
     "annotation" passes 3..=3, annotation;
     "env" passes 2..=2, |args| Ok(env(&text(&args[0]), &args[1]));
     "directory" reads 1..=1, |args| Ok(directory(&text(&args[0])).into());
-    "appendMultusNetwork" reads 2..=2, |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
+    "appendMultusNetwork" reads 2..=2, |args| Ok(with_network(text(&args[0]), &text(&args[1])).into());
     "kubevirtInterfaces" passes 1..=1, |args| Ok(text(&args[0]).into());
     "excludeInterfaces" passes 1..=1, |args| Ok(text(&args[0]).into());
     "excludeInboundPort" reads 2..=2, |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
     "includeInboundPorts" passes 1..=1, |args| of_containers(&args[0], |_| true);
     "applicationPorts" passes 1..=1, |args| of_containers(&args[0], |name| name != "istio-proxy");
-    "otelResourceAttributes" reads 4..=5, |args| resource_attributes(args).map(Value::from);
+    "otelResourceAttributes" reads 4..=5, resource_attributes;
     "protoToJSON" passes 1..=1, |args| Ok(message(&args[0]).into());
     "contains" reads 2..=2, |args| Ok(text(&args[1]).contains(&text(&args[0])).into());
     "formatDuration" reads 1..=1, duration;
@@ -72,30 +74,16 @@ fn annotation(args: &[Value]) -> FunctionResult {
     Ok(given.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
-/// `OTEL_RESOURCE_ATTRIBUTES` of a pod: of a MeshConfig, its annotations, its labels, its namespace and its containers.
-fn resource_attributes(args: &[Value]) -> Result<String, String> {
-    let [mesh, annotations, labels, namespace, containers @ ..] = args else { return Ok(String::new()) };
-    let mut enriches = false;
-    for provider in list(field(mesh, &"ExtensionProviders".into())?.unwrap_or(&Value::Nil))? {
-        let of_provider = field(provider, &"Opentelemetry".into())?.unwrap_or(&Value::Nil);
-        let enrichment = field(of_provider, &"ServiceAttributeEnrichment".into())?;
-        enriches |= enrichment.is_some_and(|value| text(value) == opentelemetry::CONVENTIONS);
-    }
-    if !enriches {
-        return Ok(String::new());
-    }
-    let given = |texts: &Value, name: &str| field(texts, &name.into()).ok().flatten().map(text);
-    let (annotation, label) = (|name: &str| given(annotations, name), |name: &str| given(labels, name));
-    let mut known = Vec::new();
-    for container in list(containers.first().unwrap_or(&Value::Nil))? {
-        let given = |name: &str| given(container, name).unwrap_or_default();
-        known.push((given("Name"), given("Image")));
-    }
-    Ok(opentelemetry::attributes(annotation, label, &text(namespace), &known))
+/// Of a MeshConfig, a pod's annotations, labels, namespace and containers.
+fn resource_attributes(args: &[Value]) -> FunctionResult {
+    let plain =
+        |at: usize| args.get(at).and_then(|arg| serde_json::from_str(&json(arg)).ok()).unwrap_or_default();
+    let [mesh, annotations, labels, containers]: [Json; 4] = [0, 1, 2, 4].map(plain);
+    let found = opentelemetry::attributes(&mesh, [&annotations, &labels], &text(&args[3]), &containers);
+    Ok(found.unwrap_or_default().into())
 }
 
-/// Istio asks its own process, whose variables the values hold as `pilot.env`; here it is these, so that the same configuration
-/// makes the same pods wherever it is read.
+/// Istio asks its own process; here it is `pilot.env` of the values, so that a configuration makes the same pods everywhere.
 fn env(name: &str, otherwise: &Value) -> Value {
     let known = RENDERING.with_borrow(|rendering| rendering.variables.get(name).cloned());
     known.filter(|value| !value.is_empty()).unwrap_or_else(|| text(otherwise)).into()

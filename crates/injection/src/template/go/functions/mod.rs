@@ -6,9 +6,6 @@ pub(super) mod codings;
 mod collections;
 pub(super) mod durations;
 mod istio;
-mod numbers;
-mod paths;
-mod regular;
 mod texts;
 mod values;
 
@@ -21,19 +18,8 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, printed, text, whole};
 
-/// All functions beside the engine's own, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
-    let kinds = [
-        codings::ALL,
-        collections::ALL,
-        durations::ALL,
-        istio::ALL,
-        numbers::ALL,
-        paths::ALL,
-        regular::ALL,
-        texts::ALL,
-        values::ALL,
-    ];
+    let kinds = [codings::ALL, collections::ALL, istio::ALL, texts::ALL, values::ALL];
     let each = kinds.into_iter().flatten();
     each.flat_map(|(names, function)| names.iter().map(|name| (*name, *function)))
 }
@@ -44,7 +30,7 @@ pub fn names() -> BTreeSet<&'static str> {
 }
 
 /// Prefixes of sprig's functions that are left out on purpose, with the reasons.
-const LEFT_OUT: [(&[&str], &str); 9] = [
+const LEFT_OUT: [(&[&str], &str); 15] = [
     (&["rand", "shuffle", "uuid"], "a pod's patch is the same each time, so nothing is left to chance"),
     (
         &["date", "now", "ago", "htmlDate", "unixEpoch", "toDate", "mustToDate", "mustDate", "must_date"],
@@ -55,16 +41,28 @@ const LEFT_OUT: [(&[&str], &str); 9] = [
         "there is no cryptography",
     ),
     (&["expandenv", "getHostByName"], "templates know nothing of the machine"),
+    (&["abbrev", "camelcase", "initials", "kebabcase", "nospace", "plural", "snakecase"], RESHAPED),
+    (&["swapcase", "title", "untitle", "wrap"], RESHAPED),
+    (&["adler32sum", "sha512sum"], "sha1sum and sha256sum are"),
+    (&["b32"], "b64enc and b64dec are"),
     (
-        &["abbrev", "camelcase", "initials", "kebabcase", "snakecase", "swapcase", "untitle", "wrap"],
-        "templates of pods don't reshape words; write the text as it has to be",
+        &["base", "clean", "dir", "ext", "isAbs", "os"],
+        "directory is, and texts have splitList and trimSuffix",
     ),
-    (&["adler32sum"], "sha1sum and sha256sum are"),
-    (&["durationRound"], "formatDuration is"),
-    (&["semver"], "a template knows one version, its own tag; regexMatch looks at texts"),
-    (&["urlJoin", "urlParse"], "URLs are texts; regexFind and regexReplaceAll take their parts"),
+    (&["chunk", "mustChunk", "seq", "untilStep"], "until is"),
+    (&["duration"], "formatDuration is"),
+    (&["toPrettyJson", "mustToPrettyJson", "toRawJson", "mustToRawJson"], "toJson is"),
+    (&["typeIs", "typeOf"], "kindIs and kindOf are"),
+    (
+        &["regex", "mustRegex", "semver", "splitn", "url"],
+        "texts have contains, split, trimPrefix and trimSuffix",
+    ),
+    (
+        &["addf", "add1f", "divf", "maxf", "minf", "mulf", "subf", "toDecimal"],
+        "pods hold whole numbers; ceil, floor and round are",
+    ),
 ];
-
+const RESHAPED: &str = "templates of pods don't reshape words; write the text as it has to be";
 /// The error of a call to a function that is not offered; `None` for one that is.
 pub(super) fn lacking(name: &str) -> Option<String> {
     static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(names);

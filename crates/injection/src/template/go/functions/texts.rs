@@ -12,8 +12,8 @@ functions! {
     "toString" passes 1..=1, |args| Ok(text(&args[0]).into());
     "toStrings" passes 1..=1, |args| Ok(list_of(texts(&args[0])));
     "join" passes 2..=2, join;
-    "lower" | "toLower" passes 1..=1, |args| Ok(text(&args[0]).chars().map(lower).collect::<String>().into());
-    "upper" passes 1..=1, |args| Ok(text(&args[0]).chars().map(upper).collect::<String>().into());
+    "lower" | "toLower" passes 1..=1, |args| Ok(text(&args[0]).to_lowercase().into());
+    "upper" passes 1..=1, |args| Ok(text(&args[0]).to_uppercase().into());
     "repeat" passes 2..=2, repeat;
     "replace" passes 3..=3, |args| Ok(replaced(&text(&args[0]), &text(&args[1]), &text(&args[2]))?.into());
     "nindent" passes 2..=2, |args| Ok(format!("\n{}", indented(args, true)?).into());
@@ -30,16 +30,12 @@ functions! {
         let whole = text(&args[1]);
         Ok(whole.strip_suffix(&text(&args[0])).unwrap_or(&whole).into())
     };
-    "nospace" reads 1..=1, |args| Ok(text(&args[0]).replace(char::is_whitespace, "").into());
     "hasPrefix" reads 2..=2, |args| Ok(text(&args[1]).starts_with(&text(&args[0])).into());
     "hasSuffix" reads 2..=2, |args| Ok(text(&args[1]).ends_with(&text(&args[0])).into());
     "trunc" reads 2..=2, |args| Ok(truncated(&text(&args[1]), whole(&args[0])).into());
     "substr" reads 3..=3, |args| Ok(substr(whole(&args[0]), whole(&args[1]), &text(&args[2])).into());
-    "split" reads 2..=2, |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[1]), None)));
-    "splitn" reads 3..=3, |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[2]), Some(whole(&args[1])))));
-    "splitList" reads 2..=2, |args| Ok(list_of(parts(&text(&args[0]), &text(&args[1]), None)));
-    "plural" passes 3..=3, |args| Ok(args[usize::from(whole(&args[2]) != 1)].clone());
-    "title" reads 1..=1, |args| Ok(titled(&text(&args[0])).into());
+    "split" reads 2..=2, |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[1]))));
+    "splitList" reads 2..=2, |args| Ok(list_of(parts(&text(&args[0]), &text(&args[1]))));
 }
 
 fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Value {
@@ -62,8 +58,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     items.iter().filter(|item| !is_nothing(item)).map(text).collect()
 }
 
-/// Fails before a text is made that is longer than the engine accepts: it measures a result only once that is in memory.
-/// `None` is a length that no number holds.
+/// Fails before a text is made that is longer than the engine accepts; `None` is a length that no number holds.
 fn check_length(bytes: Option<usize>) -> Result<(), String> {
     if bytes.is_none_or(|bytes| bytes > MAX_OUTPUT) {
         return Err(format!("would make more than {MAX_OUTPUT} bytes"));
@@ -77,8 +72,7 @@ fn repeat(args: &[Value]) -> FunctionResult {
     Ok(what.repeat(count).into())
 }
 
-/// Puts as many spaces before each line of a text as it is told, within what a manifest could want. Before the first one only for
-/// `nindent`: `indent` is Istio's, which leaves that as it is.
+/// Puts spaces before each line of a text. Before the first one only for `nindent`: `indent` is Istio's.
 pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     let (spaces, text) = (whole(&args[0]), text(&args[1]));
     let count = usize::try_from(spaces).ok().filter(|spaces| *spaces <= 256);
@@ -127,56 +121,16 @@ fn substr(start: i64, end: i64, text: &str) -> String {
     text.chars().skip(start).take(end.saturating_sub(start)).collect()
 }
 
-/// As Go splits: an empty separator splits into characters, of which the last part holds all that are left.
-fn parts(between: &str, text: &str, most: Option<i64>) -> Vec<String> {
-    let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-    if most == 0 {
-        return Vec::new();
+/// As Go splits: an empty separator splits into characters.
+fn parts(between: &str, text: &str) -> Vec<String> {
+    match between {
+        "" => text.chars().map(String::from).collect(),
+        _ => text.split(between).map(str::to_owned).collect(),
     }
-    if between.is_empty() {
-        let mut chars = text.chars();
-        let mut parts: Vec<String> = chars.by_ref().take(most - 1).map(String::from).collect();
-        let rest = chars.as_str();
-        if !rest.is_empty() {
-            parts.push(rest.to_owned());
-        }
-        return parts;
-    }
-    text.splitn(most, between).map(str::to_owned).collect()
 }
 
-/// Sprig's map of parts: `_0`, `_1`.
 fn numbered(parts: &[String]) -> Value {
     Value::Map(
         parts.iter().enumerate().map(|(index, part)| (format!("_{index}"), part.as_str().into())).collect(),
     )
-}
-
-fn titled(text: &str) -> String {
-    let mut is_first = true;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        out.push(if is_first { upper(c) } else { c });
-        is_first = separates(c);
-    }
-    out
-}
-
-/// One character for one, as Go has it: `ß` stays as it is.
-fn upper(c: char) -> char {
-    let mut all = c.to_uppercase();
-    match (all.next(), all.next()) {
-        (Some(upper), None) => upper,
-        _ => c,
-    }
-}
-
-/// As [`upper`]. The one character with a longer lower case is the dotted `İ`, which Go makes `i`.
-fn lower(c: char) -> char {
-    c.to_lowercase().next().unwrap_or(c)
-}
-
-/// Separators of words for Go's `Title`: of ASCII, all except letters, digits and `_`.
-fn separates(c: char) -> bool {
-    if c.is_ascii() { !c.is_ascii_alphanumeric() && c != '_' } else { c.is_whitespace() }
 }

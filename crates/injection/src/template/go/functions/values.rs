@@ -1,5 +1,5 @@
 //! Values of templates as functions take them, and functions that choose between values, ask what they are, and compare them; among
-//! these those of Go's own that look at what texts say.
+//! these those of Go's own that look at what texts say; arithmetic of whole numbers, which don't overflow in silence.
 
 use super::{ANY, FunctionResult, functions};
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
@@ -15,9 +15,6 @@ functions! {
     "fail" passes 1..=1, |args| Err(refuse(&text(&args[0])));
     "kindOf" passes 1..=1, |args| Ok(kind_of(&args[0]).into());
     "kindIs" passes 2..=2, |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
-    "typeOf" passes 1..=1, |args| Ok(type_of(&args[0]).into());
-    "typeIsLike" passes 2..=2, |args| Ok((text(&args[0]) == type_of(&args[1])).into());
-    "typeIs" passes 2..=2, |args| Ok((text(&args[0]) == type_of(&args[1])).into());
     "deepEqual" reads 2..=2, |args| Ok((args[0] == args[1]).into());
     "eq" reads 2..=ANY, |args| equal(args).map(Value::from);
     "ne" reads 2..=2, |args| equal(args).map(|is| (!is).into());
@@ -32,6 +29,27 @@ functions! {
     "print" passes 0..=ANY, |args| go(funcs::print, args);
     "printf" passes 1..=ANY, |args| go(funcs::printf, args);
     "index" passes 1..=ANY, index;
+    "int" | "int64" reads 1..=1, |args| Ok(whole(&args[0]).into());
+    "atoi" reads 1..=1, |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
+    "float64" reads 1..=1, |args| Ok(float(&args[0]).into());
+    "add" reads 0..=ANY, |args| folded(args, i64::checked_add);
+    "add1" reads 1..=1, |args| folded(&[args[0].clone(), 1.into()], i64::checked_add);
+    "sub" reads 2..=2, |args| folded(args, i64::checked_sub);
+    "mul" reads 1..=ANY, |args| folded(args, i64::checked_mul);
+    "div" reads 2..=2, |args| folded(args, i64::checked_div);
+    "mod" reads 2..=2, |args| folded(args, i64::checked_rem);
+    "max" | "biggest" reads 1..=ANY, |args| folded(args, |one, other| Some(one.max(other)));
+    "min" reads 1..=ANY, |args| folded(args, |one, other| Some(one.min(other)));
+    "ceil" reads 1..=1, |args| Ok(float(&args[0]).ceil().into());
+    "floor" reads 1..=1, |args| Ok(float(&args[0]).floor().into());
+    "round" reads 2..=3, |args| {
+        let places = i32::try_from(whole(&args[1]).clamp(-300, 300)).unwrap_or(0);
+        let scaled = float(&args[0]) * 10_f64.powi(places);
+        // Where it rounds up; a negative number has no part that reaches it.
+        let up = scaled.fract() >= args.get(2).map_or(0.5, float);
+        let rounded = if up { scaled.ceil() } else { scaled.floor() };
+        Ok((rounded / 10_f64.powi(places)).into())
+    };
 }
 
 pub(super) fn text(value: &Value) -> String {
@@ -51,7 +69,6 @@ pub(super) fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::NoValue | Value::Nil)
 }
 
-/// As sprig defines it.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::NoValue | Value::Nil => true,
@@ -80,8 +97,7 @@ fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// A number as Go's source has it, which YAML 1.1 shares: hexadecimal, octal and binary ones too, those with `_` between digits, and
-/// one with nothing but zeros after its point.
+/// A number as Go's source has it, which YAML 1.1 shares; one with nothing but zeros after its point, too.
 fn of_literal(text: &str) -> Option<i64> {
     let has_no_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b == b'0');
     let text = text.split_once('.').filter(|(_, part)| has_no_part(part)).map_or(text, |(whole, _)| whole);
@@ -165,8 +181,7 @@ pub(super) fn go(function: Func, args: &[Value]) -> FunctionResult {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 
-/// A key that a map of texts lacks is an empty text, as in Go. Maps have no types here, so one that holds nothing but texts
-/// counts as such.
+/// A key that a map of texts lacks is an empty text, as in Go. A map that holds nothing but texts counts as such.
 fn index(args: &[Value]) -> FunctionResult {
     let mut found = &args[0];
     for (at, key) in args.iter().enumerate().skip(1) {
@@ -206,12 +221,16 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// As Go's `%T` writes it.
-fn type_of(value: &Value) -> &'static str {
-    match kind_of(value) {
-        "invalid" => "<nil>",
-        "map" => "map[string]interface {}",
-        "slice" => "[]interface {}",
-        other => other,
+fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> FunctionResult {
+    let mut numbers = args.iter().map(whole);
+    let first = numbers.next().unwrap_or(0);
+    let outcome = numbers.try_fold(first, step);
+    outcome.map(Value::from).ok_or_else(|| "divides by zero or leaves the range of whole numbers".to_owned())
+}
+
+fn float(value: &Value) -> f64 {
+    match value {
+        Value::Bool(is) => f64::from(u8::from(*is)),
+        other => text(other).trim().parse().unwrap_or(0.0),
     }
 }

@@ -1,0 +1,225 @@
+//! A review as it is sent, and the answer to it, with its report for logs and counters.
+
+use super::Cancellation;
+use super::tree::{self, Depth};
+use data_encoding::BASE64;
+use mesh::pod::called;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The versions that are understood; the first is answered where the version of a call is unknown.
+pub(super) const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+pub(super) const KIND: &str = "AdmissionReview";
+const TEXT: &str = "text/plain; charset=utf-8";
+pub(crate) const JSON: &str = "application/json";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub content_type: &'static str,
+    pub body: Vec<u8>,
+    pub report: ReviewReport,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewReport {
+    pub outcome: ReviewOutcome,
+    pub reason: String,
+    /// The kind, namespace and name of the object; empty where they are unknown.
+    pub object: String,
+    /// The request's UID; empty where it is unknown.
+    pub uid: String,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewOutcome {
+    Injected,
+    Skipped,
+    Refused,
+    Malformed,
+}
+
+impl ReviewReport {
+    pub(super) fn malformed(reason: String, uid: String) -> Self {
+        let (outcome, object) = (ReviewOutcome::Malformed, String::new());
+        Self { outcome, reason, object, uid, warnings: Vec::new() }
+    }
+}
+
+impl Answer {
+    pub fn text(status: u16, reason: &str) -> Self {
+        let report = ReviewReport::malformed(reason.to_owned(), String::new());
+        Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), report }
+    }
+
+    /// For a body that ended too early, or is too long.
+    pub fn unreadable(reason: &str) -> Self {
+        Self::text(400, &format!("the body can't be read: {reason}"))
+    }
+}
+
+pub(crate) struct ReviewResponse {
+    pub(crate) version: &'static str,
+    pub(crate) report: ReviewReport,
+    /// The JSON patch; `None` where the object stays as it is.
+    pub(crate) patch: Option<String>,
+}
+
+impl ReviewResponse {
+    /// Without warnings or a patch.
+    pub(crate) fn to(review: &Review, request: Request<'_>, outcome: ReviewOutcome, reason: String) -> Self {
+        let report = ReviewReport {
+            outcome,
+            reason,
+            object: request.object_name(),
+            uid: request.text("uid").to_owned(),
+            warnings: Vec::new(),
+        };
+        Self { version: review.version, report, patch: None }
+    }
+
+    pub(crate) fn malformed(unreadable: Unreadable) -> Self {
+        let Unreadable { reason, version, uid } = unreadable;
+        Self { version, report: ReviewReport::malformed(reason, uid), patch: None }
+    }
+
+    pub(crate) fn answer(self) -> Answer {
+        let Self { version, report, patch } = self;
+        let allowed = matches!(report.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped);
+        let mut response = json!({ "uid": report.uid, "allowed": allowed });
+        if !allowed {
+            response["status"] = json!({ "message": report.reason });
+        }
+        if let Some(patch) = patch {
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = BASE64.encode(patch.as_bytes()).into();
+        }
+        if !report.warnings.is_empty() {
+            // The API server sends them as HTTP headers and drops those with control characters.
+            let lines = report.warnings.iter().map(|warning| warning.replace(mesh::is_obeyed, " "));
+            response["warnings"] = lines.collect();
+        }
+        let review = json!({ "apiVersion": version, "kind": KIND, "response": response });
+        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), report }
+    }
+}
+
+pub(crate) struct Review {
+    pub(crate) version: &'static str,
+    fields: Value,
+}
+
+/// A body that is no review, with the parts of it that an answer needs, as far as they can be found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) reason: String,
+    pub(crate) version: &'static str,
+    pub(crate) uid: String,
+}
+
+impl Review {
+    pub(crate) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Self, Unreadable> {
+        let fields = tree::read(body, depth, cancellation).map_err(|reason| {
+            let PartialReview { api_version, request } = serde_json::from_slice(body).unwrap_or_default();
+            let version = VERSIONS.into_iter().find(|known| *known == api_version);
+            Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid: request.uid }
+        })?;
+        let (version, kind) = (text(&fields, "apiVersion"), text(&fields, "kind"));
+        let known = VERSIONS.into_iter().find(|known| *known == version);
+        match known.filter(|_| kind == KIND) {
+            Some(version) => Ok(Self { version, fields }),
+            None => Err(Unreadable {
+                reason: format!(
+                    "the body is {kind:?} of {version:?}; expected {KIND} of {}",
+                    VERSIONS.join(" or ")
+                ),
+                version: known.unwrap_or(VERSIONS[0]),
+                uid: fields.get("request").map(|request| text(request, "uid")).unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+
+    pub(crate) fn request(&self) -> Option<Request<'_>> {
+        self.fields.get("request").filter(|request| request.is_object()).map(Request)
+    }
+}
+
+/// The parts of a review that is JSON, though it is too large or nested too deeply to be read as a whole.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PartialReview {
+    api_version: String,
+    request: PartialRequest,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartialRequest {
+    uid: String,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a>(&'a Value);
+
+impl<'a> Request<'a> {
+    pub(crate) fn text(self, name: &str) -> &'a str {
+        text(self.0, name)
+    }
+
+    fn object(self) -> &'a Value {
+        self.0.get("object").unwrap_or(&Value::Null)
+    }
+
+    fn metadata(self) -> &'a Value {
+        self.object().get("metadata").unwrap_or(&Value::Null)
+    }
+
+    /// The pod's own; a pod that is being created seldom says one.
+    pub(crate) fn namespace(self) -> &'a str {
+        let own = text(self.metadata(), "namespace");
+        if own.is_empty() { self.text("namespace") } else { own }
+    }
+
+    /// The node of a pod that names it itself and passes the scheduler by.
+    pub(crate) fn node(self) -> Option<&'a str> {
+        let spec = self.object().get("spec").unwrap_or(&Value::Null);
+        Some(text(spec, "nodeName")).filter(|name| !name.is_empty())
+    }
+
+    /// As the log names it. A pod that a controller makes has no name yet, but a beginning of one.
+    pub(crate) fn object_name(self) -> String {
+        let kind = match text(self.object(), "kind") {
+            "" => self.0.get("kind").map_or("", |kind| text(kind, "kind")),
+            kind => kind,
+        };
+        let own = |field: &str| Some(text(self.metadata(), field));
+        let name = called(own("name"), own("generateName")).unwrap_or_else(|| self.text("name").to_owned());
+        format!("{kind} {}/{name}", self.namespace()).trim_start().to_owned()
+    }
+
+    /// Another resource, or a part of one, such as `pods/eviction`.
+    pub(crate) fn other_than_pods(self) -> Option<String> {
+        let resource = self.0.get("resource")?;
+        let (group, name) = (text(resource, "group"), text(resource, "resource"));
+        let part = self.text("subResource");
+        let whole = [name, part].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("/");
+        (!matches!((group, name, part), ("", "" | "pods", ""))).then_some(whole)
+    }
+
+    pub(crate) fn pod(self) -> Result<&'a Value, String> {
+        let object = self.object();
+        let kind = text(object, "kind");
+        if !object.is_object() {
+            Err("the request has no object; expected a Pod".to_owned())
+        } else if !matches!(kind, "" | "Pod") {
+            Err(format!("the object is a {kind}; expected a Pod"))
+        } else {
+            Ok(object)
+        }
+    }
+}
+
+fn text<'a>(fields: &'a Value, name: &str) -> &'a str {
+    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,138 @@
+//! Envoy alone and linkerd's proxy, whose templates are texts: the settings that these read, beside those of every sidecar.
+
+use super::BuiltIn;
+use super::context::{RenderContext, TemplateParts, is_on, set};
+use crate::sidecar::OtherProxy;
+use crate::syntax::is_domain;
+use crate::template::go;
+use mesh::Problems;
+use mesh::istio::annotations::PROXY_IMAGE;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+/// Istio's ports and user, without its agent.
+pub(super) static ENVOY: OtherProxy = OtherProxy {
+    outbound_port: None,
+    inbound_port: None,
+    uid: None,
+    // For metrics and for probes: the kubelet reaches them, as they are never captured.
+    own_ports: &[15090, 15021],
+};
+
+pub(super) static LINKERD: OtherProxy = OtherProxy {
+    outbound_port: Some(4140),
+    inbound_port: Some(4143),
+    uid: Some(2102),
+    // The proxy's policies and its administration.
+    own_ports: &[4190, 4191],
+};
+
+/// A setting's name in the text, its annotation (empty for none), its path in the values and its default.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+const OF_ENVOY: &[Row] = &[
+    ("image", PROXY_IMAGE, "envoy.image", ""),
+    ("config", "envoy.sidecar-init/config", "envoy.configMap", "envoy"),
+];
+
+const OF_LINKERD: &[Row] = &[
+    ("image", "config.linkerd.io/proxy-image", "linkerd.image", ""),
+    ("control_plane", "", "linkerd.namespace", "linkerd"),
+    ("trust_anchors", "", "linkerd.identityTrustAnchorsPEM", ""),
+    ("trust_domain", "", "linkerd.identityTrustDomain", ""),
+    ("networks", "", "linkerd.clusterNetworks", NETWORKS),
+    (
+        "policy",
+        "config.linkerd.io/default-inbound-policy",
+        "linkerd.defaultInboundPolicy",
+        "all-unauthenticated",
+    ),
+    ("log_level", "config.linkerd.io/proxy-log-level", "linkerd.logLevel", "warn,linkerd=info,hickory=error"),
+    (
+        "opaque_ports",
+        "config.linkerd.io/opaque-ports",
+        "linkerd.opaquePorts",
+        "25,587,3306,4444,5432,6379,9300,11211",
+    ),
+];
+
+/// The networks of a cluster, where the values name none.
+const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
+
+static TEXTS: LazyLock<[gtmpl_ng::Template; 2]> = LazyLock::new(|| {
+    [include_str!("envoy.yaml"), include_str!("linkerd.yaml")]
+        .map(|text| go::parsed("built-in", text, &[]).unwrap_or_else(|problems| panic!("{problems}")))
+});
+
+pub(super) fn parts(template: BuiltIn, context: &mut RenderContext<'_>) -> TemplateParts {
+    let (sidecar, admission) = (context.input.sidecar, context.input.admission);
+    let (text, rows) = match template {
+        BuiltIn::Linkerd => (&TEXTS[1], OF_LINKERD),
+        BuiltIn::Envoy | BuiltIn::Sidecar => (&TEXTS[0], OF_ENVOY),
+    };
+    let ports: Vec<&Value> = context.ports().filter_map(|port| port.get("containerPort")).collect();
+    let mut data = json!({
+        "namespace": admission.namespace.name,
+        "name": context.canonical_name(),
+        "domain": context.input.values.proxy.domain,
+        "logs_json": context.input.values.log_as_json,
+        "mode": sidecar.mode.name(),
+        "native": sidecar.native,
+        "hold": sidecar.hold,
+        "level": sidecar.proxy_log_level,
+        "user": sidecar.proxy_identity.user,
+        "inbound_port": sidecar.traffic.inbound_port,
+        "outbound_port": sidecar.traffic.outbound_port,
+        "ports": ports,
+        "metadata": context.proxy_metadata().collect::<Vec<_>>(),
+        "security_context": context.security_context_of_envoy(false, true),
+    });
+    for (name, annotation, path, default) in rows {
+        let given = context.annotation_or_value(annotation, path);
+        data[name] = given.unwrap_or_else(|| (*default).to_owned()).into();
+    }
+    let image = data["image"].as_str().and_then(set).or_else(|| set(&sidecar.proxy_image));
+    data["image"] = json!(image);
+    if template == BuiltIn::Envoy {
+        data["ready_port"] = json!(ready_port(context));
+    }
+    let mut made = go::made("built-in", text, &data).unwrap_or_else(|Problems(found)| {
+        context.problems.extend(found);
+        Value::Null
+    });
+    for problem in made["problems"].as_array().into_iter().flatten() {
+        let [at, text] = ["at", "text"].map(|field| problem[field].as_str().unwrap_or_default());
+        context.problem(at, problem["item"].as_str(), text);
+    }
+    let volumes = made["volumes"].as_array().cloned().unwrap_or_default();
+    let labels = made["labels"].as_object().cloned().unwrap_or_default();
+    TemplateParts { labels, proxy: made["proxy"].take(), volumes, ..TemplateParts::default() }
+}
+
+/// The port of Envoy's probes, by its number or its name; `None` where there are no probes.
+fn ready_port(context: &mut RenderContext<'_>) -> Option<Value> {
+    const ANNOTATION: &str = "envoy.sidecar-init/ready-port";
+    const VALUE: &str = "envoy.readyPort";
+    let source = match context.metadata("annotations", ANNOTATION) {
+        Some(_) => format!("annotation {ANNOTATION}"),
+        None => format!("values: {VALUE}"),
+    };
+    let text = context.annotation_or_value(ANNOTATION, VALUE).filter(|text| is_on(text))?;
+    let port = match text.parse::<i64>() {
+        Ok(number) => (1..=65_535).contains(&number).then(|| number.into()),
+        Err(_) => is_port_name(&text).then(|| text.as_str().into()),
+    };
+    if port.is_none() {
+        context.problem(&source, Some(&text), "is not a port from 1 to 65535, or the name of one");
+    }
+    port
+}
+
+/// RFC 6335, 5.1, as the API checks it.
+fn is_port_name(text: &str) -> bool {
+    text.len() <= 15
+        && is_domain(text)
+        && text.chars().any(|c| c.is_ascii_lowercase())
+        && !text.contains('.')
+        && !text.contains("--")
+}
