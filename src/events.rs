@@ -1,7 +1,5 @@
-//! The log events of a run, for the front end that writes them.
-//!
-//! No part of the program makes a span. A subscriber that keeps spans sets up tables for them first, which takes longer than
-//! all else that logging does in a run.
+//! The log events of a run, for the front end that writes them. No part makes a span: a subscriber that keeps spans sets up
+//! tables first, which takes longer than all else that logging does.
 
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscriber::set_global_default};
@@ -15,10 +13,7 @@ pub(crate) trait Log: Send + Sync + 'static {
     fn write(&self, event: &Event<'_>);
 }
 
-/// Logs from now on.
-///
-/// # Panics
-/// If something logs already.
+/// Logs from now on; once in a process.
 pub(crate) fn log_to(log: impl Log) {
     set_global_default(LogSubscriber(log)).expect("logging is started once");
 }

@@ -85,15 +85,14 @@ impl Contents {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Rules, those of others in the tables of iptables included, in the order of the backends' names. Empty ones are not
-    /// listed.
+    /// Rules, of others too in the tables of iptables, in the order of the backends' names. Empty ones are not listed.
     contents: Vec<Contents>,
     /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
-    /// Policy rules, routes and addresses like the owner's, but with another routing protocol. They serve as well as the
-    /// owner's, and stay when those are removed, unless they are inherited.
+    /// The same with another routing protocol. They serve as well as the owner's, and stay when those are removed, unless
+    /// inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unexpected: BTreeSet<String>,
@@ -351,7 +350,6 @@ pub struct UnlistableTable {
     pub program: String,
     pub why: String,
     pub chains: Vec<String>,
-    /// All rules, chain by chain in their order.
     pub rules: Vec<UnlistableRule>,
 }
 

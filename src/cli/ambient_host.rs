@@ -1,13 +1,13 @@
-//! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it when pods start and end;
-//! `apply` sets the rules in the pods.
+//! `sidecar-init ambient-host`: the host's part of the ambient mesh, called by an agent when pods start and end.
 
-use super::{Exit, report, run, run::Format, start_logging};
+use super::report::{self, Format};
+use super::{Exit, run, start_logging};
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
 use mesh::{Problems, RuleReason, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
-use sidecar_init::engine::{self, SnatChange, SnatSummary};
+use sidecar_init::backend::nftables::snat::{self, SnatChange};
 use std::{collections::BTreeSet, net::IpAddr};
 
 enum HostAction {
@@ -96,11 +96,11 @@ fn done(action: &HostAction) -> Result<AmbientHostReport, Error> {
     let table = defaults::HOST_TABLE;
     match action {
         HostAction::Clean => {
-            let changed = engine::remove_snat(table)?;
+            let changed = snat::remove(table)?;
             Ok(AmbientHostReport { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
         }
         HostAction::Change(change) => {
-            let SnatSummary { changed, content } = engine::change_snat(change)?;
+            let (changed, content) = snat::change(change)?;
             let probe_addresses = vec![content.v4.into(), content.v6.into()];
             let pods = content.pods.into_iter().collect();
             Ok(AmbientHostReport { table, changed, pods, probe_addresses })

@@ -1,7 +1,8 @@
 //! Commands that change the namespace: `apply`, `clean`, and the drop-in for `istio-iptables`.
 
-use super::run::{Format, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, diff, logging, render, report, verify};
+use super::report::{self, Format};
+use super::run::{Preview, ResolvedCall, Run, RunMode};
+use super::{Exit, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
@@ -83,7 +84,6 @@ pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>
     exit(done)
 }
 
-/// Prints a failure, and what cleaning has left.
 pub(super) fn exit(done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => report.exit(),

@@ -1,18 +1,15 @@
-//! `sidecar-init completions`: scripts for shells, and the proposals that they request.
-//!
-//! A script passes the words of a line to `sidecar-init completions SHELL -- WORD..`. The tree of the line's mesh decides what may
-//! come next. Flags without effect are not proposed.
+//! `sidecar-init completions` and `man`: scripts for shells, the proposals that they request, and the manual. A script passes
+//! the words of a line to `sidecar-init completions SHELL -- WORD..`.
 
-use super::arguments::with_command;
-use super::tree::{self, Extent};
-use super::{Exit, help, logging::Stdout, report, run, start_logging};
+use super::tree::{self, Extent, tree};
+use super::{Exit, arguments::with_command, help, logging::Stdout, report, run, start_logging};
 use clap::Arg;
-use command_line::complete;
 use command_line::shell::{Proposals, Shell};
+use command_line::{complete, manual};
 use mesh::sources::{Raw, SettingReader, pflag, text};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Mesh, Problems, Setting};
 use sidecar_init::sys::lookup::{self, LookupPlaces};
-use std::ffi::OsString;
+use std::{ffi::OsString, path::Path};
 
 /// The programs that the scripts complete, of which the second is the first by another name.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
@@ -44,12 +41,11 @@ fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
         [_, command, _, ..] if command == tree::VERSION => return Proposals::Words(Vec::new()),
         _ => {}
     }
-    let mut program = tree::tree(pflag::mesh_of(&line).unwrap_or_default(), Extent::Proposed);
+    let mut program = tree(pflag::mesh_of(&line).unwrap_or_default(), Extent::Proposed);
     program.build();
     complete::proposals(&program, &line, whole, &namespaces)
 }
 
-/// Words that may follow `help` and `before`.
 fn topics(before: &[String], last: &str) -> Proposals {
     let before: String = before.iter().map(|word| format!("{word} ")).collect();
     let word = |(word, about): (String, String)| Some((word.strip_prefix(&before)?.to_owned(), about));
@@ -68,5 +64,23 @@ fn namespaces(argument: &Arg, start: &str, before: &str) -> Option<Proposals> {
     Some(match start.contains('/') {
         true => Proposals::Files,
         false => Proposals::starting(lookup::known(&LookupPlaces::default()), start, before),
+    })
+}
+
+pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+    if raw.get(Setting::ManDirectory).is_none() {
+        problems
+            .push(InputProblem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));
+    }
+    let mut reader = SettingReader::new(raw, problems);
+    let (_, logging) = run::read(&mut reader);
+    let folder =
+        reader.one_of(Setting::ManDirectory, "a folder", |text| (!text.is_empty()).then(|| text.to_owned()));
+    reader.finish()?;
+    start_logging(raw, &logging, Stdout::Any)?;
+    let program = tree(Mesh::default(), Extent::All);
+    Ok(match folder.map_or(Ok(()), |folder| manual::write(&program, Path::new(&folder))) {
+        Ok(()) => Exit::Done,
+        Err(error) => report::failure(&error, Exit::Failed),
     })
 }

@@ -1,11 +1,10 @@
 //! `sidecar-init explain`: the verdict about a packet, and why.
 
-use super::data::{self, Encoding};
-use super::manifest::{self, Subject, SubjectSection};
-use super::routes::KernelRoutes;
-use super::rule_views::{from_kernel, from_save};
+use super::live::{KernelRoutes, from_kernel, from_save};
+use super::manifest::{self, Subject, SubjectSection, Unread};
+use super::report::{self, Encoding};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, noted::Unread, render, report};
+use super::{Exit, host::System, logging::Stdout, render};
 use command_line::columns;
 use diagnose::explain::{self, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
@@ -167,8 +166,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
 }
 
 impl ExplainRequest {
-    /// The same request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the
-    /// packet.
+    /// The request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the packet.
     fn of(self, rule_views: &[RuleView], subject: &Subject) -> Self {
         if self.capture.is_some() {
             return self;
@@ -261,7 +259,7 @@ fn answer(
             let traffic = traffic(all, subject, request);
             return match form {
                 ExplainFormat::Svg => (head + &traffic.svg(), None),
-                ExplainFormat::Data(_) => (data::document(Encoding::Json, &traffic.report(basis)), None),
+                ExplainFormat::Data(_) => (report::document(Encoding::Json, &traffic.report(basis)), None),
                 _ => (head + &traffic.text(columns::of_terminal()), None),
             };
         }
@@ -285,7 +283,7 @@ fn answer(
         ExplainFormat::Svg => {
             note(render::as_comment) + &traffic(all, subject, request).with_path(&explained).svg()
         }
-        ExplainFormat::Data(_) => data::document(Encoding::Json, &report),
+        ExplainFormat::Data(_) => report::document(Encoding::Json, &report),
     };
     (head + &body, is_captured)
 }

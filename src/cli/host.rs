@@ -37,8 +37,7 @@ impl System {
     /// This process's own facts, whatever namespace it is in.
     pub(super) const HERE: Self = Self { is_drop_in: false, files: FilesOf::Ours };
 
-    /// The facts of the namespace that a call is about: those of the process by which it names it. A name or a path does not
-    /// lead to the pod's files.
+    /// The facts of the namespace that a call is about: those of the process by which it names it, if by one.
     pub(super) fn of(raw: &Raw) -> Self {
         let named = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty());
         let found = named.map(|given| lookup::find(&given.value, &LookupPlaces::default()));
@@ -156,7 +155,6 @@ impl Host for System {
     }
 }
 
-/// The addresses of a name, by the system's resolver, each once.
 fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
     let mut found: Vec<IpAddr> = Vec::new();
     for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {

@@ -1,7 +1,5 @@
-//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`.
-//!
-//! Arguments and configuration files become settings here: flags override variables, which override files, and of two files
-//! the later one wins.
+//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`. Flags override variables,
+//! which override files, and of two files the later one wins.
 
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, host::System, report, start_logging, warn_by};
@@ -16,7 +14,6 @@ use sidecar_init::sys::{exec::Runner, namespace};
 use std::io::{self, Read};
 use std::{fs, path::Path, time::Duration};
 
-/// The only component that can be installed.
 const COMPONENT: &str = "transparent-proxy";
 
 /// The copy of the pod's resolv.conf that old releases have made.
@@ -242,8 +239,7 @@ fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
     }
 }
 
-/// Restores the resolv.conf that an old release has replaced. The file is overwritten in place, because in a container the
-/// runtime has mounted it.
+/// Restores the resolv.conf that an old release has replaced, in place, because the runtime has mounted it.
 fn restored() -> io::Result<()> {
     let text = match fs::read(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

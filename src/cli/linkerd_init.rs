@@ -1,6 +1,4 @@
-//! The drop-in for linkerd's `proxy-init`.
-//!
-//! The mesh reads the flags of capture, this module those that control the run. The rest is the same as for `apply`.
+//! The drop-in for linkerd's `proxy-init`. The mesh reads the flags of capture, this module those that control the run.
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, report};
@@ -20,12 +18,11 @@ pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
-    /// The programs of iptables that upstream's flags name. Without them legacy, as upstream has it, unless our rules are
-    /// elsewhere already or the machine lacks it.
+    /// The programs that upstream's flags name; without them legacy, unless our rules are elsewhere already or the machine
+    /// lacks it.
     programs: Choice,
     /// Seconds that conntrack remembers connections that one side has closed; `None` leaves that as it is.
     close_wait: Option<u32>,
-    /// Print commands with `-w`, to wait for the lock.
     waits: bool,
 }
 
@@ -38,8 +35,7 @@ fn infix(choice: Choice) -> &'static str {
     }
 }
 
-/// The flags with those that the command implies: the mesh, the namespace by the name that all commands have for it, and
-/// upstream's defaults. A simulation enters no namespace.
+/// The flags with those that the command implies: the mesh, the namespace, and upstream's defaults. A simulation enters none.
 pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
     let defaults = linkerd::IMPLICIT_DEFAULTS.iter().map(|&(setting, value)| {
@@ -169,8 +165,8 @@ struct CloseWaitError {
     source: io::Error,
 }
 
-/// Sets conntrack's timeout and the rules. If the rules can't be set, the old timeout is restored. A timeout that does not
-/// exist before the rules do is set after them; if that fails, the rules stay.
+/// Sets conntrack's timeout and the rules, or neither. A timeout that does not exist before the rules do is set after them;
+/// if that fails, the rules stay.
 fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     let timed = |seconds: u32, what: &'static str| {

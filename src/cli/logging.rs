@@ -1,6 +1,6 @@
 //! Log lines: their sinks, levels and forms.
 
-use super::{paint, run::Logging};
+use super::run::Logging;
 use crate::events::{Log, log_to};
 use command_line::columns;
 use diagnose::{Style, fold, trace::utc};
@@ -138,7 +138,7 @@ impl Sink {
         match self {
             Self::Stderr { json: true } => io::stderr().write_all(line.as_bytes()),
             Self::Stderr { json: false } => {
-                let line = paint::log_line(line);
+                let line = log_line(line);
                 // Most lines have no colour, so no terminal has to be looked for.
                 match line.contains('\u{1b}') {
                     true => anstream::stderr().write_all(line.as_bytes()),
@@ -148,6 +148,27 @@ impl Sink {
             Self::Stdout => io::stdout().write_all(line.as_bytes()),
             Self::File(file) => file.write_all(line.as_bytes()),
         }
+    }
+}
+
+fn log_line(line: &str) -> String {
+    // The level follows the time.
+    let levels = [
+        (" WARN ", Style::Passing),
+        ("ERROR ", Style::Dropped),
+        ("DEBUG ", Style::Quiet),
+        ("TRACE ", Style::Quiet),
+    ];
+    let found = levels.iter().find_map(|(word, style)| {
+        let at = line.find(word).filter(|at| !line[..*at].trim_end().contains(' '))?;
+        Some((at, word, style))
+    });
+    match found {
+        Some((at, word, style)) => {
+            let rest = &line[at + word.len()..];
+            format!("{}{}{rest}", &line[..at], style.paint(word))
+        }
+        None => line.to_owned(),
     }
 }
 
@@ -173,7 +194,6 @@ fn plain(event: &Event<'_>) -> String {
     fold(&format!("{}{}\n", style.paint(word), text.text), 2, columns::of_terminal())
 }
 
-/// The fields of an event, each after a space.
 struct EventText {
     text: String,
     is_sentence: bool,
@@ -199,8 +219,7 @@ impl Visit for EventText {
     }
 }
 
-/// Escapes control and format characters: a message may quote external text, and a terminal would obey them. Line breaks and tabs are
-/// kept.
+/// Escapes control and format characters but line breaks and tabs: a message may quote external text, which a terminal obeys.
 struct Harmless<'a>(&'a mut String);
 
 impl fmt::Write for Harmless<'_> {
@@ -308,6 +327,11 @@ mod tests {
 
     #[test]
     fn lines_are_for_people() {
+        let line = "2026-11-22T05:35:17.9Z  WARN lint: an ERROR in words\n";
+        assert_eq!(diagnose::plain(&log_line(line)), line);
+        assert!(log_line(line).contains("WARN") && log_line(line) != line);
+        let info = "2026-11-22T05:35:17.9Z  INFO lint: a WARN in words\n";
+        assert_eq!(log_line(info), info);
         assert_eq!(
             logged(false, &[("backend", LevelFilter::DEBUG), ("backend_two", LevelFilter::WARN)], say),
             [

@@ -1,13 +1,11 @@
-//! The command line: from arguments to an exit code.
-//!
-//! Only this module reads the environment. Data is written to standard output, everything else to standard error.
+//! The command line: from arguments to an exit code. Only this module reads the environment. Data is written to standard
+//! output, everything else to standard error.
 
 mod ambient_host;
 mod arguments;
 mod change;
 mod command;
 mod completions;
-mod data;
 mod diff;
 mod explain;
 mod help;
@@ -16,17 +14,12 @@ mod install;
 mod kuma_init;
 mod linkerd_init;
 mod lint;
+mod live;
 mod logging;
-mod man;
 mod manifest;
-mod node;
-mod noted;
-mod paint;
 mod render;
 mod repair;
 mod report;
-mod routes;
-mod rule_views;
 mod run;
 mod sandbox;
 mod status;
@@ -35,24 +28,23 @@ mod tests;
 mod trace;
 mod tree;
 mod verify;
-mod warnings;
 
 use arguments::Invocation;
 use command::Command;
-use data::Encoding;
 use host::{System, enter, enter_namespace, namespace_to_enter};
+use lint::{warn, warn_by, warn_of};
 use logging::{Stdout, start_logging};
 use manifest::{Subject, subjects};
 use mesh::{InputProblem, Problems, Setting, settings::SettingRow, sources::Raw};
+use report::Encoding;
 use report::Exit;
 use run::{Preview, ResolvedCall, Run, RunMode};
 use std::ffi::{OsStr, OsString};
 use std::{cmp::Ordering, process::ExitCode};
-use warnings::{warn, warn_by, warn_of};
 
 pub(crate) fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if let Some(refused) = node::hand_over(&words) {
+    if let Some(refused) = repair::hand_over(&words) {
         return refused.into();
     }
     match arguments::parse(words.into_iter()) {
@@ -171,7 +163,7 @@ fn run_command(
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems, trailing),
-        Command::Man => man::run(&raw, problems),
+        Command::Man => completions::manual(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems, files)?),
         Command::Apply => with_capture(

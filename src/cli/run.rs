@@ -1,12 +1,12 @@
 //! The settings of a run, as opposed to those of capture.
 
-use super::{data::Encoding, logging::Stdout};
+use super::logging::Stdout;
+use super::report::{Encoding, Format};
 use diagnose::trace::utc;
-use mesh::istio::defaults::PROBE_PORT;
 pub(super) use mesh::preview::Preview;
 use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
 use mesh::sources::{Host, Raw, SettingReader, duration};
-use mesh::{Capture, InputProblem, Mesh, Problems, settings::Setting};
+use mesh::{Capture, InputProblem, Mesh, Problems, istio::defaults::PROBE_PORT, settings::Setting};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::backend::{self, Kernel, Variant};
 use sidecar_init::engine::{Choice, Preference, Session};
@@ -17,20 +17,12 @@ use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunMode {
-    /// Print the rules and touch nothing.
     Preview(Preview),
-    /// Print what cleaning would remove and touch nothing.
     PreviewClean,
     Apply,
     Clean,
     /// Set nothing; another program has.
     Nothing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
-    Data(Encoding),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,30 +51,24 @@ pub(super) struct Run {
     pub(super) backend: Choice,
     /// The version of iptables, where the caller knows it.
     pub(super) iptables_version: Option<Version>,
-    /// Replace rules that differ from the desired ones.
     pub(super) reconcile: bool,
-    /// Take the place of another mesh.
     pub(super) replace: bool,
-    /// Apply even where the state looks right.
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
     pub(super) lock_wait: u32,
     /// For each program that is started.
     pub(super) timeout: Duration,
-    /// The machine's own namespace may be changed.
     pub(super) allow_host: bool,
     pub(super) format: Format,
     pub(super) validates: bool,
     pub(super) validation: ConnectionValidation,
     pub(super) mesh: Mesh,
-    /// True if `--mesh` names it.
     pub(super) names_mesh: bool,
     /// The capture settings, to be noted beside the rules.
     pub(super) settings: String,
 }
 
 impl Run {
-    /// For a command that changes the namespace.
     pub(super) fn stdout(&self) -> Stdout {
         match (self.mode, self.format) {
             (RunMode::Preview(_) | RunMode::PreviewClean, _) | (_, Format::Data(_)) => Stdout::Answer,

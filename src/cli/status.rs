@@ -1,7 +1,8 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
-use super::run::{self, Format, Run};
-use super::{Exit, data, logging::Stdout, report, start_logging};
+use super::report::{self, Format};
+use super::run::{self, Run};
+use super::{Exit, logging::Stdout, start_logging};
 use command_line::columns;
 use diagnose::finding::{FindingReport, reports};
 use diagnose::{Style, status::CaptureStatus, trace::utc};
@@ -11,8 +12,7 @@ use rules::finding::Level;
 use serde::Serialize;
 use sidecar_init::observe::{NamespaceObserver, NodeObserver, ObserverSettings};
 use sidecar_init::sys::wait::{Requests, Woken};
-use sidecar_init::sys::{lookup::LookupPlaces, process};
-use sidecar_init::{backend, engine};
+use sidecar_init::{backend, engine, sys::lookup::LookupPlaces, sys::process};
 use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::time::{Duration, Instant, SystemTime};
@@ -166,7 +166,6 @@ struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal, if there is one and the text is for people.
     fn open(format: Format, interval: Duration) -> io::Result<Self> {
         let is_terminal = io::stdout().is_terminal() && format == Format::Text;
         if is_terminal {
@@ -183,7 +182,7 @@ impl Screen {
 
     fn show<T: Serialize>(&mut self, answer: &T, text: impl FnOnce(&T, usize) -> String) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
-            return report::at_once(&data::one_of_many(encoding, answer));
+            return report::at_once(&report::one_of_many(encoding, answer));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();

@@ -7,9 +7,7 @@ use mesh::{Capture, Host, InputProblem, Setting};
 use std::{io, net::IpAddr, path::Path};
 
 pub(super) enum CaptureDecision {
-    /// Capture by these settings, with the problems found so far.
     Capture(Raw, Vec<InputProblem>),
-    /// Nothing, for this reason.
     Nothing(String),
 }
 
@@ -65,8 +63,7 @@ fn no_annotations(are_requested: bool) -> String {
     )
 }
 
-/// True if data from the API server could change the decision. Where the runtime has passed all annotations, a pod without
-/// the injector's annotation is skipped in any case.
+/// True if data from the API server could change the decision: all annotations show whether a pod was injected.
 fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,

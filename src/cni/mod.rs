@@ -1,21 +1,17 @@
-//! The CNI plugin: from a runtime's call to an exit code.
-//!
-//! A runtime passes its request in variables and on standard input, and reads the answer from standard output. The
-//! environment is read here and nowhere below. The same engine as behind the command line works in the container's
-//! namespace, once, and no process is left running.
+//! The CNI plugin: from a runtime's call to an exit code. The environment is read here and nowhere below. The engine works in
+//! the container's namespace, once, and no process is left running.
 
-mod counters;
 mod decision;
 mod files;
 pub(crate) mod install;
-mod log;
 mod namespace;
 mod protocol;
 mod state;
+mod traces;
 mod verbs;
 mod watch;
 
-pub(crate) use counters::{RepairTarget, count_repair};
+pub(crate) use traces::count_repair;
 
 pub(crate) use protocol::help;
 use protocol::{
@@ -33,7 +29,6 @@ use watch::{Done, TimedCall};
 /// The command, and the name by which the program is this plugin.
 pub(crate) const COMMAND: &str = "cni";
 pub(crate) const PLUGIN: &str = "sidecar-cni";
-/// The program that speaks to the API server.
 pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
 
 pub(crate) fn beside(name: &str) -> PathBuf {
@@ -55,7 +50,7 @@ pub(crate) fn is_called() -> bool {
 }
 
 pub(crate) fn main() -> ExitCode {
-    log::collect_warnings();
+    traces::collect_warnings();
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "state", "a limit of file sizes may end this call: {error}");
     }

@@ -1,5 +1,4 @@
-//! The desired state of a namespace in the terms of one backend, and how the live state differs from it, as data and as a
-//! diff.
+//! The desired state of a namespace in the terms of one backend, and how the live state differs from it.
 
 use super::finding::dormant_targets;
 use crate::backend::nftables::bytecode;

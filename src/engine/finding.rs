@@ -1,12 +1,9 @@
 //! Findings about a namespace: what is not as it should be with the rules of the owner, what rules of other programs do, and
-//! which tables of nf_tables keep a change from taking effect, as they are dormant or owned by a socket.
-//!
-//! A dormant table of ours is replaced by an active one. Tables of iptables are shared: activating one would put the rules
-//! of other programs into force, so `apply` refuses.
+//! which tables of nf_tables keep a change from taking effect: activating a dormant one of iptables would put the rules of
+//! others into force.
 
 use super::DesiredState;
-use super::foreign::{droppers, preceding_rules_in};
-use super::provenance::{doubtful, predecessors};
+use super::provenance::{doubtful, droppers, preceding_rules_in, predecessors};
 use crate::backend::nftables::{BlockedTable, Obstacle};
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, of_iptables};
 use rules::finding::{Code, Finding};
@@ -89,8 +86,7 @@ pub(super) fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Fi
     found.collect()
 }
 
-/// Obstacles to these steps: a table that they change and that has an owner, or a dormant one of iptables' that should
-/// have rules.
+/// Obstacles to these steps: a table that they change and that has an owner, or a dormant one of iptables that needs rules.
 pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<BlockedTable> {
     if before.blocked_tables.is_empty() {
         return Vec::new();

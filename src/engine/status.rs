@@ -1,8 +1,5 @@
-//! The status of a network namespace: the rules of all programs with their counters, the listeners, the provenance of the
-//! rules, and findings about them. Reads only.
-//!
-//! What the rules mean is up to a policy. What is reported here needs no policy: whose the rules are, and which rules of
-//! other programs interfere.
+//! The status of a network namespace, without a policy: the rules of all programs with their counters, the listeners, the
+//! provenance of the rules, and findings about them. Reads only.
 
 use super::finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable};
 use super::provenance::{Maker, makers, remedy_of};
@@ -160,8 +157,7 @@ fn findings(
     findings
 }
 
-/// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules. The
-/// snapshot was read for `owner`.
+/// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules.
 fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));

@@ -1,7 +1,6 @@
-//! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes.
-//!
-//! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself shows, for both variants,
-//! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
+//! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes. A program
+//! may be older than the rules, or a wrapper that hides a failure. The kernel itself shows chains and the number of their
+//! rules.
 
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, Counters, LegacyTables, Programs, Shown};
@@ -54,8 +53,7 @@ impl KernelTables {
 }
 
 impl Kernel {
-    /// `None` where there are tables and no program to read them. Families are read at the same time, as each takes a
-    /// separate program.
+    /// `None` where there are tables and no program to read them. Families are read at the same time, each by a program.
     pub(super) fn listed(
         &mut self,
         variant: Variant,
@@ -96,8 +94,7 @@ impl Kernel {
         Ok(listed)
     }
 
-    /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable: it has
-    /// to change them.
+    /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable.
     fn read_again(&mut self, tables: &Tables, listed: &mut FamilyRules) -> Result<(), Error> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
@@ -217,8 +214,7 @@ impl Kernel {
     }
 }
 
-/// True if the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state
-/// leaves out do not count.
+/// True if the kernel has the chains of a table as the state has them, with as many rules; those of others may be left out.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
     let shown = state.chains(table).all(|(chain, content)| match chain {

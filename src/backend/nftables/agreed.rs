@@ -1,9 +1,7 @@
 //! Compares what a program of iptables prints of its tables in nf_tables with what the kernel has there.
-//!
-//! The program prints what rules of iptables can say and leaves out the rest, with success: `tcp dport { 80, 81 } drop`,
-//! which nft puts into such a table, is printed as a rule that drops everything. So a printed rule is believed where the
-//! kernel's own says the same. Extensions of iptables are bytes that only their program can read: what it prints of those
-//! that the kernel's rule has is believed, too. Any other rule is what our own reader makes of it.
+//! The program leaves out what rules of iptables can't say, with success: it prints `tcp dport { 80, 81 } drop` as a rule
+//! that drops everything. So a printed rule is believed where the kernel's own says the same, and so are extensions of
+//! iptables that the kernel's rule has. Any other rule is what our own reader makes of it.
 
 use super::lift::{self, Context};
 use super::{bytecode, expression::Expression, listed::Interfaces};
@@ -49,8 +47,7 @@ fn policy(chain: &bytecode::EncodedChain) -> Policy {
     }
 }
 
-/// A rule as our own reader has it. One that leads to a chain keeps the words by which the program finds it, as it may have
-/// to be deleted.
+/// A rule as our own reader has it. One that leads to a chain keeps the program's words, by which it is deleted.
 fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
     let LiveRule { text, conditions, mut first, action, comment, .. } = rule;
     let action = match action {

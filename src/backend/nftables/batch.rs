@@ -1,7 +1,6 @@
-//! Batches: messages that the kernel takes as a whole or not at all.
-//!
-//! Only the last message is acknowledged. A complaint names a message by its number; what that one is about is read from its
-//! own bytes, so that a batch which the kernel takes pays nothing for words.
+//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. A complaint names a
+//! message by its number; what that is about is read from its bytes, so that a batch without complaint pays nothing for
+//! words.
 
 use super::bytecode::{self, Element};
 use super::kind;
@@ -18,9 +17,7 @@ const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BatchOperation<'a> {
-    /// Deletes a table of this family and name, with all that is in it.
     Delete(u8, &'a str),
-    /// Deletes a chain of this family, table and name.
     DeleteChain(u8, &'a str, &'a str),
     /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
@@ -30,8 +27,8 @@ pub(super) enum BatchOperation<'a> {
     DeleteElements(&'a str, &'a bytecode::EncodedSet),
     /// Makes our table, which must not be there.
     Create(&'a bytecode::EncodedTable),
-    /// Changes our table from what was read of it (first) to what it should be (second). Chains that stay the same but for
-    /// their rules are kept.
+    /// Changes our table from what was read of it (first) to what it should be (second). Chains that are called alike are
+    /// kept.
     Exchange(&'a bytecode::EncodedTable, &'a bytecode::EncodedTable),
 }
 
@@ -98,7 +95,6 @@ impl Batch {
         u32::try_from(self.starts.len()).expect("far fewer messages")
     }
 
-    /// The type of the message at this place, and its attributes.
     fn message(&self, place: u32) -> Option<(u16, &[u8])> {
         let start = *self.starts.get(usize::try_from(place).ok()?)?;
         let message = message::received(self.messages.bytes().get(start..)?).next()?;

@@ -26,8 +26,7 @@ impl Interfaces {
     }
 }
 
-/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are those of the
-/// namespace, `counters` those of the table's rules.
+/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are the namespace's.
 pub(super) fn table(
     family: u8,
     table: &bytecode::EncodedTable,
@@ -213,7 +212,6 @@ pub(super) fn elements(set: &EncodedSet) -> Vec<String> {
     }
 }
 
-/// In the words of `nft`; of other types, the number.
 pub(super) fn type_name(set: &EncodedSet) -> String {
     match set.data_type() {
         Some(kind) => kind.name().to_owned(),
@@ -221,7 +219,6 @@ pub(super) fn type_name(set: &EncodedSet) -> String {
     }
 }
 
-/// In the words of `nft`.
 pub(super) fn base_text(base: &BaseChain) -> String {
     let listed = base_chain(NFPROTO_INET, base);
     let mut text = render::nft::base(listed.base, listed.policy);

@@ -1,10 +1,7 @@
 //! nf_tables without any other program: our table written and read over netlink.
-//!
-//! Every change is one batch, so the kernel holds the old table or the new one, never a part of either. The chains that
-//! hooks call stay where they are, and the rules in them are exchanged: a packet walks those of before or those of after.
-//! If the table is no longer what was read, the kernel refuses, and the caller reads again. Nothing is deleted without
-//! need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not touched, but for the empty ones
-//! that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
+//! Every change is one batch, so the kernel holds the old table or the new one. Chains that hooks call stay, and their rules
+//! are exchanged. If the table is no longer what was read, the kernel refuses, and the caller reads again. Nothing is deleted
+//! without need: a deletion makes closing the socket wait 10 to 30 ms.
 
 mod agreed;
 mod batch;
@@ -12,7 +9,6 @@ mod bridge;
 pub mod bytecode;
 mod commit;
 mod compare;
-mod digest;
 mod expression;
 mod lift;
 mod listed;
@@ -21,7 +17,6 @@ mod read;
 mod record;
 mod removal;
 pub mod snat;
-mod tables;
 #[cfg(test)]
 mod tests;
 pub mod tracing;
@@ -32,11 +27,10 @@ use commit::{TRIES, kind};
 pub use compare::{differences, dormant, predecessor, same};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use listed::Interfaces;
-use read::TableCounters;
+pub use read::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
+use read::{TableCounters, TableHeader};
 pub use record::TableRecord;
 pub use removal::ListingGeneration;
-use tables::TableHeader;
-pub use tables::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
 
 use crate::sys::{header::*, link, netfilter::nfproto};
 use batch::BatchOperation;

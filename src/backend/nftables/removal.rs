@@ -1,21 +1,14 @@
-//! Rules of ours in the tables of iptables (nft), removed without its programs, and what iptables leaves behind when its rules
-//! are gone.
-//!
-//! Each program that deletes waits for the kernel to free what it has deleted before it ends (some 10 ms), one after the
-//! other. Over our netlink socket all of it is one wait. Tables that its program can't show are read as far as it matters,
-//! and cleaned, in the same way.
-//!
-//! A rule is found by its place in the listing in which the program showed it, and deleted by the handle that the kernel
-//! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is given
-//! the generation of the listing, and takes the removal in that one only.
-//!
-//! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them, and
-//! removes them itself on request (`iptables -X CHAIN`). Others may use tables of these names too. What iptables would not
-//! have made so is theirs, and stays.
+//! Rules of ours in the tables of iptables (nft), removed without its programs, and what iptables leaves behind when its
+//! rules are gone.
+//! Each program that deletes waits for the kernel to free what it has deleted (some 10 ms), one after the other; over our
+//! netlink socket all of it is one wait. A rule is found by its place in the program's listing, and deleted by the handle at
+//! that place, in the generation of the listing only.
+//! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
+//! What iptables would not have made so is of others, and stays.
 
 use super::expression::{EncodedVerdict, Expression};
 use super::{
-    Nftables, Refusal, RuleHandles, batch::BatchOperation, bytecode, read, retry, tables::TableHeader,
+    Nftables, Refusal, RuleHandles, batch::BatchOperation, bytecode, read, read::TableHeader, retry,
 };
 use crate::backend::{UnlistableRule, UnlistableTable};
 use crate::sys::header::*;
@@ -40,24 +33,20 @@ impl ListingGeneration {
 /// What is about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 struct Removed {
-    /// By their handles.
     rules: BTreeSet<(u8, String, u64)>,
     /// By their names, with all rules in them.
     chains: BTreeSet<(u8, String, String)>,
 }
 
 impl Nftables {
-    /// The generation for [`Nftables::remove_listed`]. It is read before the programs list the rules, so that no change
-    /// during the listing is missed.
+    /// The generation for [`Nftables::remove_listed`], read before the listing, so that no change during it is missed.
     pub fn before_listing(&mut self) -> io::Result<ListingGeneration> {
         Ok(ListingGeneration { generation: self.generation()? })
     }
 
-    /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
-    /// rules then: all of it or nothing. `states` is what was listed.
-    ///
-    /// False where rules have changed since the listing or the kernel refuses: the programs of iptables have to remove the
-    /// rules then, and to report what fails.
+    /// Removes what the changes remove, and the tables and base chains that are left without rules then: all of it or
+    /// nothing. False where rules have changed since the listing or the kernel refuses: the programs of iptables have to
+    /// remove the rules then, and to report what fails.
     pub fn remove_listed<'a>(
         &mut self,
         listed: ListingGeneration,
@@ -119,7 +108,6 @@ const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Leftover {
-    /// `NFPROTO_*`.
     family: u8,
     table: &'static str,
     /// One chain of the table; `None` for the table as a whole.
@@ -136,8 +124,7 @@ impl Leftover {
 }
 
 impl Nftables {
-    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else. Only if
-    /// nothing changes between the look and the deletion.
+    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else.
     pub fn remove_empty_iptables_tables(&mut self) -> Result<(), Refusal> {
         retry(|| {
             let read = |nftables: &mut Self| {

@@ -6,10 +6,10 @@ mod summary;
 #[cfg(test)]
 pub(in crate::cli) use summary::VerifyReport;
 
-use super::manifest::{self, Subject};
-use super::noted::{self, NotedSettings};
-use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, host::System, logging::Stdout, report, rule_views::from_kernel};
+use super::manifest::{self, NotedSettings, Subject};
+use super::report::{self, Format};
+use super::run::{self, ResolvedCall, Run};
+use super::{Exit, host::System, live::from_kernel, logging::Stdout};
 use diagnose::probe::{self, ProbeContext, Route};
 use diagnose::{Basis, explain::PodContext, live_proxy};
 use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
@@ -43,7 +43,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
     }
-    match noted::settings(subject)? {
+    match manifest::settings(subject)? {
         Ok(NotedSettings::Found(noted, basis)) => by_settings(&noted, &basis),
         Ok(NotedSettings::Unknown(_) | NotedSettings::NoRules) => by_rules(subject),
         Err(exit) => Ok(exit),

@@ -57,12 +57,10 @@ fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String
     }
 }
 
-/// Widths of the columns before the outcome.
 const CALLER: usize = 16;
 const TO: usize = 20;
 
-/// A table by families, each failure with what was expected and by which rule; each reason why calls were not tried; a line
-/// at the end. `differs` is whether the rules are others than those of the basis.
+/// A table by families, each failure with its reason, then why calls were not tried. `differs` is whether rules and basis do.
 pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {

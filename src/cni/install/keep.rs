@@ -6,8 +6,8 @@ use super::neighbours::{InstallWarning, Removals};
 use super::serve::{self, Installer, SharedStatus};
 use super::{
     CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions, entry::state_directory,
-    replace::UNFINISHED,
 };
+use crate::cni::files::UNFINISHED;
 use crate::cni::{NODE_PROGRAM, PLUGIN};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::{errno::Errno, fcntl::Flock};
@@ -26,14 +26,11 @@ const RETRY: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Repairs that follow each other within this time are delayed: an agent that undoes them must not keep the node busy.
 const QUIET: Duration = Duration::from_secs(10);
-/// Repairs without delay.
 const AT_ONCE: u32 = 4;
-/// The delay after those: the first one, doubled each time, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InstallOutcome {
-    /// Installed, without `--watch`.
     Installed(PathBuf),
     /// Ended by a signal; what was uninstalled then, if anything.
     Asked(Option<RemovedInstallation>),
@@ -90,7 +87,6 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
 struct InstallLoop<'a> {
     options: &'a CniInstallOptions,
     requests: Requests,
-    /// A source without events, for plain sleeps.
     silence: Inotify,
     status: Arc<SharedStatus>,
     /// The end of waiting for a configuration.
@@ -105,7 +101,6 @@ struct InstallLoop<'a> {
 #[derive(Debug, Default)]
 struct RetryInterval {
     last: Option<Instant>,
-    /// Repairs without a quiet time in between.
     times: u32,
 }
 

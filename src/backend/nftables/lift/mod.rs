@@ -1,6 +1,5 @@
-//! From expressions back to conditions and actions, the reverse of [`super::lower`], for rules of ours and of others.
-//!
-//! What is not understood becomes a condition or an action that says so. It is never read as something similar.
+//! From expressions back to conditions and actions, the reverse of [`super::lower`], for rules of ours and of others. What is
+//! not understood becomes a condition or an action that says so.
 
 mod compare;
 mod other;
@@ -55,7 +54,6 @@ enum RegisterValue {
     EtherType,
     /// The flags of TCP, of which those of the mask.
     TcpFlags(Option<u8>),
-    /// Something else, which this expression loaded.
     Other(String),
 }
 
@@ -68,10 +66,8 @@ struct Lifter<'a> {
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<ListedCondition>,
-    /// Words for what is not among the tests.
     words: Vec<String>,
     actions: Vec<Action>,
-    /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
     is_condition_after_action: bool,
     comment: Option<String>,
