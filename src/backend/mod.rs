@@ -10,4 +10,5 @@ mod step;
 
 pub use kernel::Kernel;
 pub use snapshot::{Contents, Snapshot, UnlistableRule, UnlistableTable, of_iptables};
+pub(crate) use step::During;
 pub use step::{Backend, BackendName, CommitStep, Error, Variant};

@@ -1,7 +1,6 @@
 //! Verbs of a backend: it reads a namespace, and commits one step after the other; and its errors.
 
-use super::nftables::{Refusal, bytecode};
-use super::{Snapshot, of_iptables};
+use super::{Snapshot, nftables::Refusal, nftables::bytecode::EncodedTable, of_iptables};
 use crate::{sys::exec::ExecError, sys::lock};
 use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
@@ -21,8 +20,8 @@ pub enum CommitStep {
     /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {
         /// The replaced table, which may have another name; `None` if there is nothing.
-        live: Option<bytecode::EncodedTable>,
-        desired: Option<bytecode::EncodedTable>,
+        live: Option<EncodedTable>,
+        desired: Option<EncodedTable>,
     },
     Add(Object),
     /// Inherited routing becomes the owner's: a route or address in place, a policy rule by adding the owner's.
@@ -113,8 +112,7 @@ impl fmt::Display for CommitStep {
                     (None, Some(_)) => "creating",
                     (Some(_), Some(_)) => "replacing",
                 };
-                let name =
-                    |table: &Option<bytecode::EncodedTable>| table.as_ref().map(|table| table.name.clone());
+                let name = |table: &Option<EncodedTable>| table.as_ref().map(|table| table.name.clone());
                 let table = name(live).or_else(|| name(desired)).unwrap_or_default();
                 write!(f, "{verb} the nf_tables table {table}")?;
                 match name(desired).filter(|desired| *desired != table) {
@@ -255,16 +253,23 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn netlink(what: &(impl ToString + ?Sized), source: io::Error) -> Self {
-        Self::Netlink { what: what.to_string(), source }
-    }
-
     /// The kind of the error with which the kernel refused a request; [`io::ErrorKind::Other`] for every other error.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Netlink { source, .. } => source.kind(),
             _ => io::ErrorKind::Other,
         }
+    }
+}
+
+/// Names the request of netlink that failed.
+pub(crate) trait During<T> {
+    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error>;
+}
+
+impl<T> During<T> for io::Result<T> {
+    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error> {
+        self.map_err(|source| Error::Netlink { what: what.to_string(), source })
     }
 }
 

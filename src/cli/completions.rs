@@ -2,7 +2,7 @@
 //! the words of a line to `sidecar-init completions SHELL -- WORD..`.
 
 use super::tree::{self, Extent, tree};
-use super::{Exit, arguments::with_command, help, logging::Stdout, report, run, start_logging};
+use super::{Exit, arguments::with_command, help, report, run};
 use clap::Arg;
 use command_line::shell::{Proposals, Shell};
 use command_line::{complete, manual};
@@ -18,11 +18,8 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString])
     if raw.get(Setting::Shell).is_none() {
         problems.push(InputProblem::of("completions", "needs the name of a shell: bash, zsh or fish"));
     }
-    let mut reader = SettingReader::new(raw, problems);
-    let (_, logging) = run::read(&mut reader);
-    let shell = run::one_of(&mut reader, Setting::Shell, &Shell::ALL);
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Answer)?;
+    let shell = |reader: &mut SettingReader<'_>| run::one_of(reader, Setting::Shell, &Shell::ALL);
+    let (_, shell) = run::begin(raw, problems, run::ANSWER, shell)?;
     Ok(match (shell, line) {
         (None, _) => Exit::Done,
         (Some(shell), []) => report::text(&shell.script(&PROGRAMS)),
@@ -72,12 +69,9 @@ pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit,
         problems
             .push(InputProblem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));
     }
-    let mut reader = SettingReader::new(raw, problems);
-    let (_, logging) = run::read(&mut reader);
-    let folder =
-        reader.one_of(Setting::ManDirectory, "a folder", |text| (!text.is_empty()).then(|| text.to_owned()));
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Any)?;
+    let path = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (_, folder) =
+        run::begin(raw, problems, run::LOG, |reader| reader.one_of(Setting::ManDirectory, "a folder", path))?;
     let program = tree(Mesh::default(), Extent::All);
     Ok(match folder.map_or(Ok(()), |folder| manual::write(&program, Path::new(&folder))) {
         Ok(()) => Exit::Done,

@@ -70,26 +70,24 @@ const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 struct HelpTopic {
     name: String,
     title: String,
-    body: Body,
-}
-
-enum Body {
-    ExitCodes,
-    Environment,
-    Section(&'static str),
+    /// In lines of so many columns.
+    body: Box<dyn Fn(usize) -> String>,
 }
 
 fn topics() -> Vec<HelpTopic> {
-    let made =
-        |name: &str, title: &str, body| HelpTopic { name: name.to_owned(), title: title.to_owned(), body };
+    let made = |name: &str, title: &str, body: fn(usize) -> String| HelpTopic {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        body: Box::new(body),
+    };
     let mut topics = vec![
-        made("exit-codes", "Exit codes of all commands", Body::ExitCodes),
-        made("environment", "Variables that commands read", Body::Environment),
+        made("exit-codes", "Exit codes of all commands", exit_codes),
+        made("environment", "Variables that commands read", environment),
     ];
     topics.extend(topic_sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
         name: anchor(title),
         title: inline(title),
-        body: Body::Section(text),
+        body: Box::new(|width| plain_text(text, width)),
     }));
     topics
 }
@@ -99,8 +97,13 @@ fn find(name: &str) -> Option<HelpTopic> {
     if let Some(code) = Code::named(name) {
         let sections = topic_sections(TROUBLESHOOTING);
         let section = sections.into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
-        let body = Body::Section(section.map_or("docs/lint.md lists all codes.", |(_, text)| text));
-        return Some(HelpTopic { name: name.to_owned(), title: format!("{name}: {}", code.about()), body });
+        let text = section.map_or("docs/lint.md lists all codes.", |(_, text)| text);
+        let title = format!("{name}: {}", code.about());
+        return Some(HelpTopic {
+            name: name.to_owned(),
+            title,
+            body: Box::new(|width| plain_text(text, width)),
+        });
     }
     let mut found: Vec<HelpTopic> =
         topics().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
@@ -121,12 +124,7 @@ fn list() -> String {
 
 impl HelpTopic {
     fn text(&self, width: usize) -> String {
-        let body = match self.body {
-            Body::ExitCodes => exit_codes(width),
-            Body::Environment => environment(width),
-            Body::Section(text) => plain_text(text, width),
-        };
-        format!("{}\n\n{}\n", Style::Strong.paint(&self.title), body.trim_matches('\n'))
+        format!("{}\n\n{}\n", Style::Strong.paint(&self.title), (self.body)(width).trim_matches('\n'))
     }
 }
 

@@ -32,12 +32,8 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
         Ok(here @ NotedSettings::NoRules) => return Err(manifest::needed(&here)),
         Err(exit) => return Ok(exit),
     };
-    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-    let deny = reader.switch(Setting::Deny);
-    let form = form(&mut reader);
-    let (run, logging) = run::read(&mut reader);
-    reader.finish()?;
-    start_logging(&subject.raw, &logging, Stdout::Answer)?;
+    let own = |reader: &mut SettingReader<'_>| (reader.switch(Setting::Deny), form(reader));
+    let (run, (deny, form)) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, own)?;
     tracing::info!(target: "lint", "the settings are not known, so only the rules are looked at: {why}");
     let findings = match status::findings(&run) {
         Ok(findings) => findings,

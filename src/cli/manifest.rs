@@ -177,7 +177,9 @@ pub(super) enum NotedSettings {
 }
 
 pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>, Problems> {
-    let (run, _) = run::resolve_run(&subject.raw, subject.before.clone())?;
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
+    let (run, _) = run::read(&mut reader);
+    reader.finish()?;
     Ok(read_noted(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
 }
 

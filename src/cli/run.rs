@@ -1,6 +1,6 @@
 //! The settings of a run, as opposed to those of capture.
 
-use super::logging::Stdout;
+use super::logging::{Stdout, start_logging};
 use super::report::{Encoding, Format};
 use diagnose::trace::utc;
 pub(super) use mesh::preview::Preview;
@@ -23,12 +23,6 @@ pub(super) enum RunMode {
     Clean,
     /// Set nothing; another program has.
     Nothing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConnectionValidation {
-    pub(super) probe_port: Port,
-    pub(super) timeout: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +55,8 @@ pub(super) struct Run {
     pub(super) allow_host: bool,
     pub(super) format: Format,
     pub(super) validates: bool,
-    pub(super) validation: ConnectionValidation,
+    pub(super) probe_port: Port,
+    pub(super) probe_timeout: Duration,
     pub(super) mesh: Mesh,
     pub(super) names_mesh: bool,
     /// The capture settings, to be noted beside the rules.
@@ -150,11 +145,24 @@ pub(super) fn configured(
     reader.finish().map(|warnings| ResolvedCall { capture, run, logging, warnings })
 }
 
-pub(super) fn resolve_run(raw: &Raw, before: Vec<InputProblem>) -> Result<(Run, Logging), Problems> {
+/// Reads a call without settings of capture: those of the run, and those that `own` reads. Logs from then on.
+pub(super) fn begin<T>(
+    raw: &Raw,
+    before: Vec<InputProblem>,
+    stdout: fn(&Run) -> Stdout,
+    own: impl FnOnce(&mut SettingReader<'_>) -> T,
+) -> Result<(Run, T), Problems> {
     let mut reader = SettingReader::new(raw, before);
-    let resolved = read(&mut reader);
-    reader.finish().map(|_| resolved)
+    let (run, logging) = read(&mut reader);
+    let own = own(&mut reader);
+    let warnings = reader.finish()?;
+    start_logging(raw, &logging, stdout(&run))?;
+    warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
+    Ok((run, own))
 }
+
+pub(super) const ANSWER: fn(&Run) -> Stdout = |_| Stdout::Answer;
+pub(super) const LOG: fn(&Run) -> Stdout = |_| Stdout::Any;
 
 /// Where the reader has a problem, the outcome is not valid.
 pub(super) fn read(reader: &mut SettingReader<'_>) -> (Run, Logging) {
@@ -175,10 +183,6 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
         (false, true, _) => RunMode::Clean,
         (false, false, true) => RunMode::Nothing,
         (false, false, false) => RunMode::Apply,
-    };
-    let probe = ConnectionValidation {
-        probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
-        timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
     };
     Run {
         mode,
@@ -207,7 +211,8 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
             })
             .unwrap_or(Format::Text),
         validates: reader.switch(Setting::RunValidation),
-        validation: probe,
+        probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
+        probe_timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
         mesh: mesh::of(reader),
         names_mesh: reader.raw.get(Setting::Mesh).is_some_and(|given| !given.value.trim().is_empty()),
         // Only `apply` records it.
@@ -296,7 +301,7 @@ mod tests {
         for (value, names_mesh) in [("", false), (" ", false), ("istio", true), ("kuma", true)] {
             let given = Given { value: value.to_owned(), source: Source::Flag("mesh") };
             let raw = Raw::of([(Setting::Mesh, given)]);
-            let (run, _) = resolve_run(&raw, Vec::new()).expect("a mesh or none");
+            let (run, _) = read(&mut SettingReader::new(&raw, Vec::new()));
             assert_eq!(run.names_mesh, names_mesh, "{value:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, host::System, live::live_routing, logging::Stdout, start_logging};
+use super::{Exit, host::System, live::live_routing};
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
     Block, Filter, Groups, Rules, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything,
@@ -27,7 +27,6 @@ use std::{collections::BTreeSet, io};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 struct TraceOptions {
-    run: Run,
     filter: Filter,
     /// `None` without `--enable`; else true for every packet of TCP.
     enable: Option<bool>,
@@ -57,18 +56,26 @@ enum TraceFailure {
 }
 
 pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
-    let mut reader = SettingReader::new(raw, problems);
-    let (run, logging) = run::read(&mut reader);
+    let (run, mut options) = run::begin(raw, problems, run::ANSWER, options)?;
+    options.filter.mesh = run.names_mesh.then_some(run.mesh);
+    Ok(match show(&run, &options) {
+        Ok(()) => Exit::Done,
+        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(failure) => report::failure(&failure, Exit::Failed),
+    })
+}
+
+fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
     let names: Vec<&str> = RuleReason::all().map(RuleReason::name).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
     let protocol = |text: &str| number(text).map(|_| text.to_owned());
     let where_to = "an address, a network, a port, or ADDRESS:PORT";
     let filter = Filter {
-        mesh: run.names_mesh.then_some(run.mesh),
+        mesh: None,
         rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
         protocol: reader.one_of(Setting::TraceProtocol, "tcp, udp, icmp or icmpv6", protocol),
         verdict: run::one_of(
-            &mut reader,
+            reader,
             Setting::TraceVerdict,
             &[VerdictKind::Captured, VerdictKind::NotCaptured, VerdictKind::Dropped],
         ),
@@ -81,13 +88,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Proble
     if every && !enable {
         reader.blame(Setting::TraceEvery, "is about --enable; give both, or leave it out");
     }
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(match show(&TraceOptions { run, filter, enable: enable.then_some(every), count, time }) {
-        Ok(()) => Exit::Done,
-        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(failure) => report::failure(&failure, Exit::Failed),
-    })
+    TraceOptions { filter, enable: enable.then_some(every), count, time }
 }
 
 /// The number of a protocol, by the names that reports have.
@@ -98,10 +99,10 @@ fn number(name: &str) -> Option<u8> {
         .map(|(_, n)| n)
 }
 
-fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
+fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
     let end = options.time.and_then(|time| Instant::now().checked_add(time));
     let requests = Requests::take()?;
-    let mut known = KnownRules::read(&options.run);
+    let mut known = KnownRules { run, read: read(run) };
     let mut source: Box<dyn TraceSource> = match options.enable {
         Some(every) => Box::new(Enabled::start(&known, &options.filter, every)?),
         None if Enabled::is_needed(&known) => {
@@ -130,7 +131,7 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
         }
         blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
         for block in blocks.iter().filter(|block| options.filter.takes(block)) {
-            report::at_once(&match options.run.format {
+            report::at_once(&match run.format {
                 Format::Text => block.text(report::line_width()),
                 Format::Data(encoding) => report::one_of_many(encoding, block),
             })?;
@@ -332,11 +333,7 @@ struct LiveRules {
     pod: PodContext,
 }
 
-impl<'a> KnownRules<'a> {
-    fn read(run: &'a Run) -> Self {
-        Self { run, read: read(run) }
-    }
-
+impl KnownRules<'_> {
     /// Describes a packet. Where it met a rule that did not exist when the rules were read, reads them again and retries.
     fn describe(&mut self, describe: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>) -> Block {
         let described = |known: &Self| describe(known.read.as_ref().ok().map(|read| read as &dyn Rules));

@@ -11,17 +11,11 @@ pub(super) enum CaptureDecision {
     Nothing(String),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PodReference<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
-}
-
 /// `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod count.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
-    look_up_pod: impl FnOnce(&Path, PodReference<'_>) -> Result<pod::Pod, CniError>,
+    look_up_pod: impl FnOnce(&Path, &str, &str) -> Result<pod::Pod, CniError>,
 ) -> Result<CaptureDecision, CniError> {
     let PluginConfiguration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } =
         configuration;
@@ -32,7 +26,7 @@ pub(super) fn decide(
     if let Some(kubeconfig) = kubeconfig
         && needs_lookup(skip.as_ref(), annotations.is_some())
     {
-        known = look_up_pod(kubeconfig, PodReference { namespace: &namespace, name: &name })?;
+        known = look_up_pod(kubeconfig, &namespace, &name)?;
         skip = pod::skip(&known, excluded_namespaces);
     }
     let title = format!("pod {}", pod.label().unwrap_or_default());

@@ -4,19 +4,17 @@
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{LogTarget, Places};
 use super::watch::{TRACE_TIMEOUT, within};
-use crate::events::{Log, log_to};
+use crate::events::{EventText, Log, log_to};
 use diagnose::trace::utc;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde::{Deserialize, Serialize};
-use std::fmt::{Debug, Write as _};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use std::{collections::BTreeMap, ffi::OsString, os::unix::net::UnixDatagram, path::Path};
-use tracing::field::{Field, Visit};
 use tracing::{Event, level_filters::LevelFilter};
 
 /// The outcome of a failed call, in the log and in counters.
@@ -117,41 +115,17 @@ fn rotate(path: &Path, file: File) -> io::Result<()> {
 static COLLECTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 pub(super) fn collect_warnings() {
-    log_to(Collector);
+    let write = |event: &Event<'_>| {
+        let mut text = EventText::default();
+        event.record(&mut text);
+        let text = text.text.trim_start().to_owned();
+        COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    };
+    log_to(Log { level: LevelFilter::WARN, scopes: Vec::new(), write });
 }
 
 pub(super) fn warnings() -> Vec<String> {
     COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-struct Collector;
-
-impl Log for Collector {
-    fn level(&self, _: &str) -> LevelFilter {
-        self.max_level()
-    }
-
-    fn max_level(&self) -> LevelFilter {
-        LevelFilter::WARN
-    }
-
-    fn write(&self, event: &Event<'_>) {
-        let mut text = WarningText(String::new());
-        event.record(&mut text);
-        COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
-    }
-}
-
-struct WarningText(String);
-
-impl Visit for WarningText {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let written = match field.name() {
-            "message" => write!(self.0, "{value:?}"),
-            name => write!(self.0, " {name}={value:?}"),
-        };
-        written.expect("a text takes whatever is written to it");
-    }
 }
 
 const FILE: &str = "counters.json";

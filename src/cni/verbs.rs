@@ -1,11 +1,12 @@
 //! The verbs: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
 //! Pods are read from the API server by `sidecar-node`, because TLS would make the plugin half as large again.
 
-use super::decision::{CaptureDecision, PodReference, ResolvedCapture, decide, resolve};
+use super::NODE_PROGRAM;
+use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
 use super::protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
-use super::{NODE_PROGRAM, watch::Done};
+use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
 use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
 use nix::unistd::{AccessFlags, access};
@@ -57,9 +58,8 @@ impl CallContext<'_> {
         let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
         let added = AddEffects { state: self.state.clone(), key, before, session, is_changed };
-        Ok(Done::new("captured", reason)
-            .answering(result(configuration))
-            .undone_by(Box::new(move || added.undo())))
+        let undo: Undo = Box::new(move || added.undo());
+        Ok(Done { undo: Some(undo), ..Done::new("captured", reason).answering(result(configuration)) })
     }
 
     /// The record of an attachment before ADD; an error for one of another mesh, as DEL removes the rules of one.
@@ -89,8 +89,8 @@ impl CallContext<'_> {
     ) -> Result<CaptureDecision, CniError> {
         // The rest of the time is for setting the rules.
         let time = self.timeout.mul_f64(0.75);
-        decide(configuration, &target.pod, |kubeconfig, pod| {
-            ask_for_pod(&super::beside(NODE_PROGRAM), kubeconfig, pod, time)
+        decide(configuration, &target.pod, |kubeconfig, namespace, name| {
+            ask_for_pod(kubeconfig, namespace, name, time)
         })
     }
 
@@ -413,12 +413,7 @@ pub(super) fn status(
 const BAD_INPUT: i32 = 2;
 
 /// Reads a pod by a program, in at most this time.
-fn ask_for_pod(
-    program: &Path,
-    kubeconfig: &Path,
-    PodReference { namespace, name }: PodReference<'_>,
-    time: Duration,
-) -> Result<Pod, CniError> {
+fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> Result<Pod, CniError> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();
     let arguments = [
@@ -432,7 +427,8 @@ fn ask_for_pod(
         "--timeout",
         &milliseconds,
     ];
-    let output = Runner::new(time).run(program, &arguments).map_err(|error| unknown(&error))?;
+    let output =
+        Runner::new(time).run(&super::beside(NODE_PROGRAM), &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "what the API server knows of the pod can't be read";
     let objects = pod::objects("the pod", &output.stdout)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;

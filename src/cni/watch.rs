@@ -193,7 +193,7 @@ pub(super) struct Done {
     pub(super) undo: Option<Undo>,
 }
 
-type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
+pub(super) type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
 
 impl Done {
     pub(super) fn new(outcome: &'static str, reason: String) -> Self {
@@ -202,9 +202,5 @@ impl Done {
 
     pub(super) fn answering(self, answer: String) -> Self {
         Self { answer: Some(answer), ..self }
-    }
-
-    pub(super) fn undone_by(self, undo: Undo) -> Self {
-        Self { undo: Some(undo), ..self }
     }
 }

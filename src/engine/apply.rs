@@ -1,8 +1,8 @@
 //! The operations: plan, apply, check, clean.
 
-use super::compare::{DesiredState, LiveComparison, compare};
+use super::compare::{DesiredState, LiveComparison, blocking, compare};
 use super::steps::{steps, way_back};
-use super::{finding::blocking, provenance::doubtful, session::Choice};
+use super::{provenance::doubtful, session::Choice};
 use crate::backend::nftables::BlockedTable;
 use crate::backend::{
     self, Backend, BackendName, CommitStep, Error, Snapshot, UnlistableTable, Variant, of_iptables,

@@ -3,7 +3,6 @@
 
 mod apply;
 mod compare;
-mod finding;
 mod probe;
 mod provenance;
 mod rule_index;

@@ -2,6 +2,7 @@
 //! ordered so that every state between them captures at least what both ends capture.
 
 use super::compare::DesiredState;
+use crate::backend::nftables::bytecode::EncodedTable;
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
 use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Mark, Ownership, State, Table, TableChange, bridge, inheritance::Inheritance, plan};
@@ -173,7 +174,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    fn nftables(&mut self, desired: Option<&nftables::bytecode::EncodedTable>, force: bool) {
+    fn nftables(&mut self, desired: Option<&EncodedTable>, force: bool) {
         let live = self.now.nftables();
         if nftables::same(live, desired) && !(force && desired.is_some()) {
             return;
@@ -197,8 +198,8 @@ impl<'a> Migration<'a> {
     }
 
     /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
-    fn table(&mut self, desired: Option<&nftables::bytecode::EncodedTable>) {
-        let captures_alike = |table: &&nftables::bytecode::EncodedTable| {
+    fn table(&mut self, desired: Option<&EncodedTable>) {
+        let captures_alike = |table: &&EncodedTable| {
             let is_transparent = |table| !nftables::marks(table).is_empty();
             desired.is_some_and(|desired| !is_transparent(desired)) && !is_transparent(*table)
         };
@@ -295,14 +296,9 @@ pub(super) fn way_back(
     back
 }
 
-fn took_effect(
-    now: &Snapshot,
-    live: Option<&nftables::bytecode::EncodedTable>,
-    desired: Option<&nftables::bytecode::EncodedTable>,
-) -> bool {
-    let is_there =
-        |table: &nftables::bytecode::EncodedTable| nftables::same(now.table_named(&table.name), Some(table));
-    let is_gone = |table: &nftables::bytecode::EncodedTable| now.table_named(&table.name).is_none();
+fn took_effect(now: &Snapshot, live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
+    let is_there = |table: &EncodedTable| nftables::same(now.table_named(&table.name), Some(table));
+    let is_gone = |table: &EncodedTable| now.table_named(&table.name).is_none();
     match (live, desired) {
         (Some(live), Some(desired)) if live.name != desired.name => is_gone(live) && is_there(desired),
         (_, Some(desired)) => is_there(desired),
@@ -360,7 +356,7 @@ impl Bridge {
 
     /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, but may meet marks of another
     /// table.
-    pub(super) fn table(&self, table: &nftables::bytecode::EncodedTable) -> nftables::bytecode::EncodedTable {
+    pub(super) fn table(&self, table: &EncodedTable) -> EncodedTable {
         let marks = match nftables::marks(table).is_empty() {
             true => self.all_marks(),
             false => self.by_variant.values().flatten().copied().collect(),

@@ -79,34 +79,23 @@ impl LegacyTables {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counters {
-    Leave,
-    List,
-}
-
-impl Counters {
-    fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Leave => &[],
-            Self::List => &["-c"],
-        }
-    }
-}
+/// Arguments of a listing with counters, and of one without.
+pub(super) const COUNTERS: &[&str] = &["-c"];
+pub(super) const NO_COUNTERS: &[&str] = &[];
 
 /// Reads legacy tables of one family, with the rules of other programs as far as they are understood.
 pub(super) fn legacy_listing(
     programs: &Programs,
     family: Family,
     tables: &LegacyTables,
-    counters: Counters,
+    counters: &[&str],
 ) -> Result<Listing, Error> {
     if tables.is_listed {
-        return understood(programs, family, &save(programs, family, counters.words())?);
+        return understood(programs, family, &save(programs, family, counters)?);
     }
     let mut text = String::new();
     for name in &tables.names {
-        text.push_str(&save(programs, family, &[counters.words(), &["-t", name]].concat())?);
+        text.push_str(&save(programs, family, &[counters, &["-t", name]].concat())?);
     }
     understood(programs, family, &text)
 }
@@ -117,32 +106,26 @@ pub(super) struct Shown {
     pub(super) unlistable: BTreeMap<Table, String>,
 }
 
-impl From<Listing> for Shown {
-    fn from(listing: Listing) -> Self {
-        Self { listing, unlistable: BTreeMap::new() }
-    }
-}
-
 /// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
 /// are there: where the program fails because of one of them, they are listed one by one.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,
     tables: &[Table],
-    counters: Counters,
+    counters: &[&str],
 ) -> Result<Shown, Error> {
-    let failure = match save(programs, family, counters.words()) {
+    let failure = match save(programs, family, counters) {
         Err(Error::Program { source, .. }) if !tables.is_empty() => source,
         text => return shown(programs, family, &text?),
     };
-    let mut all = Shown::from(Listing::empty(family));
+    let mut all = Shown { listing: Listing::empty(family), unlistable: BTreeMap::new() };
     if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
         // It was killed, or can't be run at all.
         all.unlistable.extend(tables.iter().map(|table| (*table, failure.to_string())));
         return Ok(all);
     }
     for table in tables {
-        match save(programs, family, &[counters.words(), &["-t", table.name()]].concat()) {
+        match save(programs, family, &[counters, &["-t", table.name()]].concat()) {
             Err(Error::Program { source, .. }) => drop(all.unlistable.insert(*table, complaint(&source))),
             text => {
                 let Shown { listing, unlistable } = shown(programs, family, &text?)?;
@@ -207,11 +190,8 @@ fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing
     parse::listing(text, family).map_err(|source| Error::Output { program, source })
 }
 
-/// A program that waits for the changes that it is to commit.
-pub(super) struct RestoreProcess(exec::Waiting);
-
 /// Starts the program that commits changes of one family's tables. Before its input it touches nothing, and holds no lock.
-pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<RestoreProcess, Error> {
+pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting, Error> {
     let program = programs.restore(family)?;
     // Shorter than the program may take: it says itself that it did not get the lock. Zero, or no flag at all, means to wait
     // for ever to the programs of 1.8.9: they set no alarm then.
@@ -221,16 +201,16 @@ pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
     let waiting = programs.runner().start(program, arguments, &variables);
-    waiting.map(RestoreProcess).map_err(|error| explain(error, programs, ""))
+    waiting.map_err(|error| explain(error, programs, ""))
 }
 
 pub(super) fn commit(
-    writer: RestoreProcess,
+    writer: exec::Waiting,
     programs: &Programs,
     changes: &[TableChange],
 ) -> Result<(), Error> {
     let script: String = changes.iter().map(render::iptables::change).collect();
-    writer.0.finish(&script).map(drop).map_err(|error| explain(error, programs, &script))
+    writer.finish(&script).map(drop).map_err(|error| explain(error, programs, &script))
 }
 
 pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Error {

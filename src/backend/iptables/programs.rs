@@ -38,22 +38,17 @@ pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Opti
         Variant::Legacy => "-legacy",
         Variant::Nft => "-nft",
     };
-    if let Some(v4) = pair("iptables", infix) {
+    let (infix, waits) = match pair("iptables", infix) {
         // Programs have these names since 1.8.0, which knows --wait; the nft variant locks nothing.
-        let waits = variant == Variant::Legacy;
-        return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix), runner });
-    }
-    let v4 = pair("iptables", "")?;
-    let (found, version_found) = plain(variant, &runner)?;
-    let waits = variant == Variant::Legacy && version.unwrap_or(version_found) >= WAITS_SINCE;
-    (found == variant).then(|| Programs {
-        variant,
-        infix: "",
-        waits,
-        v4: Some(v4),
-        v6: pair("ip6tables", ""),
-        runner,
-    })
+        Some(_) => (infix, variant == Variant::Legacy),
+        None => {
+            pair("iptables", "")?;
+            let (_, version_found) = plain(variant, &runner).filter(|(found, _)| *found == variant)?;
+            ("", variant == Variant::Legacy && version.unwrap_or(version_found) >= WAITS_SINCE)
+        }
+    };
+    let [v4, v6] = ["iptables", "ip6tables"].map(|name| pair(name, infix));
+    Some(Programs { variant, infix, waits, v4, v6, runner })
 }
 
 fn pair(name: &str, infix: &str) -> Option<Pair> {

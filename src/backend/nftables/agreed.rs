@@ -3,8 +3,9 @@
 //! that drops everything. So a printed rule is believed where the kernel's own says the same, and so are extensions of
 //! iptables that the kernel's rule has. Any other rule is what our own reader makes of it.
 
+use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
 use super::lift::{self, Context};
-use super::{bytecode, expression::Expression, listed::Interfaces};
+use super::{expression::Expression, listed::Interfaces};
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, LiveRule, protocol_number};
@@ -14,11 +15,7 @@ use rules::{
 };
 
 /// Tables that are not among these are left out.
-pub(super) fn agreed(
-    mut printed: Listing,
-    tables: &[bytecode::EncodedTable],
-    interfaces: &Interfaces,
-) -> Listing {
+pub(super) fn agreed(mut printed: Listing, tables: &[EncodedTable], interfaces: &Interfaces) -> Listing {
     let family = printed.family;
     let mut listing = Listing::empty(family);
     for table in tables {
@@ -29,7 +26,7 @@ pub(super) fn agreed(
             let content = printed.chains.remove(&(of, name.clone())).unwrap_or_default();
             let is_paired = content.rules.len() == chain.rules.len();
             let mut printed = content.rules.into_iter().filter(|_| is_paired);
-            let rule = |rule: &bytecode::EncodedRule| match printed.next() {
+            let rule = |rule: &EncodedRule| match printed.next() {
                 Some(listed) if agree(rule, &listed, &context) => listed,
                 listed => as_read(lift::rule(rule, &context), listed),
             };
@@ -40,7 +37,7 @@ pub(super) fn agreed(
     listing
 }
 
-fn policy(chain: &bytecode::EncodedChain) -> Policy {
+fn policy(chain: &EncodedChain) -> Policy {
     match &chain.base {
         Some(base) if base.policy == NF_DROP => Policy::Drop,
         _ => Policy::Accept,
@@ -72,11 +69,7 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
     PrintedRule { text, line, is_our_spelling: false, hits }
 }
 
-fn agree(
-    rule: &bytecode::EncodedRule,
-    PrintedRule { line, text, .. }: &PrintedRule,
-    context: &Context<'_>,
-) -> bool {
+fn agree(rule: &EncodedRule, PrintedRule { line, text, .. }: &PrintedRule, context: &Context<'_>) -> bool {
     let (extensions, native): (Vec<_>, Vec<_>) =
         rule.expressions.iter().cloned().partition(|one| extension(one).is_some());
     let mut matches = Vec::new();
@@ -92,7 +85,7 @@ fn agree(
         Expression::Other { name, .. } => name == "log",
         _ => false,
     });
-    let native = lift::rule(&bytecode::EncodedRule { expressions: native, userdata: Vec::new() }, context);
+    let native = lift::rule(&EncodedRule { expressions: native, userdata: Vec::new() }, context);
     let does_the_same = match (has_target, line.action()) {
         (true, action) => {
             native.action == Action::Continue(String::new())

@@ -63,6 +63,9 @@ impl Nftables {
         jobs: &[BatchOperation<'_>],
         generation: Option<u32>,
     ) -> Result<(), Refusal> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
         let first = self.socket.next_sequence();
         let batch = Batch::new(jobs, first, generation);
         let sequences = first..first + batch.count();

@@ -1,7 +1,7 @@
 //! Reads tables back, ours and those of others; and lists across all of them: tables, objects of a kind, the handles of rules, and the
 //! number of rules of each chain.
 
-use super::bytecode::{self, Element};
+use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
 use super::{Nftables, kind, record::TableRecord};
 use crate::sys::message::{self, Messages, attribute, attributes, number, text};
@@ -11,20 +11,16 @@ use rules::{Family, Hits, Ownership, Table, nft::LiveRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
-/// If the table goes meanwhile, the answer is `NotFound`, or lacks what has gone.
-pub(super) fn table(socket: &mut NetlinkSocket, header: &TableHeader) -> io::Result<bytecode::EncodedTable> {
-    counted(socket, header).map(|(table, _)| table)
-}
-
+/// A table with its counters. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
 pub(super) fn counted(
     socket: &mut NetlinkSocket,
     header: &TableHeader,
-) -> io::Result<(bytecode::EncodedTable, TableCounters)> {
+) -> io::Result<(EncodedTable, TableCounters)> {
     let TableHeader { family, name, flags, .. } = header;
     let head = nfgenmsg(*family, 0);
     let mut reader = TableReader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
-    let mut table = bytecode::EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
+    let mut table = EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
     let mut counts = TableCounters::default();
     for (name, rule, hits) in reader.rules()? {
         counts.0.entry(name.clone()).or_default().push(hits);
@@ -74,23 +70,23 @@ impl TableReader<'_> {
         })
     }
 
-    fn chains(&mut self) -> io::Result<Vec<bytecode::EncodedChain>> {
+    fn chains(&mut self) -> io::Result<Vec<EncodedChain>> {
         self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)
     }
 
-    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::EncodedRule, Option<Hits>)>> {
+    fn rules(&mut self) -> io::Result<Vec<(String, EncodedRule, Option<Hits>)>> {
         self.dump(NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
             let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
             let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
             let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
             let hits = attributes(list).find_map(|(_, item)| hits(item));
-            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::EncodedRule { expressions, userdata }, hits))
+            Some((name(rule, NFTA_RULE_CHAIN)?, EncodedRule { expressions, userdata }, hits))
         })
     }
 
-    fn sets(&mut self) -> io::Result<Vec<bytecode::EncodedSet>> {
+    fn sets(&mut self) -> io::Result<Vec<EncodedSet>> {
         self.dump(NFT_MSG_GETSET, NFTA_SET_TABLE, |set| {
-            Some(bytecode::EncodedSet {
+            Some(EncodedSet {
                 name: name(set, NFTA_SET_NAME)?,
                 key_type: number(set, NFTA_SET_KEY_TYPE)?,
                 key_length: number(set, NFTA_SET_KEY_LEN)?,
@@ -102,7 +98,7 @@ impl TableReader<'_> {
         })
     }
 
-    fn elements(&mut self, set: &mut bytecode::EncodedSet) -> io::Result<()> {
+    fn elements(&mut self, set: &mut EncodedSet) -> io::Result<()> {
         let (table, name) = (self.table, set.name.clone());
         let of_set = |message: &mut Messages| {
             message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, &name);
@@ -126,9 +122,9 @@ impl TableReader<'_> {
     }
 }
 
-pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
+pub(super) fn chain(chain: &[u8]) -> Option<EncodedChain> {
     let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
-        Some(bytecode::BaseChain {
+        Some(BaseChain {
             kind: name(chain, NFTA_CHAIN_TYPE)?,
             hook: number(hook, NFTA_HOOK_HOOKNUM)?,
             priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
@@ -136,7 +132,7 @@ pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
             devices: devices(hook),
         })
     });
-    Some(bytecode::EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
+    Some(EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
 }
 
 fn hits(item: &[u8]) -> Option<Hits> {

@@ -6,10 +6,10 @@
 //! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
 //! What iptables would not have made so is of others, and stays.
 
+use super::bytecode::{EncodedChain, EncodedRule};
 use super::expression::{EncodedVerdict, Expression};
-use super::{
-    Nftables, Refusal, RuleHandles, batch::BatchOperation, bytecode, read, read::TableHeader, retry,
-};
+use super::read::{self, TableHeader};
+use super::{Nftables, Refusal, RuleHandles, batch::BatchOperation, retry};
 use crate::backend::{UnlistableRule, UnlistableTable};
 use crate::sys::header::*;
 use crate::sys::message::{attribute, text};
@@ -136,7 +136,7 @@ impl Nftables {
                 other => other.map_err(|source| Refusal::of("listing the tables of iptables", source))?,
             };
             let jobs: Vec<BatchOperation<'_>> = leftovers.iter().map(Leftover::job).collect();
-            if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+            self.commit(&jobs, Some(generation))
         })
     }
 
@@ -200,9 +200,9 @@ impl Nftables {
     pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
         let outside =
             TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
-        let read = read::table(&mut self.socket, &outside)?;
+        let (read, _) = read::counted(&mut self.socket, &outside)?;
         let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
-        let of_chain = |chain: &bytecode::EncodedChain| -> Vec<UnlistableRule> {
+        let of_chain = |chain: &EncodedChain| -> Vec<UnlistableRule> {
             chain.rules.iter().map(|rule| unlistable_rule(&chain.name, rule)).collect()
         };
         let rules = read.chains.iter().flat_map(of_chain).collect();
@@ -242,12 +242,12 @@ impl Nftables {
             jobs.extend(
                 unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)),
             );
-            if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+            self.commit(&jobs, Some(generation))
         })
     }
 }
 
-fn unlistable_rule(chain: &str, rule: &bytecode::EncodedRule) -> UnlistableRule {
+fn unlistable_rule(chain: &str, rule: &EncodedRule) -> UnlistableRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),
         _ => None,

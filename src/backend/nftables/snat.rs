@@ -5,9 +5,10 @@
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
 use super::{Nftables, Refusal, batch::BatchOperation, lower, retry, same};
+use crate::backend::{During, Error};
+use crate::sys::header::*;
 use crate::sys::message::{Messages, ip, octets};
 use crate::sys::netfilter::{lacks_netlink, nfproto};
-use crate::{backend::Error, sys::header::*};
 use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
 use rules::{Family, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -103,7 +104,7 @@ impl Nftables {
             .map(|set| BatchOperation::DeleteElements(name, set))
             .chain(come.iter().map(|set| BatchOperation::AddElements(name, set)))
             .collect();
-        if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+        self.commit(&jobs, Some(generation))
     }
 }
 
@@ -213,7 +214,7 @@ pub fn remove(table: &'static str) -> Result<bool, Error> {
 fn open(table: &'static str) -> Result<Nftables, Error> {
     match Nftables::open(table) {
         Err(error) if lacks_netlink(&error) => Err(Error::NoNftables),
-        opened => opened.map_err(|source| Error::netlink("opening a netlink socket", source)),
+        opened => opened.during("opening a netlink socket"),
     }
 }
 

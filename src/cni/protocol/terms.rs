@@ -192,15 +192,14 @@ fn converted(mut fields: Map<String, Value>, version: CniVersion) -> String {
     Value::Object(fields).to_string()
 }
 
+/// The parameters of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CniRequest {
-    Add(AttachmentTarget, PathBuf),
-    Check(AttachmentTarget, PathBuf),
-    /// The namespace may be gone.
-    Del(AttachmentTarget, Option<PathBuf>),
-    Gc,
-    Status,
-    Version,
+pub(crate) struct CniRequest {
+    pub(crate) verb: Verb,
+    /// `None` for GC, STATUS and VERSION.
+    pub(crate) target: Option<AttachmentTarget>,
+    /// That of the container, which ADD and CHECK need. For DEL it may be gone.
+    pub(crate) netns: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,33 +219,14 @@ impl CniRequest {
     pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CniError> {
         let mut reader = CniEnvironmentReader { variable, problems: Vec::new() };
         let Some(verb) = reader.verb() else { return Err(reader.fault()) };
-        let request = match verb {
-            Verb::Gc => Self::Gc,
-            Verb::Status => Self::Status,
-            Verb::Version => Self::Version,
-            Verb::Add => Self::Add(reader.target(), reader.namespace().unwrap_or_default()),
-            Verb::Check => Self::Check(reader.target(), reader.namespace().unwrap_or_default()),
-            Verb::Del => Self::Del(reader.target(), reader.optional("CNI_NETNS").map(PathBuf::from)),
+        let target = matches!(verb, Verb::Add | Verb::Check | Verb::Del).then(|| reader.target());
+        let netns = match verb {
+            Verb::Add | Verb::Check => reader.required("CNI_NETNS"),
+            Verb::Del => reader.optional("CNI_NETNS"),
+            Verb::Gc | Verb::Status | Verb::Version => None,
         };
+        let request = Self { verb, target, netns: netns.map(PathBuf::from) };
         if reader.problems.is_empty() { Ok(request) } else { Err(reader.fault()) }
-    }
-
-    pub(crate) fn verb(&self) -> Verb {
-        match self {
-            Self::Add(..) => Verb::Add,
-            Self::Check(..) => Verb::Check,
-            Self::Del(..) => Verb::Del,
-            Self::Gc => Verb::Gc,
-            Self::Status => Verb::Status,
-            Self::Version => Verb::Version,
-        }
-    }
-
-    pub(crate) fn target(&self) -> Option<&AttachmentTarget> {
-        match self {
-            Self::Add(target, _) | Self::Check(target, _) | Self::Del(target, _) => Some(target),
-            Self::Gc | Self::Status | Self::Version => None,
-        }
     }
 }
 
@@ -314,10 +294,6 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
             "is not an interface name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
         );
         AttachmentTarget { container, interface, pod: self.pod() }
-    }
-
-    fn namespace(&mut self) -> Option<PathBuf> {
-        self.required("CNI_NETNS").map(PathBuf::from)
     }
 
     /// Names of the pod. Other arguments in `CNI_ARGS` are ignored.

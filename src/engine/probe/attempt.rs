@@ -8,7 +8,7 @@ use crate::sys::route_lookup;
 use rules::{Family, Protocol, simulate::LOOPBACK};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -96,14 +96,6 @@ impl<'a> ProbeAttempt<'a> {
         Family::of(self.trial.to.ip()) == family && self.goes_to.is_some()
     }
 
-    pub(super) fn comes_from(&self, peer: SocketAddr) -> bool {
-        self.trial.protocol == Protocol::Tcp && self.local == Some(peer)
-    }
-
-    pub(super) fn has_token(&self, received_bytes: &[u8]) -> bool {
-        self.trial.protocol == Protocol::Udp && self.token == received_bytes
-    }
-
     /// A listener of ours has accepted it: its token is sent now.
     pub(super) fn accepted(&mut self, at: ArrivalPoint, stream: TcpStream) {
         if let Some(DialedSocket::Tcp(call)) = &mut self.call {
@@ -111,10 +103,6 @@ impl<'a> ProbeAttempt<'a> {
             let _ = call.write_all(&self.token);
         }
         self.arrival = Some((at, stream, Vec::new()));
-    }
-
-    pub(super) fn received(&mut self, at: SocketAddr, answers: bool) {
-        self.read = Some((at, answers));
     }
 
     fn end(&mut self, end: ConnectionOutcome, proof: ProbeEvidence) {
@@ -145,7 +133,9 @@ impl<'a> ProbeAttempt<'a> {
     fn read_token(&mut self) {
         let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
         // What is not there yet is read at the next look.
-        let _ = read_into(stream, received_bytes);
+        let mut room = [0; 64];
+        let length = stream.read(&mut room).unwrap_or(0);
+        received_bytes.extend(&room[..length]);
         if *received_bytes != self.token {
             return;
         }
@@ -191,10 +181,10 @@ impl<'a> ProbeAttempt<'a> {
             (Some(_), DestinationState::Elsewhere | DestinationState::Own) => {
                 self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack);
             }
-            (Some(_), DestinationState::Listening) if waited && listeners.may_be_handed_to_others() => {
+            (Some(_), DestinationState::Listening) if waited && listeners.transparent_taken => {
                 self.end(ConnectionOutcome::Handed(None), ProbeEvidence::Answer);
             }
-            (Some(_), DestinationState::Taken) if waited && listeners.may_be_handed_to_others() => {
+            (Some(_), DestinationState::Taken) if waited && listeners.transparent_taken => {
                 self.outcome = Some(Err(NoResult::Taken(to)));
             }
             (Some(_), DestinationState::Taken) if waited => {
@@ -204,7 +194,7 @@ impl<'a> ProbeAttempt<'a> {
             (None, _) if refused => self.end(ConnectionOutcome::Refused, ProbeEvidence::Answer),
             (None, _) if has_left => self.end(ConnectionOutcome::Silent, ProbeEvidence::Silence),
             (None, DestinationState::Taken) if waited => self.outcome = Some(Err(NoResult::Taken(to))),
-            (None, _) if waited && listeners.may_go_to_others() => {
+            (None, _) if waited && listeners.taken => {
                 self.end(ConnectionOutcome::Accepted, ProbeEvidence::Answer);
             }
             (None, _) if now - self.started > QUIET && (has_conntrack || !patient) => {
@@ -376,7 +366,10 @@ impl ProbeListeners {
         let Self { connections, datagrams, streams, .. } = self;
         for (at, _, listener) in connections.iter() {
             while let Ok((stream, peer)) = listener.accept() {
-                let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.comes_from(peer)) else {
+                let is_its = |one: &&mut ProbeAttempt<'_>| {
+                    one.trial.protocol == Protocol::Tcp && one.local == Some(peer)
+                };
+                let Some(attempt) = attempts.iter_mut().find(is_its) else {
                     tracing::debug!(target: "validation", %peer, "a stranger's connection is not kept");
                     continue;
                 };
@@ -392,8 +385,11 @@ impl ProbeListeners {
         for DatagramListener { address, socket, answers } in datagrams.iter() {
             while let Ok((length, peer)) = socket.recv_from(&mut room) {
                 let received_bytes = &room[..length];
-                if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.has_token(received_bytes)) {
-                    attempt.received(*address, *answers);
+                let is_its = |one: &&mut ProbeAttempt<'_>| {
+                    one.trial.protocol == Protocol::Udp && one.token == received_bytes
+                };
+                if let Some(attempt) = attempts.iter_mut().find(is_its) {
+                    attempt.read = Some((*address, *answers));
                     // Where the answer gets lost, the caller knows.
                     let _ = socket.send_to(received_bytes, peer);
                 }
@@ -409,14 +405,6 @@ impl ProbeListeners {
             }),
             Protocol::Udp => self.datagrams.iter().any(|listener| listener.address == to),
         }
-    }
-
-    pub(super) fn may_be_handed_to_others(&self) -> bool {
-        self.transparent_taken
-    }
-
-    pub(super) fn may_go_to_others(&self) -> bool {
-        self.taken
     }
 
     pub(super) fn sources(&self) -> Vec<BorrowedFd<'_>> {
@@ -444,12 +432,4 @@ fn listen_address(family: Family, transparent: bool) -> IpAddr {
         (Family::V6, false) => Ipv6Addr::LOCALHOST.into(),
         (Family::V6, true) => Ipv6Addr::UNSPECIFIED.into(),
     }
-}
-
-pub(super) fn read_into(stream: &mut TcpStream, received_bytes: &mut Vec<u8>) -> io::Result<usize> {
-    use io::Read;
-    let mut room = [0; 64];
-    let length = stream.read(&mut room)?;
-    received_bytes.extend(&room[..length]);
-    Ok(length)
 }

@@ -5,7 +5,8 @@ mod compare;
 mod other;
 
 use super::expression::{EncodedVerdict, Expression, Header, Register};
-use super::{bytecode, listed::Interfaces, lower};
+use super::{listed::Interfaces, lower};
+use crate::backend::nftables::bytecode::{EncodedRule, EncodedTable};
 use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
@@ -17,11 +18,11 @@ pub(super) const SYN: u8 = 0x02;
 pub(super) struct Context<'a> {
     /// The family of the table; `None` if it sees packets of both.
     pub(super) family: Option<Family>,
-    pub(super) table: &'a bytecode::EncodedTable,
+    pub(super) table: &'a EncodedTable,
     pub(super) interfaces: &'a Interfaces,
 }
 
-pub(super) fn rule(rule: &bytecode::EncodedRule, context: &Context<'_>) -> LiveRule {
+pub(super) fn rule(rule: &EncodedRule, context: &Context<'_>) -> LiveRule {
     let mut lifter = Lifter::new(context);
     rule.expressions.iter().for_each(|expression| lifter.step(expression));
     lifter.finish(rule.comment())
